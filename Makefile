@@ -1,0 +1,53 @@
+# Every target sets up what it needs: a virtual environment in .venv with the package and its tools.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint types unit soak bench clean
+
+help: ## show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+demo: $(VENV)/ready ## run RELEAF on the breast-cancer table, next to the paper's figures
+	@$(BIN)/releaf demo
+
+test: lint types unit ## check style, types and architecture, and run all tests
+
+lint: $(VENV)/ready-dev ## check style and the architecture's layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+
+types: $(VENV)/ready-dev ## check types
+	$(BIN)/mypy
+
+unit: $(VENV)/ready-dev ## run the tests in parallel
+	$(BIN)/python -m pytest -n auto -m "not soak"
+
+soak: $(VENV)/ready-dev ## run the long tests
+	$(BIN)/python -m pytest -n auto -m soak
+
+bench: $(VENV)/ready-bench ## measure speed and memory; results go to benchmarks/results
+	$(BIN)/python -m benchmarks
+
+clean: ## remove the virtual environment and caches
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "releaf needs Python 3.11 or newer: make PYTHON=python3.12 …" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/ready: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/pip install --quiet --editable .
+	@touch $@
+
+$(VENV)/ready-dev: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/pip install --quiet --editable ".[dev]"
+	@touch $(VENV)/ready $@
+
+$(VENV)/ready-bench: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/pip install --quiet --editable ".[bench]"
+	@touch $(VENV)/ready $@

@@ -1,0 +1,133 @@
+"""Commands a person types."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from releaf._version import __version__
+
+app = typer.Typer(
+    help="Decide well while learning which information matters.",
+    epilog="Example: releaf demo",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+)
+console = Console()
+
+
+def _version(show: bool) -> None:
+    if show:
+        console.print(f"releaf {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Decide well while learning which information matters."""
+
+
+@app.command(epilog="Example: releaf demo --seeds 20")
+def demo(
+    seeds: Annotated[int, typer.Option(min=1, help="How many shuffles of the cases to average over.")] = 10,
+    steps: Annotated[int, typer.Option(min=1000, help="How many cases each run decides.")] = 50_000,
+) -> None:
+    """Diagnose breast-cancer cases one by one, learning which features matter; next to the paper's figures."""
+    from releaf.paper import breast_cancer as experiment
+
+    chunks = 10
+    results: dict[str, list[experiment.Result]] = {variant: [] for variant in experiment.VARIANTS}
+    columns = (TextColumn("{task.description:<28}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("compiling the learner", total=len(results) * seeds * chunks)
+        for variant, found in results.items():
+            for seed in range(seeds):
+                for result in experiment.run(variant, seed, steps, chunks):
+                    progress.update(task, description=f"{variant}, shuffle {seed + 1} of {seeds}")
+                    if result is None:
+                        progress.advance(task)
+                    else:
+                        found.append(result)
+    console.print(_errors(results, steps))
+    console.print(_relevance(results["RELEAF"]))
+
+
+def _mean(values: list[float], digits: int) -> str:
+    """Mean with its 95 % interval; a figure that never varies needs none."""
+    spread = 1.96 * float(np.std(values, ddof=1)) / len(values) ** 0.5 if len(values) > 1 else 0.0
+    margin = f" ± {spread:.{digits}f}" if spread else ""
+    return f"{np.mean(values):,.{digits}f}{margin}"
+
+
+def _errors(results: dict[str, list], steps: int) -> Table:  # type: ignore[type-arg]
+    from releaf.paper.breast_cancer import PAPER
+
+    table = Table(
+        title=f"Breast cancer, {steps:,} cases: mean ± 95 % interval, [dim]the paper's figure below[/dim]",
+        caption="Errors are of exploitations; explorations err on purpose, to learn, and show in the last column.",
+        title_justify="left",
+        caption_justify="left",
+    )
+    table.add_column("Learner")
+    for heading in ("error %", "missed %", "false %", "labels asked", "error % of all"):
+        table.add_column(heading, justify="right")
+    for variant, found in results.items():
+        paper = PAPER[variant]
+        measured = zip(*(result.figures for result in found), strict=True)
+        digits = (2, 2, 2, 0)
+        ours = [_mean(list(values), places) for values, places in zip(measured, digits, strict=True)]
+        theirs = [f"[dim]{value:,.{places}f}[/dim]" for value, places in zip(paper, digits, strict=True)]
+        cells = [f"{mine}\n{his}" for mine, his in zip(ours, theirs, strict=True)]
+        table.add_row(variant, *cells, _mean([result.total_error for result in found], 2), end_section=True)
+    return table
+
+
+def _relevance(results: list) -> Table:  # type: ignore[type-arg]
+    from releaf.paper.breast_cancer import PAPER_RELEVANCE
+    from releaf.streams import breast_cancer
+
+    names = breast_cancer(683).features
+    shares = np.mean([result.relevance for result in results], axis=0)
+    table = Table(
+        title="Which feature mattered for “benign”: share of RELEAF's exploitations, in %",
+        caption="The paper gives its four highest.",
+        title_justify="left",
+        caption_justify="left",
+    )
+    table.add_column("feature")
+    table.add_column("share", justify="right")
+    table.add_column("")
+    table.add_column("paper", justify="right")
+    for place in np.argsort(-shares):
+        theirs = PAPER_RELEVANCE.get(int(place) + 1)
+        bar = "█" * round(shares[place] / 2)
+        table.add_row(names[place].replace("_", " "), f"{shares[place]:.0f}", bar, f"{theirs:.0f}" if theirs else "")
+    return table
+
+
+@app.command(epilog="Example: releaf warmup --actions 2 --actions 5")
+def warmup(
+    actions: Annotated[
+        list[int] | None, typer.Option(min=1, help="Numbers of actions to expect; 1 to 8 if none.")
+    ] = None,
+) -> None:
+    """Compile the kernels ahead, so that the first decision of a later process is fast."""
+    from releaf.policies import GreedyReleaf, Releaf
+
+    numbers = actions or list(range(1, 9))
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        for number in progress.track(numbers, description="compiling"):
+            for policy in (Releaf(number, 2), GreedyReleaf(number, 2)):
+                policy.learn(policy.decide([0.5, 0.5]), 1.0)
+                policy.replay(np.full((1, 2), 0.5), np.ones((1, number)))
+    console.print(f"Kernels are ready for {', '.join(map(str, numbers))} actions.")

@@ -1,0 +1,1 @@
+"""Partitions, cells and the compiled kernels that learn on them."""

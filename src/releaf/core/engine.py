@@ -1,0 +1,220 @@
+"""The learner's machinery without its manners: unit contexts and action numbers in, decisions out.
+
+An :class:`Engine` owns the arrays and calls the kernels, giving them room when they ask for it. It checks
+nothing that a user passes; the policies do that.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from releaf.core import cells, kernels, partition
+from releaf.core.lanes import MAX_WIDTH, width_for
+from releaf.core.model import (
+    ACTIONS,
+    CLOCK_LENGTH,
+    CONTROL,
+    FIELDS,
+    GRID,
+    LIPSCHITZ,
+    LOG_CONFIDENCE,
+    NODES,
+    PARAMS_LENGTH,
+    RANDOM,
+    SCRATCH,
+    SQRT_GAMMA,
+    Array,
+    Memory,
+)
+from releaf.core.tuples import enumerate_tuples
+
+_FIXED = FIELDS[: FIELDS.index("clock")]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Settings:
+    """What shapes an engine. The paper's symbols: γ_rel, L, ρ, δ; see :class:`releaf.Releaf` for their meaning."""
+
+    categories: tuple[int, ...]  # intervals of each feature that never split, 0 for a continuous feature
+    missing: tuple[bool, ...]  # whether each feature has an interval for missing values
+    gamma: int
+    tuple_size: int
+    confidence_terms: int  # D*, the number of estimates that must hold together
+    lipschitz: float  # 0 when unknown
+    rho: float
+    delta: float
+    control_divisor: float
+    base: int
+    start_level: int
+    observe: int
+    greedy: bool = False
+    dense_limit: int = cells.DENSE_LIMIT
+
+
+class Node(NamedTuple):
+    """One interval of a partition, as the kernels keep it."""
+
+    rank: int  # position among the intervals of its level, -1 for missing values
+    level: int
+    arrivals: int
+
+
+class Engine:
+    """Partitions, cells and generator of one learner. See the module's text."""
+
+    def __init__(self, settings: Settings, actions: int, seed: int | None) -> None:
+        self.settings = settings
+        self.memory = Memory()
+        self._lay_out_constants(actions)
+        clock = np.zeros(CLOCK_LENGTH, dtype=np.int64)
+        clock[RANDOM] = np.random.SeedSequence(seed).generate_state(1, np.uint64).view(np.int64)[0]
+        self.memory["clock"] = clock
+        features = len(settings.categories)
+        self.memory["relevance"] = np.zeros(actions * features)
+        self.memory["exploited"] = np.zeros(actions)
+        self.memory["leaf"] = np.zeros(features)
+        partition.build(
+            self.memory,
+            np.array(settings.categories),
+            np.array(settings.missing),
+            settings.base,
+            settings.start_level,
+        )
+        cells.build(self.memory, dense_limit=settings.dense_limit)
+        self._lay_out_scratch()
+
+    def _lay_out_constants(self, actions: int) -> None:
+        given, memory = self.settings, self.memory
+        features = len(given.categories)
+        sets = enumerate_tuples(features, given.tuple_size, given.gamma)
+        memory["tuples"], memory["targets"] = sets.tuples, sets.candidates
+        memory["subsets"], memory["members"] = sets.subsets, sets.members
+        top = partition.top_level(given.base)
+        memory["shape"] = [
+            *(features, actions, given.tuple_size, len(sets.tuples), len(sets.candidates)),
+            *(sets.members.shape[1], sets.subsets.shape[1], given.gamma, given.base),
+            *(partition.grid_cells(given.base, given.start_level), top, given.observe, given.greedy),
+        ]
+        levels = np.arange(top + 1)
+        memory["scale"] = [float(given.base**level) for level in range(top + 1)]
+        with np.errstate(over="ignore"):
+            memory["split_at"] = np.where(levels < top, float(given.base) ** (given.rho * levels), np.inf)
+        memory["params"] = np.zeros(PARAMS_LENGTH)
+        memory["params"][LIPSCHITZ] = given.lipschitz
+        memory["params"][CONTROL] = 2.0 / given.control_divisor
+        memory["params"][SQRT_GAMMA] = math.sqrt(given.gamma)
+        self._set_confidence(actions)
+
+    def _set_confidence(self, actions: int) -> None:
+        terms = self.settings.confidence_terms * actions
+        self.memory["params"][LOG_CONFIDENCE] = math.log(terms / self.settings.delta)
+
+    def _lay_out_scratch(self) -> None:
+        memory = self.memory
+        features, actions = len(self.settings.categories), self.actions
+        candidates = len(memory["targets"]) // self.settings.gamma
+        tuples = len(memory["tuples"]) // self.settings.tuple_size
+        self.width = width_for(actions)
+        self.size = (0,) * self.settings.tuple_size
+        lengths = {"rows": tuples, "low": candidates * len(self.width), "high": candidates * len(self.width)}
+        lengths |= {"gap": actions + MAX_WIDTH, "chosen": MAX_WIDTH, "estimates": actions, "relevant": actions}
+        for field in SCRATCH:
+            memory[field] = np.zeros(lengths.get(field, features))
+        self.book, self.estimates, self.relevant = memory.book, memory["estimates"], memory["relevant"]
+
+    @property
+    def actions(self) -> int:
+        return int(self.memory["shape"][ACTIONS])
+
+    def clock(self, counter: int) -> int:
+        """One of the counters that :mod:`releaf.core.model` names."""
+        return int(self.memory["clock"][counter])
+
+    def make_room(self, lacking: int) -> None:
+        """Give the kernels what they said they lack."""
+        if lacking == kernels.NODES_LACKING:
+            partition.make_room(self.memory)
+        else:
+            cells.make_room(self.memory, self.settings.base, dense_limit=self.settings.dense_limit)
+
+    def decide(self, context: Array) -> int:
+        """2 · action, plus 1 when exploring; BAD_VALUE - feature when that feature's value is out of range."""
+        while True:
+            decision: int = kernels.decide(self.book, context, self.width, self.size)
+            if decision >= 0 or decision <= kernels.BAD_VALUE:
+                return decision
+            self.make_room(decision)
+
+    def learn(self, context: Array, action: int, reward: float) -> None:
+        while lacking := kernels.learn(self.book, context, action, reward, self.size):
+            self.make_room(lacking)
+
+    def learn_all(self, context: Array, rewards: Array) -> None:
+        while lacking := kernels.learn_all(self.book, context, rewards, self.size):
+            self.make_room(lacking)
+
+    def replay(self, contexts: Array, rewards: Array) -> tuple[Array, Array, Array, int]:
+        """Actions, explored, observed, and the number of rows lived through: short when a reward was NaN."""
+        steps = len(contexts)
+        actions = np.zeros(steps, dtype=np.int64)
+        explored, observed = np.zeros(steps, dtype=np.bool_), np.zeros(steps, dtype=np.bool_)
+        row = 0
+        while row < steps:
+            row, lacking = kernels.replay(
+                self.book, contexts, rewards, row, actions, explored, observed, self.width, self.size
+            )
+            if lacking == kernels.BAD_VALUE:
+                break
+            if lacking:
+                self.make_room(lacking)
+        return actions, explored, observed, row
+
+    def add_action(self) -> None:
+        actions = self.actions
+        features = len(self.settings.categories)
+        cells.add_action(self.memory)
+        self.memory["relevance"] = np.concatenate([self.memory["relevance"], np.zeros(features, dtype=np.int64)])
+        self.memory["exploited"] = np.append(self.memory["exploited"], 0)
+        self.memory["shape"][ACTIONS] = actions + 1
+        self._set_confidence(actions + 1)
+        self._lay_out_scratch()
+
+    def node(self, number: int) -> Node:
+        memory = self.memory
+        return Node(int(memory["rank"][number]), int(memory["level"][number]), int(memory["arrivals"][number]))
+
+    def leaves(self, feature: int) -> list[Node]:
+        """The leaves of a feature from low to high, the one of missing values last."""
+        return [self.node(n) for n in partition.leaves_of(self.memory, feature, self.settings.base)]
+
+    def leaf_at(self, feature: int, value: float, step: int) -> Node:
+        """The leaf that held a value when decision ``step`` was made."""
+        return self.node(partition.ancestors(self.memory, feature, value, self.settings.base, step))
+
+    def state(self) -> dict[str, Array]:
+        """Copies of all that was learnt, to be saved; the constants follow from the settings."""
+        nodes = self.clock(NODES)
+        arrays = {}
+        for field in FIELDS:
+            if field in _FIXED or field in SCRATCH:
+                continue
+            array = self.memory[field]
+            arrays[field] = array[:nodes].copy() if field in partition.NODE_FIELDS else array.copy()
+        return arrays
+
+    def restore(self, state: dict[str, Array]) -> None:
+        """Take up a state that ``state`` gave, of an engine with the same settings."""
+        actions = len(state["exploited"])
+        self.memory["shape"][ACTIONS] = actions
+        self._set_confidence(actions)
+        for field, array in state.items():
+            self.memory[field] = array
+        self._lay_out_scratch()
+
+    @property
+    def grid(self) -> int:
+        return int(self.memory["shape"][GRID])

@@ -1,0 +1,89 @@
+"""Compile kernels once: kept on disk where that is possible, safe when many processes start together.
+
+Numba's own cache keeps one index per function that concurrent processes overwrite, and notices only changes
+of the file a kernel stands in. Here every compiled kernel has a file of its own, named after a digest of
+its signature, the processor and *all* sources of ``releaf.core``, and appears under that name complete or
+not at all. Where no folder can be written, kernels are compiled anew in each process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import pickle
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+from numba.core.caching import FunctionCache
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+# No NaN reaches a kernel and no kernel divides by zero, so numpy's error model (no checks) is safe.
+_OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True}
+
+
+def _digest_of_sources() -> str:
+    digest = hashlib.sha256(numba.__version__.encode())
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+_SOURCES = _digest_of_sources()
+
+
+class _KeyedFiles:
+    """One file for each compiled signature of a function; there is no index to fight over."""
+
+    def __init__(self, folder: str, name: str) -> None:
+        self._folder = Path(folder)
+        self._name = name
+
+    def _path(self, key: tuple[Any, ...]) -> Path:
+        signature, target, _ = key
+        text = f"{signature} {target} {_SOURCES}"
+        return self._folder / f"{self._name}.{hashlib.sha256(text.encode()).hexdigest()[:20]}.nbc"
+
+    def load(self, key: tuple[Any, ...]) -> Any:
+        try:
+            return pickle.loads(self._path(key).read_bytes())
+        except (OSError, EOFError, pickle.UnpicklingError):
+            return None
+
+    def save(self, key: tuple[Any, ...], data: Any) -> None:
+        path = self._path(key)
+        try:
+            handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+            with os.fdopen(handle, "wb") as file:
+                file.write(pickle.dumps(data))
+            os.replace(temporary, path)
+        except OSError:  # a full or read-only disk costs speed at the next start, nothing else
+            return
+
+
+class _Cache(FunctionCache):
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        self._cache_file = _KeyedFiles(self._cache_path, self._impl.filename_base)
+
+
+def door(function: Function) -> Function:
+    """Compile a function that Python calls; the machine code is kept on disk."""
+    compiled = numba.njit(**_OPTIONS)(function)
+    with contextlib.suppress(RuntimeError):  # Numba finds no folder to write to: go on without
+        compiled._cache = _Cache(function)
+    return compiled  # type: ignore[no-any-return]
+
+
+def inner(function: Function) -> Function:
+    """Compile a function that only kernels call; it is merged into each of them."""
+    return numba.njit(**_OPTIONS, forceinline=True)(function)  # type: ignore[no-any-return]
+
+
+def outlined(function: Function) -> Function:
+    """Compile a function that kernels call rarely; it stays a call, to keep the hot path short."""
+    return numba.njit(**_OPTIONS)(function)  # type: ignore[no-any-return]

@@ -1,0 +1,360 @@
+"""One step of RELEAF, compiled: count the last arrival, locate the context, explore or exploit, take in a reward.
+
+The step is that of the paper's Fig. 1. Kernels are bare loops; all checking of what a user passes happens
+before, except for the range of the context's values, which is fastest checked here.
+"""
+
+# mypy: disable-error-code="no-untyped-def"
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from releaf.core import partition
+from releaf.core.cells import claim_rows, find_rows, forget_slot, observe, rows_lacking
+from releaf.core.jit import door, inner
+from releaf.core.lanes import highest, load, lowest, minus, pick, splat, store
+from releaf.core.model import (
+    ACTIONS,
+    BASE,
+    CANDIDATES,
+    CHILD,
+    CONTROL,
+    EXPLORED,
+    FEATURES,
+    GAMMA,
+    GREEDY,
+    HASHED,
+    LEAVES,
+    LIPSCHITZ,
+    LOG_CONFIDENCE,
+    NODES,
+    OBSERVE,
+    OBSERVE_ALL_ACTIONS,
+    OBSERVE_ALWAYS,
+    OBSERVED,
+    PENDING,
+    PER,
+    RANDOM,
+    SQRT_GAMMA,
+    SUBSETS,
+    TIME,
+    TUPLES,
+    UNDER_EXPLORED,
+    view,
+)
+
+# What a door returns when it did nothing because Python must act first.
+NODES_LACKING, LEAVES_LACKING, ROWS_LACKING = -1, -2, -3
+BAD_VALUE = -4  # and below: BAD_VALUE - feature
+_FAR = 1e300
+
+
+@inner
+def draw(m, below):
+    """A uniform integer in [0, below) from the learner's own generator (splitmix64)."""
+    state = np.uint64(m.clock[RANDOM]) + np.uint64(0x9E3779B97F4A7C15)
+    m.clock[RANDOM] = np.int64(state)
+    mixed = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.int64((mixed ^ (mixed >> np.uint64(31))) % np.uint64(below))
+
+
+@inner
+def lipschitz_at(m, log_time):
+    """L, or the slowly growing estimate 1 + ln(t)/2 where L is unknown."""
+    known = m.params[LIPSCHITZ]
+    return known if known > 0.0 else 1.0 + 0.5 * log_time
+
+
+@inner
+def count_arrival(m):
+    """Count the last context's arrival in its leaves and split those that are full.
+
+    Returns 0, or what is lacking; then nothing was changed.
+    """
+    base, dense = m.shape[BASE], m.clock[HASHED] == 0
+    if m.clock[NODES] + m.shape[FEATURES] * base > m.lengths[CHILD]:
+        return NODES_LACKING
+    for i in range(m.shape[FEATURES]):
+        if dense and partition.splits_next(m, m.leaf[i]) and m.features[4 * i + LEAVES] + base - 1 > m.caps[i]:
+            return LEAVES_LACKING
+    for i in range(m.shape[FEATURES]):
+        node = m.leaf[i]
+        full = partition.splits_next(m, node)
+        m.arrivals[node] += 1
+        if full:
+            if dense:
+                forget_slot(m, i, m.slot[node])
+            partition.split(m, i, node)
+    m.clock[PENDING] = 0
+    return 0
+
+
+@inner
+def prepare(m, control):
+    """For each feature's leaf: its control number D_{i,t}, its length, its slot in units of cells."""
+    for i in range(m.shape[FEATURES]):
+        node = m.leaf[i]
+        m.need[i] = control * m.weight[node]
+        m.length[i] = m.size[node]
+        m.axis[i] = m.slot[node] * 2 * m.shape[ACTIONS]
+
+
+@inner
+def scan_pairs(m, first, width):
+    """For dense pairs: read each cell once, for the surplus of observations and the spread of the means.
+
+    Handles the actions ``first`` … ``first`` + width - 1.
+    """
+    lanes, actions, features = len(width), m.shape[ACTIONS], m.shape[FEATURES]
+    for i in range(features):
+        store(m.low, i * lanes, splat(_FAR, width))
+        store(m.high, i * lanes, splat(-_FAR, width))
+    surplus = splat(_FAR, width)
+    pair = 0
+    for i in range(features):
+        slot, need_i = m.slot[m.leaf[i]], m.need[i]
+        low, high = load(m.low, i * lanes, width), load(m.high, i * lanes, width)
+        for j in range(i + 1, features):
+            row = m.offsets[pair] + slot * m.caps[j] * 2 * actions + m.axis[j]
+            m.rows[pair] = row
+            pair += 1
+            need_j = m.need[j]
+            need = need_i if need_i > need_j else need_j
+            surplus = lowest(minus(load(m.cells, row + first, width), splat(need, width)), surplus)
+            mean = load(m.cells, row + first + actions, width)
+            low, high = lowest(mean, low), highest(mean, high)
+            store(m.low, j * lanes, lowest(mean, load(m.low, j * lanes, width)))
+            store(m.high, j * lanes, highest(mean, load(m.high, j * lanes, width)))
+        store(m.low, i * lanes, low)
+        store(m.high, i * lanes, high)
+    store(m.gap, first, surplus)
+
+
+@inner
+def scan_tuples(m, first, width, size):
+    """What ``scan_pairs`` does, for tuples of any size whose rows have been found."""
+    lanes, actions, subsets = len(width), m.shape[ACTIONS], m.shape[SUBSETS]
+    for v in range(m.shape[CANDIDATES]):
+        store(m.low, v * lanes, splat(_FAR, width))
+        store(m.high, v * lanes, splat(-_FAR, width))
+    surplus = splat(_FAR, width)
+    for p in range(m.shape[TUPLES]):
+        row, need = m.rows[p], 0.0
+        for k in range(size):
+            other = m.need[m.tuples[p * size + k]]
+            need = other if other > need else need
+        surplus = lowest(minus(load(m.cells, row + first, width), splat(need, width)), surplus)
+        mean = load(m.cells, row + first + actions, width)
+        for k in range(subsets):
+            place = np.int64(m.subsets[p * subsets + k]) * lanes
+            store(m.low, place, lowest(mean, load(m.low, place, width)))
+            store(m.high, place, highest(mean, load(m.high, place, width)))
+    store(m.gap, first, surplus)
+
+
+@inner
+def pick_relevant(m, first, width, limit):
+    """Among the candidates Rel_t(a), the tuple with the smallest variation; the first of equals, -1 if none."""
+    lanes, gamma = len(width), m.shape[GAMMA]
+    smallest, best = splat(_FAR, width), splat(-1.0, width)
+    for v in range(m.shape[CANDIDATES]):
+        longest = m.length[m.targets[v * gamma]]
+        for k in range(1, gamma):
+            other = m.length[m.targets[v * gamma + k]]
+            longest = other if other > longest else longest
+        variation = minus(load(m.high, v * lanes, width), load(m.low, v * lanes, width))
+        allowed = splat(limit * longest, width)
+        best = pick(variation, allowed, smallest, splat(float(v), width), best)
+        smallest = pick(variation, allowed, smallest, variation, smallest)
+    store(m.chosen, 0, best)
+
+
+@inner
+def pick_greedily(m, first, width):
+    """Greedy-RELEAF: the feature whose interval has the highest mean."""
+    lanes = len(width)
+    smallest, best = splat(_FAR, width), splat(-1.0, width)
+    for v in range(m.shape[CANDIDATES]):
+        negated = minus(splat(0.0, width), load(m.high, v * lanes, width))
+        best = pick(negated, splat(_FAR, width), smallest, splat(float(v), width), best)
+        smallest = pick(negated, splat(_FAR, width), smallest, negated, smallest)
+    store(m.chosen, 0, best)
+
+
+@inner
+def estimate(m, action, candidate):
+    """The count-weighted mean over the cells of all tuples that contain the candidate."""
+    actions, per = m.shape[ACTIONS], m.shape[PER]
+    if per == 1:  # a single cell: its mean as it is, not rounded once more
+        return m.cells[m.rows[m.members[candidate]] + actions + action]
+    weighted, count = 0.0, 0.0
+    for k in range(per):
+        row = m.rows[m.members[candidate * per + k]]
+        here = m.cells[row + action]
+        weighted += m.cells[row + actions + action] * here
+        count += here
+    return weighted / count
+
+
+@inner
+def explore(m):
+    """One of the under-explored actions, each with the same probability."""
+    turn = draw(m, m.clock[UNDER_EXPLORED])
+    for action in range(m.shape[ACTIONS]):
+        if m.gap[action] < 0.0:
+            if turn == 0:
+                return action
+            turn -= 1
+    return -1
+
+
+@inner
+def exploit(m):
+    """The action with the highest estimate, the first of equals."""
+    features, gamma = m.shape[FEATURES], m.shape[GAMMA]
+    winner, highest_estimate = 0, -_FAR
+    for action in range(m.shape[ACTIONS]):
+        candidate = m.relevant[action]
+        m.exploited[action] += 1
+        if candidate >= 0:
+            for k in range(gamma):
+                m.relevance[action * features + m.targets[candidate * gamma + k]] += 1
+        else:
+            candidate = draw(m, m.shape[CANDIDATES])
+        value = estimate(m, action, candidate)
+        m.estimates[action] = value
+        winner = action if value > highest_estimate else winner
+        highest_estimate = value if value > highest_estimate else highest_estimate
+    return winner
+
+
+@inner
+def choose(m, width, size):
+    """Decide for the context whose leaves are in ``leaf``: 2 · action, plus 1 when exploring."""
+    m.clock[TIME] += 1
+    m.clock[PENDING] = 1
+    actions, lanes, tuple_size = m.shape[ACTIONS], len(width), len(size)
+    log_time = math.log(m.clock[TIME])
+    lipschitz = lipschitz_at(m, log_time)
+    prepare(m, m.params[CONTROL] * (log_time + m.params[LOG_CONFIDENCE]) / (lipschitz * lipschitz))
+    pairs = tuple_size == 2 and m.clock[HASHED] == 0
+    if not pairs:
+        find_rows(m, tuple_size, m.leaf)
+    lacking = 0
+    for first in range(0, actions, lanes):
+        if pairs:
+            scan_pairs(m, first, width)
+        else:
+            scan_tuples(m, first, width, tuple_size)
+        last = min(first + lanes, actions)
+        for action in range(first, last):
+            lacking += m.gap[action] < 0.0
+        if lacking == 0:
+            if m.shape[GREEDY]:
+                pick_greedily(m, first, width)
+            else:
+                pick_relevant(m, first, width, 3.0 * lipschitz * m.params[SQRT_GAMMA])
+            for action in range(first, last):
+                m.relevant[action] = np.int64(m.chosen[action - first])
+    m.clock[UNDER_EXPLORED] = lacking
+    if lacking > 0:
+        m.clock[EXPLORED] += 1
+        return 2 * explore(m) + 1
+    return 2 * exploit(m)
+
+
+@door
+def decide(book, context, width, size):
+    """Decide for one context. Negative when Python must act first; then nothing was decided."""
+    m = view(book)
+    bad = partition.check(m, context)
+    if bad >= 0:
+        return BAD_VALUE - bad
+    if m.clock[PENDING]:
+        lacking = count_arrival(m)
+        if lacking != 0:
+            return lacking
+    partition.locate(m, context, m.leaf)
+    return choose(m, width, size)
+
+
+@door
+def learn(book, context, action, reward, size):
+    """Take in the reward of one action, in the cells that hold the context now."""
+    m = view(book)
+    if rows_lacking(m):
+        return ROWS_LACKING
+    partition.locate(m, context, m.spot)
+    claim_rows(m, len(size), m.spot)
+    m.clock[OBSERVED] += 1
+    observe(m, action, reward)
+    return 0
+
+
+@door
+def learn_all(book, context, rewards, size):
+    """Take in the rewards of all actions, in the cells that hold the context now."""
+    m = view(book)
+    if rows_lacking(m):
+        return ROWS_LACKING
+    partition.locate(m, context, m.spot)
+    claim_rows(m, len(size), m.spot)
+    m.clock[OBSERVED] += 1
+    for action in range(len(rewards)):
+        observe(m, action, rewards[action])
+    return 0
+
+
+@inner
+def take_in(m, rewards, action, size):
+    """Take in the reward of the chosen action, or of all, in the cells that were just decided on."""
+    if m.clock[HASHED]:
+        claim_rows(m, len(size), m.leaf)
+    m.clock[OBSERVED] += 1
+    if m.shape[OBSERVE] == OBSERVE_ALL_ACTIONS:
+        for other in range(m.shape[ACTIONS]):
+            observe(m, other, rewards[other])
+    else:
+        observe(m, action, rewards[action])
+
+
+@inner
+def unknown_reward(m, rewards, action):
+    """Whether a reward that is to be observed is NaN."""
+    if m.shape[OBSERVE] == OBSERVE_ALL_ACTIONS:
+        for other in range(m.shape[ACTIONS]):
+            if math.isnan(rewards[other]):
+                return True
+        return False
+    return math.isnan(rewards[action])
+
+
+@door
+def replay(book, contexts, rewards, start, actions, explored, observed, width, size):
+    """Live through a stream from row ``start`` on.
+
+    Returns (row reached, what is lacking there, or 0). A row whose reward is needed but NaN ends the stream
+    with BAD_VALUE; the model has then decided on that row, and the caller restores it.
+    """
+    m = view(book)
+    for t in range(start, len(contexts)):
+        if rows_lacking(m):
+            return t, ROWS_LACKING
+        if m.clock[PENDING]:
+            lacking = count_arrival(m)
+            if lacking != 0:
+                return t, lacking
+        partition.locate(m, contexts[t], m.leaf)
+        decision = choose(m, width, size)
+        action = decision >> 1
+        actions[t] = action
+        explored[t] = decision & 1
+        observed[t] = (decision & 1) or m.shape[OBSERVE] == OBSERVE_ALWAYS
+        if observed[t]:
+            if unknown_reward(m, rewards[t], action):
+                return t, BAD_VALUE
+            take_in(m, rewards[t], action, size)
+    return len(contexts), 0

@@ -1,0 +1,117 @@
+"""Files that hold a learner: plain arrays behind a JSON header, checksummed, replaced as a whole.
+
+Layout: the magic line, the SHA-256 of all that follows it, the length of the header, the header (JSON, with the
+name, type, shape and place of each array), the arrays, each at a multiple of 64 bytes. There is no
+pickle in it, so that loading a file never runs code.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+MAGIC = b"releaf-state\n"
+FORMAT = 1
+_ALIGN = 64
+_DIGEST = hashlib.sha256().digest_size
+_START = len(MAGIC) + _DIGEST + 8
+_DTYPES = {"<i8", "<i4", "<u8", "<f8", "|u1", "|b1"}
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class StateError(ValueError):
+    """A file that is not a whole, unaltered learner of a version this package can read."""
+
+
+def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str, Array]) -> None:
+    """Write a state to a temporary file beside ``path``, then put it in place in one move.
+
+    Whoever reads ``path`` sees the old file or the new one, also when the machine stops in between.
+    """
+    target = Path(path)
+    chunks = _encode(header, arrays)
+    digest = hashlib.sha256()
+    for chunk in chunks:
+        digest.update(chunk)
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(MAGIC + digest.digest())
+            for chunk in chunks:
+                file.write(chunk)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+    _sync_folder(target.parent)
+
+
+def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Array]]:
+    """The header and the arrays of a state file; a :class:`StateError` when it is anything but whole."""
+    content = Path(path).read_bytes()
+    if not content.startswith(MAGIC):
+        raise StateError(f"{path} is not a releaf state file: it should begin with {MAGIC.decode().strip()!r}")
+    if len(content) < _START:
+        raise StateError(f"{path} is truncated: {len(content)} bytes are fewer than its header needs")
+    found, body = content[len(MAGIC) : len(MAGIC) + _DIGEST], memoryview(content)[len(MAGIC) + _DIGEST :]
+    if hashlib.sha256(body).digest() != found:
+        raise StateError(f"{path} is truncated or was altered: its checksum does not match; restore it from a copy")
+    length = int.from_bytes(body[:8], "little")
+    header = json.loads(bytes(body[8 : 8 + length]))
+    if header["format"] != FORMAT:
+        raise StateError(
+            f"{path} has state format {header['format']}, this version of releaf reads format {FORMAT}: "
+            f"load it with releaf {header['version']} or a version that knows both"
+        )
+    return header, {name: _array(body, place) for name, place in header.pop("arrays").items()}
+
+
+def _encode(header: dict[str, Any], arrays: dict[str, Array]) -> list[bytes]:
+    """The file behind the checksum, in pieces."""
+    places: dict[str, Any] = {}
+    pieces: list[bytes] = []
+    offset = 0
+    for name, array in arrays.items():
+        data = np.ascontiguousarray(array).tobytes()
+        places[name] = {"dtype": array.dtype.str, "shape": array.shape, "offset": offset, "bytes": len(data)}
+        pieces += [data, b"\0" * (-len(data) % _ALIGN)]
+        offset += len(data) + -len(data) % _ALIGN
+    text = json.dumps({**header, "format": FORMAT, "arrays": places}, sort_keys=True).encode()
+    text += b" " * (-(_START + len(text)) % _ALIGN)
+    return [len(text).to_bytes(8, "little"), text, *pieces]
+
+
+def _array(body: memoryview, place: dict[str, Any]) -> Array:
+    if place["dtype"] not in _DTYPES:
+        raise StateError(f"array type {place['dtype']!r} is not one of {sorted(_DTYPES)}")
+    begin = 8 + int.from_bytes(body[:8], "little") + place["offset"]
+    flat = np.frombuffer(body[begin : begin + place["bytes"]], dtype=place["dtype"])
+    return flat.reshape(place["shape"]).copy()
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the move itself durable, where the system lets a folder be opened."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,372 @@
+"""What all policies share: labels, contexts, the book of decisions that wait for a reward, saving and loading."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from abc import ABC, abstractmethod
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+
+from releaf._version import __version__
+from releaf.core import state
+from releaf.decision import Decision, Label
+from releaf.policy import Trace, action_labels, plain_label
+from releaf.schema import Schema
+from releaf.table import width_error
+
+Array = np.ndarray[Any, np.dtype[Any]]
+OBSERVE = ("explored", "always", "all-actions")
+_FLOAT64 = np.dtype(np.float64)
+_REGISTRY: dict[str, type[OnlinePolicy]] = {}
+
+
+class Verdict(NamedTuple):
+    """What a policy's own rule says to one context."""
+
+    action: int
+    explored: bool
+    probability: float | None
+    estimates: tuple[float, ...] | None
+    relevant: tuple[tuple[int, ...] | None, ...] | None
+
+
+class _Waiting(NamedTuple):
+    """A decision whose reward is wanted and not yet known."""
+
+    context: Array
+    action: int
+    actions: int  # how many there were when it was made
+
+
+class OnlinePolicy(ABC):
+    """A policy that decides step by step. A subclass supplies the rule; see the methods that raise.
+
+    Parameters
+    ----------
+    actions, features
+        As for :class:`releaf.Releaf`.
+    observe
+        When the reward is wanted: "explored", "always" or "all-actions".
+    max_pending
+        How many decisions may wait for their reward; beyond that the oldest is forgotten.
+    """
+
+    parameters: ClassVar[tuple[str, ...]]  # names of the constructor's arguments that are saved
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        _REGISTRY[cls.__name__] = cls
+
+    def __init__(
+        self, actions: int | Sequence[Label], features: int | Sequence[str] | Schema, observe: str, max_pending: int
+    ) -> None:
+        if observe not in OBSERVE:
+            raise ValueError(f"observe must be one of {', '.join(map(repr, OBSERVE))}, got observe={observe!r}")
+        if not (isinstance(max_pending, int) and max_pending >= 1):
+            raise ValueError(f"max_pending must be a whole number of at least 1, got max_pending={max_pending!r}")
+        self._labels = action_labels(actions)
+        self._schema = Schema.of(features)
+        self._encoder = self._schema.encoder()
+        self._shape = (len(self._schema),)
+        self.observe = observe
+        self.max_pending = max_pending
+        self._steps = 0
+        self._waiting: OrderedDict[int, _Waiting] = OrderedDict()
+        self._token = secrets.randbits(62)
+
+    # --- what a subclass supplies -------------------------------------------------------------------------
+
+    @abstractmethod
+    def _choose(self, context: Array) -> Verdict:
+        """Decide for a context in [0, 1]; raise for a value that is out of range, and then change nothing."""
+
+    @abstractmethod
+    def _take_in(self, context: Array, index: int, reward: float) -> None:
+        """Learn the reward of one action."""
+
+    @abstractmethod
+    def _take_in_all(self, context: Array, rewards: Array) -> None:
+        """Learn the rewards of all actions, or of the first ones where some were added since."""
+
+    @abstractmethod
+    def _widen(self) -> None:
+        """Make room for one more action."""
+
+    @abstractmethod
+    def _arrays(self) -> dict[str, Array]:
+        """Copies of all that was learnt."""
+
+    @abstractmethod
+    def _take_up(self, arrays: dict[str, Array]) -> None:
+        """Continue from what ``_arrays`` gave."""
+
+    # --- the protocol -------------------------------------------------------------------------------------
+
+    @property
+    def actions(self) -> tuple[Label, ...]:
+        """The labels of the actions."""
+        return self._labels
+
+    @property
+    def schema(self) -> Schema:
+        """The features of a context."""
+        return self._schema
+
+    @property
+    def pending(self) -> int:
+        """How many decisions wait for their reward."""
+        return len(self._waiting)
+
+    def decide(self, context: Any) -> Decision:
+        """Choose an action for a context.
+
+        Parameters
+        ----------
+        context
+            A sequence, a mapping from feature names, a numpy row, or one row of a pandas, polars or pyarrow table.
+        """
+        return self._decide(self._encode(context))
+
+    def _decide(self, unit: Array) -> Decision:
+        """Decide for an encoded context, and remember the decision where its reward is wanted."""
+        index, explored, probability, estimates, relevant = self._choose(unit)
+        self._steps = step = self._steps + 1
+        wants_reward = explored or self.observe == "always"
+        if wants_reward:
+            self._waiting[step] = _Waiting(unit, index, len(self._labels))
+            if len(self._waiting) > self.max_pending:
+                self._waiting.popitem(last=False)
+        label, token = self._labels[index], self._token
+        return Decision(step, label, index, explored, wants_reward, probability, estimates, relevant, unit, token)
+
+    def decide_many(self, contexts: Any) -> list[Decision]:
+        """Choose an action for each of many contexts, none of whose rewards is known before the last decision.
+
+        The same as deciding one by one, except that bad input anywhere is refused before the first decision.
+        Explorations of a batch are decided without each other's rewards, so shorter batches explore less.
+
+        Parameters
+        ----------
+        contexts
+            A matrix, a table, or a sequence of contexts.
+        """
+        return [self._decide(unit) for unit in self._encode_many(contexts).copy()]
+
+    def learn(self, choice: Decision | int, reward: Any) -> None:
+        """Learn the reward of a decision that wants one: at once, late, or in any order.
+
+        Parameters
+        ----------
+        choice
+            The decision, or its ``id``.
+        reward
+            A number in [0, 1]. With ``observe="all-actions"`` one for each action, as a sequence or a mapping
+            from labels.
+        """
+        number = self._number_of(choice)
+        waiting = self._waiting.get(number)
+        if waiting is None:
+            raise ValueError(self._why_not_waiting(choice, number))
+        if self.observe == "all-actions":
+            self._take_in_all(waiting.context, self._checked_rewards(reward, waiting.actions))
+        else:
+            self._take_in(waiting.context, waiting.action, _checked_reward(reward))
+        del self._waiting[number]
+
+    def replay(self, contexts: Any, rewards: Any) -> Trace:
+        """Live through a recorded stream; see :func:`releaf.replay`."""
+        backup = self._snapshot()
+        try:
+            units = self._encode_many(contexts)
+            table = self._checked_table(rewards, len(units))
+            return self._live_through(units, table)
+        except Exception:
+            self._return_to(backup)
+            raise
+
+    def _live_through(self, units: Array, rewards: Array) -> Trace:
+        """Replay checked input, step by step; a policy with a compiled loop does it there."""
+        actions = np.zeros(len(units), dtype=np.int64)
+        explored, observed = np.zeros(len(units), dtype=np.bool_), np.zeros(len(units), dtype=np.bool_)
+        for step, unit in enumerate(units.copy()):
+            choice = self._decide(unit)
+            actions[step], explored[step], observed[step] = choice.index, choice.explored, choice.wants_reward
+            if choice.wants_reward:
+                self.learn(choice, rewards[step] if self.observe == "all-actions" else rewards[step, choice.index])
+        return Trace(actions, explored, observed, rewards[np.arange(len(units)), actions])
+
+    def add_action(self, action: Label | None = None) -> Label:
+        """Add an action while running; it starts with no observations, so it is explored.
+
+        Parameters
+        ----------
+        action
+            Its label; when None, the number of actions so far.
+        """
+        label = len(self._labels) if action is None else plain_label(action)
+        if label in self._labels:
+            raise ValueError(f"action {label!r} exists already; the actions are {self._labels!r}")
+        self._widen()
+        self._labels = (*self._labels, label)
+        return label
+
+    # --- contexts and rewards -----------------------------------------------------------------------------
+
+    def _encode(self, context: Any) -> Array:
+        """The context as a row of its own; values in [0, 1] by the schema, or still to be checked by the rule."""
+        if not self._encoder.is_unit:
+            return self._encoder.encode(context)
+        if type(context) is np.ndarray and context.dtype is _FLOAT64 and context.shape == self._shape:
+            return context.copy()
+        if isinstance(context, list | tuple):
+            if len(context) != self._shape[0]:
+                raise ValueError(width_error(len(context), self._schema.names))
+            try:
+                row = np.array(context, dtype=np.float64)
+            except (TypeError, ValueError):
+                return self._encoder.encode(context)  # names the feature that is wrong
+            if row.shape == self._shape and not any(isinstance(value, str) for value in context):
+                return row
+        return self._encoder.encode(context)
+
+    def _encode_many(self, contexts: Any) -> Array:
+        """All contexts as a matrix, checked."""
+        plain = self._encoder.is_unit and isinstance(contexts, np.ndarray) and contexts.dtype.kind in "fiub"
+        if plain and contexts.ndim == 2 and contexts.shape[1] == self._shape[0]:
+            matrix = np.ascontiguousarray(contexts, dtype=np.float64)
+            if bool(np.all((matrix >= 0.0) & (matrix <= 1.0))):
+                return matrix
+        return self._encoder.encode_many(contexts)
+
+    def _out_of_range(self, context: Array, place: int) -> ValueError:
+        feature, name = self._schema.features[place], self._schema.names[place]
+        return ValueError(f"feature {name!r} is {context[place]}: expected {feature.expects}")
+
+    def _checked_rewards(self, rewards: Any, actions: int) -> Array:
+        if isinstance(rewards, Mapping):
+            unknown = [label for label in rewards if label not in self._labels]
+            lacking = [label for label in self._labels[:actions] if label not in rewards]
+            if unknown or lacking:
+                raise ValueError(
+                    f"rewards must have each action once: unknown {unknown!r}, lacking {lacking!r}; "
+                    f"the actions are {self._labels[:actions]!r}"
+                )
+            rewards = [rewards[label] for label in self._labels[:actions]]
+        if isinstance(rewards, str) or not hasattr(rewards, "__len__") or len(rewards) != actions:
+            raise ValueError(f"observe='all-actions' needs a reward for each of the {actions} actions, got {rewards!r}")
+        return np.array([_checked_reward(reward) for reward in rewards])
+
+    def _checked_table(self, rewards: Any, steps: int) -> Array:
+        """The rewards of all actions at all steps: in [0, 1], or NaN where they may turn out not to be needed."""
+        try:
+            table = np.ascontiguousarray(rewards, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise ValueError("rewards must be a matrix of numbers, one row for each step") from None
+        expected = (steps, len(self._labels))
+        if table.shape != expected:
+            raise ValueError(f"rewards have shape {table.shape}: expected {expected} (steps × actions)")
+        bad = (table < 0.0) | (table > 1.0)
+        if bool(bad.any()):
+            row, column = map(int, np.argwhere(bad)[0])
+            raise ValueError(
+                f"reward {table[row, column]} of row {row}, action {self._labels[column]!r}: expected [0, 1]"
+            )
+        return table
+
+    def _number_of(self, choice: Decision | int) -> int:
+        if isinstance(choice, Decision):
+            if choice.learner != self._token:
+                raise ValueError(f"{choice!r} was made by another learner: expected a decision of this one")
+            return choice.id
+        if isinstance(choice, bool) or not isinstance(choice, int | np.integer):
+            raise TypeError(f"choice must be a Decision or its id, got {choice!r}")
+        return int(choice)
+
+    def _why_not_waiting(self, choice: Decision | int, number: int) -> str:
+        if not 1 <= number <= self._steps:
+            return f"unknown decision {number}: this learner has made decisions 1 to {self._steps}"
+        if isinstance(choice, Decision) and not choice.wants_reward:
+            return (
+                f"decision {number} did not ask for a reward (observe={self.observe!r}): learn only where wants_reward"
+            )
+        return (
+            f"decision {number} does not wait for a reward: it was learnt already, did not ask for one, "
+            f"or is older than the newest {self.max_pending} that wait (max_pending)"
+        )
+
+    # --- saving and loading -------------------------------------------------------------------------------
+
+    def _snapshot(self) -> tuple[Any, ...]:
+        return self._arrays(), self._encoder.state(), self._waiting.copy(), self._steps
+
+    def _return_to(self, snapshot: tuple[Any, ...]) -> None:
+        arrays, encoder, self._waiting, self._steps = snapshot
+        self._take_up(arrays)
+        self._encoder.restore(encoder)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the learner to a file, whole or not at all; ``releaf.load`` goes on exactly where it stood.
+
+        The file holds plain arrays and JSON behind a checksum; loading it runs no code.
+        """
+        waiting = list(self._waiting.values())
+        width = len(self._schema)
+        arrays = {f"policy.{name}": array for name, array in self._arrays().items()}
+        arrays |= {f"encoder.{name}": array for name, array in self._encoder.state().items()}
+        arrays["waiting.numbers"] = np.array(list(self._waiting), dtype=np.int64)
+        arrays["waiting.contexts"] = np.array([entry.context for entry in waiting]).reshape(-1, width)
+        arrays["waiting.choices"] = np.array([entry[1:] for entry in waiting], dtype=np.int64).reshape(-1, 2)
+        header = {
+            "class": type(self).__name__,
+            "version": __version__,
+            "parameters": {name: getattr(self, name) for name in self.parameters},
+            "actions": self._labels,
+            "schema": self._schema.to_dict(),
+            "steps": self._steps,
+            "token": self._token,
+        }
+        state.write(path, header, arrays)
+
+    @classmethod
+    def _revive(cls, header: dict[str, Any], arrays: dict[str, Array]) -> Self:
+        policy = cls(
+            actions=header["actions"],
+            features=Schema.from_dict(header["schema"]),
+            **header["parameters"],
+        )
+        policy._labels = tuple(header["actions"])
+        policy._steps, policy._token = header["steps"], header["token"]
+        numbers, contexts, choices = (arrays[f"waiting.{part}"] for part in ("numbers", "contexts", "choices"))
+        for number, context, (index, actions) in zip(numbers, contexts, choices, strict=True):
+            policy._waiting[int(number)] = _Waiting(context.copy(), int(index), int(actions))
+        policy._encoder.restore({name[8:]: a for name, a in arrays.items() if name.startswith("encoder.")})
+        policy._take_up({name[7:]: a for name, a in arrays.items() if name.startswith("policy.")})
+        return policy
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """The learner that ``save`` wrote. It goes on exactly as the saved one would have, random draws included.
+
+    Raises
+    ------
+    releaf.StateError
+        When the file is not a whole, unaltered learner of a version that this one can read.
+    """
+    header, arrays = state.read(path)
+    if header["class"] not in _REGISTRY:
+        raise state.StateError(f"{path} holds a {header['class']!r}, which this version of releaf does not know")
+    return _REGISTRY[header["class"]]._revive(header, arrays)
+
+
+def _checked_reward(reward: Any) -> float:
+    try:
+        value = float(reward) if not isinstance(reward, str | bytes) else None
+    except (TypeError, ValueError):
+        value = None
+    if value is None or not 0.0 <= value <= 1.0:
+        raise ValueError(f"reward is {reward!r}: expected a number in [0, 1]")
+    return value

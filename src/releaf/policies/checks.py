@@ -1,0 +1,25 @@
+"""Checks of constructor arguments, with errors that name the argument, the value and what is expected."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+
+def positive(name: str, value: Any, *, below: float = math.inf, zero: bool = False) -> float:
+    """A finite number above 0 (or from 0 on), and below a limit."""
+    allowed = not isinstance(value, bool) and isinstance(value, int | float | np.integer | np.floating)
+    if not (allowed and (value > 0 or (zero and value == 0)) and value < below):
+        limit = f" below {below:g}" if below < math.inf else ""
+        kind = "a number of at least 0" if zero else "a positive number"
+        raise ValueError(f"{name} must be {kind}{limit}, got {name}={value!r}")
+    return float(value)
+
+
+def whole(name: str, value: Any, *, least: int) -> int:
+    """A whole number from ``least`` on."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise ValueError(f"{name} must be a whole number of at least {least}, got {name}={value!r}")
+    return int(value)

@@ -1,0 +1,180 @@
+"""Policies that learn on adaptive partitions of the features: what RELEAF and its greedy rival share."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from releaf.core import kernels
+from releaf.core.engine import Engine
+from releaf.core.model import EXPLORED, OBSERVED, UNDER_EXPLORED
+from releaf.decision import Decision
+from releaf.policies.base import Array, OnlinePolicy, Verdict
+from releaf.policy import Trace
+from releaf.schema import MISSING, Categorical, Continuous, Quantile
+
+
+class Interval(NamedTuple):
+    """One leaf of a feature's partition.
+
+    ``low`` and ``high`` are in [0, 1], where the schema puts the feature's values; both are NaN for the interval of
+    missing values. ``level`` is None for intervals that never split. ``arrivals`` counts the contexts that came
+    since the interval exists; the latest context is counted when the next one comes.
+    """
+
+    low: float
+    high: float
+    level: int | None
+    arrivals: int
+
+
+class PartitionedPolicy(OnlinePolicy):
+    """Owns an engine and speaks for it. A subclass makes the engine."""
+
+    _engine: Engine
+    _tuples: list[tuple[int, ...] | None]
+    observation_cost: float
+
+    def _start(self, engine: Engine) -> None:
+        self._engine = engine
+        gamma = engine.settings.gamma
+        candidates = engine.memory["targets"].reshape(-1, gamma).tolist()
+        self._tuples = [*map(tuple, candidates), None]  # -1, no candidate, finds the None
+
+    # --- the rule -----------------------------------------------------------------------------------------
+
+    def _choose(self, context: Array) -> Verdict:
+        engine = self._engine
+        decision = engine.decide(context)
+        if decision < 0:
+            raise self._out_of_range(context, kernels.BAD_VALUE - decision)
+        if decision & 1:
+            return Verdict(decision >> 1, True, 1.0 / engine.clock(UNDER_EXPLORED), None, None)
+        tuples = self._tuples
+        relevant = tuple([tuples[candidate] for candidate in engine.relevant.tolist()])
+        probability = None if None in relevant else 1.0
+        return Verdict(decision >> 1, False, probability, tuple(engine.estimates.tolist()), relevant)
+
+    def _take_in(self, context: Array, index: int, reward: float) -> None:
+        self._engine.learn(context, index, reward)
+
+    def _take_in_all(self, context: Array, rewards: Array) -> None:
+        self._engine.learn_all(context, rewards)
+
+    def _live_through(self, units: Array, rewards: Array) -> Trace:
+        actions, explored, observed, reached = self._engine.replay(units, rewards)
+        if reached < len(units):
+            raise ValueError(f"rewards of row {reached} are {rewards[reached].tolist()}: the learner needs what is NaN")
+        self._steps += len(units)
+        return Trace(actions, explored, observed, rewards[np.arange(len(units)), actions])
+
+    def _widen(self) -> None:
+        self._engine.add_action()
+
+    def _arrays(self) -> dict[str, Array]:
+        return self._engine.state()
+
+    def _take_up(self, arrays: dict[str, Array]) -> None:
+        self._engine.restore(arrays)
+
+    # --- what it has learnt -------------------------------------------------------------------------------
+
+    @property
+    def explorations(self) -> int:
+        """How many decisions were explorations."""
+        return self._engine.clock(EXPLORED)
+
+    @property
+    def observations(self) -> int:
+        """How many rewards were learnt; the rewards of all actions at one step count once."""
+        return self._engine.clock(OBSERVED)
+
+    @property
+    def observation_spend(self) -> float:
+        """What the observations have cost so far: their number times c_O."""
+        return self.observations * self.observation_cost
+
+    def relevance(self) -> Array:
+        """The share of exploitations in which each feature was among the relevant ones, for each action (A × D).
+
+        A row sums to ``gamma_rel`` at most, less where no tuple of features was a candidate. An action counts the
+        exploitations since it was added; before the first one its row is zero.
+        """
+        memory = self._engine.memory
+        counts = memory["relevance"].reshape(len(self.actions), -1)
+        return counts / np.maximum(memory["exploited"], 1)[:, None]
+
+    def partition(self, feature: int | str) -> list[Interval]:
+        """The intervals that a feature's values are divided into at present, from low to high.
+
+        Parameters
+        ----------
+        feature
+            Its position or its name.
+        """
+        place = self.schema.index(feature)
+        return [self._interval(place, node) for node in self._engine.leaves(place)]
+
+    def _interval(self, place: int, node: Any) -> Interval:
+        feature = self.schema.features[place]
+        if node.rank < 0:
+            return Interval(math.nan, math.nan, None, node.arrivals)
+        count = feature.categories or self._engine.settings.base**node.level
+        level = None if feature.categories else node.level
+        return Interval(node.rank / count, (node.rank + 1) / count, level, node.arrivals)
+
+    def explain(self, choice: Decision) -> str:
+        """Why an action was chosen, in words.
+
+        Parameters
+        ----------
+        choice
+            A decision of this learner, however old.
+        """
+        self._number_of(choice)
+        if choice.estimates is None or choice.relevant is None:
+            return self._explain_exploration(choice)
+        lines = [f"Decision {choice.id} chose {choice.action!r}: its estimated reward is the highest."]
+        estimates = choice.estimates
+        for action in sorted(range(len(estimates)), key=lambda action: -estimates[action]):
+            basis = self._describe(choice, choice.relevant[action])
+            lines.append(f"  {self.actions[action]!r}: {estimates[action]:.3f}, {basis}")
+        wanted = "The reward is wanted." if choice.wants_reward else "No reward was asked for."
+        return "\n".join([*lines, wanted])
+
+    def _explain_exploration(self, choice: Decision) -> str:
+        count = round(1 / choice.probability) if choice.probability else 1
+        others = "the only under-explored action" if count == 1 else f"one of {count} under-explored actions, at random"
+        finest = sorted(range(len(self.schema)), key=lambda place: self._length(choice, place))[:3]
+        where = "; ".join(self._where(choice, place) for place in finest)
+        return (
+            f"Decision {choice.id} explored {choice.action!r}, {others}: for contexts like this one it has been "
+            f"observed too rarely to be judged. The finest intervals here: {where}. The reward is wanted."
+        )
+
+    def _describe(self, choice: Decision, relevant: tuple[int, ...] | None) -> str:
+        if relevant is None:
+            return "from features drawn at random, since none explained its rewards"
+        return "from " + " and ".join(self._where(choice, place) for place in relevant)
+
+    def _where(self, choice: Decision, place: int) -> str:
+        """The interval that held a feature's value when the decision was made."""
+        name, feature = self.schema.names[place], self.schema.features[place]
+        interval = self._interval_at(choice, place)
+        gone_category = isinstance(feature, Categorical) and feature.missing and interval.high == 1.0
+        if choice.context[place] == MISSING or gone_category:
+            return f"{name} missing"
+        return f"{name} {feature.describe(interval.low, interval.high)}"
+
+    def _interval_at(self, choice: Decision, place: int) -> Interval:
+        value = float(choice.context[place])
+        return self._interval(place, self._engine.leaf_at(place, value, choice.id))
+
+    def _length(self, choice: Decision, place: int) -> float:
+        feature = self.schema.features[place]
+        if not isinstance(feature, Continuous | Quantile) or choice.context[place] == MISSING:
+            return 1.0
+        interval = self._interval_at(choice, place)
+        return interval.high - interval.low

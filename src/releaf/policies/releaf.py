@@ -1,0 +1,148 @@
+"""RELEAF: relevance learning with feedback (Tekin and van der Schaar)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+from releaf import theory
+from releaf.core.engine import Engine, Settings
+from releaf.decision import Label
+from releaf.policies.base import OBSERVE
+from releaf.policies.checks import positive, whole
+from releaf.policies.partitioned import PartitionedPolicy
+from releaf.schema import Schema
+
+TUPLES = ("2gamma", "gamma+1")
+MOST_STARTING_LEAVES = 2**16
+
+
+class Releaf(PartitionedPolicy):
+    """Learns which features matter for which action while it decides, and asks for rewards only to explore.
+
+    Every feature's range is split into ever finer intervals where contexts arrive. For tuples of features the
+    mean reward of each action is kept in every cell of intervals. While some cell of the present context has seen an
+    action too rarely, the learner explores; otherwise it finds for each action the features within whose
+    intervals the means agree best (the relevant ones), and takes the action with the highest estimate.
+
+    Parameters
+    ----------
+    actions
+        How many there are (they are then called 0 … A-1), or their labels (𝒜).
+    features
+        How many there are, or their names, with values in [0, 1] (D); or a :class:`releaf.Schema`.
+    seed
+        For the learner's own generator; the same seed and input give the same decisions. Fresh when None.
+    lipschitz
+        How fast the expected reward may change with a relevant feature (L); "unknown" for the slowly
+        growing L̂(t) = 1 + ln(t)/2 (:func:`releaf.theory.lipschitz_estimate`).
+    rho
+        How long intervals live (ρ): one of level l splits at base^(ρ·l) arrivals. None for Theorem 5's balanced ρ*.
+    delta
+        The probability with which the guarantees may fail (δ), in (0, 1).
+    gamma_rel
+        How many features to find for each action (γ_rel); 2·gamma_rel features are needed, and time per step grows as
+        their number to the power of 2·gamma_rel.
+    control_divisor
+        What all control numbers are divided by. The theorems hold for 1; the paper's experiments use 5000, which
+        explores far less.
+    observe
+        When a reward is wanted: "explored", on explorations (RELEAF); "always" (RELEAF-ALL); "all-actions", the
+        rewards of all actions on explorations (RELEAF-FO).
+    observation_cost
+        The price of one observation (c_O), for the account that ``observation_spend`` gives.
+    base
+        Into how many intervals one splits.
+    epsilon
+        Start at the level from which on every estimate is accurate to this much (ε, Theorem 4), instead of level 0.
+    tuples
+        "2gamma": cells of 2·gamma_rel features; "gamma+1": of gamma_rel + 1, fewer and without guarantee. The
+        same for gamma_rel = 1.
+    max_pending
+        How many decisions may wait for their reward; beyond that the oldest is forgotten.
+
+    Examples
+    --------
+    >>> import releaf
+    >>> bandit = releaf.Releaf(actions=["wait", "treat"], features=["age", "dose", "weight"], seed=0)
+    >>> choice = bandit.decide([0.4, 0.1, 0.8])
+    >>> choice.explored, choice.wants_reward
+    (True, True)
+    >>> bandit.learn(choice, reward=1.0)
+    """
+
+    parameters = (
+        *("seed", "lipschitz", "rho", "delta", "gamma_rel", "control_divisor", "observe"),
+        *("observation_cost", "base", "epsilon", "tuples", "max_pending"),
+    )
+
+    def __init__(
+        self,
+        actions: int | Sequence[Label],
+        features: int | Sequence[str] | Schema,
+        *,
+        seed: int | None = None,
+        lipschitz: float | Literal["unknown"] = 1.0,
+        rho: float | None = None,
+        delta: float = 0.05,
+        gamma_rel: int = 1,
+        control_divisor: float = 5000.0,
+        observe: Literal["explored", "always", "all-actions"] = "explored",
+        observation_cost: float = 0.0,
+        base: int = 2,
+        epsilon: float | None = None,
+        tuples: Literal["2gamma", "gamma+1"] = "2gamma",
+        max_pending: int = 100_000,
+    ) -> None:
+        super().__init__(actions, features, observe, max_pending)
+        self.seed = None if seed is None else whole("seed", seed, least=0)
+        self.lipschitz = lipschitz if lipschitz == "unknown" else positive("lipschitz", lipschitz)
+        self.gamma_rel = whole("gamma_rel", gamma_rel, least=1)
+        self.rho = None if rho is None else positive("rho", rho)
+        self.delta = positive("delta", delta, below=1.0)
+        self.control_divisor = positive("control_divisor", control_divisor)
+        self.observation_cost = positive("observation_cost", observation_cost, zero=True)
+        self.base = whole("base", base, least=2)
+        self.epsilon = None if epsilon is None else positive("epsilon", epsilon)
+        if tuples not in TUPLES:
+            raise ValueError(f"tuples must be one of {', '.join(map(repr, TUPLES))}, got tuples={tuples!r}")
+        self.tuples = tuples
+        self._start(Engine(self._settings(), len(self.actions), self.seed))
+
+    def _settings(self) -> Settings:
+        features = len(self.schema)
+        size = 2 * self.gamma_rel if self.tuples == "2gamma" else self.gamma_rel + 1
+        if size > features:
+            needed = "2·gamma_rel" if self.tuples == "2gamma" else "gamma_rel + 1"
+            raise ValueError(
+                f"gamma_rel={self.gamma_rel} is too large for {features} features: expected {needed} ≤ features"
+            )
+        return Settings(
+            categories=tuple(feature.categories for feature in self.schema.features),
+            missing=tuple(feature.missing and not feature.categories for feature in self.schema.features),
+            gamma=self.gamma_rel,
+            tuple_size=size,
+            confidence_terms=math.comb(features - 1, size - 1),
+            lipschitz=0.0 if self.lipschitz == "unknown" else float(self.lipschitz),
+            rho=theory.balanced_rho(self.gamma_rel) if self.rho is None else self.rho,
+            delta=self.delta,
+            control_divisor=self.control_divisor,
+            base=self.base,
+            start_level=self._start_level(),
+            observe=OBSERVE.index(self.observe),
+        )
+
+    def _start_level(self) -> int:
+        """l_min of Theorem 4, or 0."""
+        if self.epsilon is None:
+            return 0
+        if self.lipschitz == "unknown":
+            raise ValueError(f"epsilon={self.epsilon} needs a known Lipschitz constant, got lipschitz='unknown'")
+        level = theory.starting_level(float(self.lipschitz), self.epsilon, self.base)
+        if self.base**level > MOST_STARTING_LEAVES:
+            raise ValueError(
+                f"epsilon={self.epsilon} would start with {self.base**level:,} intervals for each feature, "
+                f"more than {MOST_STARTING_LEAVES:,}: expected a larger epsilon or a smaller lipschitz"
+            )
+        return level

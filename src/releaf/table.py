@@ -1,0 +1,71 @@
+"""Contexts in the shapes that users have them: sequences, mappings, numpy rows, rows and tables of data frames."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+
+def _column_names(table: Any) -> list[str] | None:
+    """The column names of a pandas, polars or pyarrow table; None for anything else."""
+    if hasattr(table, "column_names"):  # pyarrow
+        return list(table.column_names)
+    if hasattr(table, "columns") and hasattr(table, "shape"):  # pandas, polars
+        return [str(name) for name in table.columns]
+    return None
+
+
+def is_table(data: Any) -> bool:
+    return _column_names(data) is not None
+
+
+def _check_names(given: Sequence[str], names: tuple[str, ...], what: str) -> None:
+    lacking = [name for name in names if name not in given]
+    unknown = [name for name in given if name not in names]
+    if lacking or unknown:
+        parts = [f"lacks {', '.join(map(repr, lacking))}"] if lacking else []
+        parts += [f"has unknown {', '.join(map(repr, unknown))}"] if unknown else []
+        raise ValueError(f"{what} {' and '.join(parts)}; the features are {', '.join(names)}")
+
+
+def ordered_values(context: Any, names: tuple[str, ...]) -> Sequence[Any]:
+    """The values of one context in the order of the features."""
+    if isinstance(context, Mapping):
+        _check_names([str(key) for key in context], names, "context")
+        return [context[name] for name in names]
+    if is_table(context):
+        columns = ordered_columns(context, names)
+        if len(columns[0]) != 1:
+            raise ValueError(f"context is a table of {len(columns[0])} rows: expected one row")
+        return [column[0] for column in columns]
+    if hasattr(context, "to_dict") and hasattr(context, "index"):  # one row of a pandas table
+        return ordered_values(context.to_dict(), names)
+    if isinstance(context, str | bytes) or not hasattr(context, "__len__"):
+        raise TypeError(f"context must be a sequence, a mapping or one row of a table, got {context!r}")
+    if isinstance(context, np.ndarray):
+        if context.ndim == 2 and len(context) == 1:
+            context = context[0]
+        if context.ndim != 1:
+            raise ValueError(f"context has shape {context.shape}: expected one row of {len(names)} values")
+        context = context.tolist()
+    if len(context) != len(names):
+        raise ValueError(width_error(len(context), names))
+    return context  # type: ignore[no-any-return]
+
+
+def width_error(width: int, names: tuple[str, ...]) -> str:
+    lacking = f" (missing: {', '.join(map(repr, names[width:]))})" if width < len(names) else ""
+    return f"context has {width} values, the schema has {len(names)}{lacking}"
+
+
+def ordered_columns(table: Any, names: tuple[str, ...]) -> list[Any]:
+    """The columns of a matrix or table in the order of the features."""
+    columns = _column_names(table)
+    if columns is not None:
+        _check_names(columns, names, "table")
+        return [np.asarray(table[name]) for name in names]
+    if table.ndim != 2 or table.shape[1] != len(names):
+        raise ValueError(f"contexts have shape {table.shape}: expected rows of {len(names)} values")
+    return list(table.T)

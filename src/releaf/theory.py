@@ -1,0 +1,302 @@
+"""The paper's theorems as functions: regret bounds, the balanced duration parameter, control numbers.
+
+Regret is what the learner loses against an oracle that knows the best action for every context (eq. 1),
+split into R_O, lost while exploring, and R_I, lost while exploiting. All bounds hold for arbitrary
+contexts; R_I and instantaneous bounds with probability 1 - δ, R_O with certainty. They assume
+``control_divisor=1``.
+
+Where the paper slips, the functions say what they compute instead:
+
+- Theorems 1, 2 and 4 print D inside the logarithm; the algorithm's control number has
+  D* = C(D-1, 2γ-1) there, and so have these functions.
+- The end of the proof of Theorem 5 prints g(d) where it solves for ρ. :func:`balanced_rho` is that solution.
+- Theorem 4 prints its bound on R_I without the factor D that its proof (by Theorem 1) has.
+- Theorem 4 claims an instantaneous regret of at most ε. Its proof makes every *estimate* accurate to ε, which bounds
+  the regret of a decision by 16·L·s (Theorem 1); see :func:`starting_level`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+__all__ = [
+    "RegretBounds",
+    "balanced_rho",
+    "control_number",
+    "epsilon_optimal_bounds",
+    "exploitation_bound",
+    "exploration_bound",
+    "general_bounds",
+    "instantaneous_bound",
+    "lipschitz_estimate",
+    "regret_exponent",
+    "starting_level",
+]
+
+
+class RegretBounds(NamedTuple):
+    """Bounds on the regret lost in exploitations (R_I) and in explorations (R_O)."""
+
+    exploitation: float
+    exploration: float
+
+    @property
+    def total(self) -> float:
+        return self.exploitation + self.exploration
+
+
+def _root(d_rel: int) -> float:
+    return math.sqrt(4 * d_rel**2 + 16 * d_rel + 12)
+
+
+def balanced_rho(d_rel: int) -> float:
+    """The duration parameter ρ*(d) that balances exploration and exploitation regret (Theorems 3 and 5).
+
+    The positive solution of ρ/(1+ρ) = (2+2d)/ρ.
+
+    Parameters
+    ----------
+    d_rel
+        How many features an action's reward depends on (D_rel).
+
+    Examples
+    --------
+    >>> round(balanced_rho(1), 6) == round(2 + 2 * 2**0.5, 6)
+    True
+    """
+    _require(d_rel=d_rel)
+    return (2 + 2 * d_rel + _root(d_rel)) / 2
+
+
+def regret_exponent(d_rel: int) -> float:
+    """g(d): with ρ*(d), the regret grows as T to this power, up to logarithms (Theorem 5).
+
+    Examples
+    --------
+    >>> round(regret_exponent(1), 4)  # 2 (√2 - 1)
+    0.8284
+    """
+    _require(d_rel=d_rel)
+    return (2 + 2 * d_rel + _root(d_rel)) / (4 + 2 * d_rel + _root(d_rel))
+
+
+def control_number(
+    t: int,
+    length: float,
+    *,
+    actions: int,
+    features: int,
+    lipschitz: float = 1.0,
+    delta: float = 0.05,
+    gamma_rel: int = 1,
+    control_divisor: float = 1.0,
+) -> float:
+    """D_{i,t}: how many observations a cell needs whose shortest interval has this length (eq. controlnum).
+
+    Parameters
+    ----------
+    t
+        The step, counted from 1.
+    length
+        s(p), the length of the interval.
+    actions, features
+        |A| and D.
+    lipschitz, delta, gamma_rel
+        L, δ and γ_rel of the learner.
+    control_divisor
+        The number that all control numbers are divided by (5000 in the paper's experiments).
+    """
+    _require(t=t, length=length, lipschitz=lipschitz, delta=delta, control_divisor=control_divisor)
+    terms = math.comb(features - 1, 2 * gamma_rel - 1)
+    return 2 * math.log(t * terms * actions / delta) / (lipschitz * length) ** 2 / control_divisor
+
+
+def lipschitz_estimate(t: int) -> float:
+    """L̂(t) = 1 + ln(t)/2, used where ``lipschitz="unknown"``.
+
+    The paper's footnote asks for any slowly growing function; its bounds hold from the step on at which L̂(t) ≥ L.
+    This one passes L = 2 at step 8, L = 5 at step 2,981.
+
+    Examples
+    --------
+    >>> lipschitz_estimate(1)
+    1.0
+    """
+    _require(t=t)
+    return 1.0 + math.log(t) / 2
+
+
+def instantaneous_bound(lipschitz: float, chosen_length: float, best_length: float) -> float:
+    """What one exploitation may lose at most: 8 L (s(p_chosen) + s(p_best)) (Theorem 1, γ_rel = 1).
+
+    Parameters
+    ----------
+    lipschitz
+        L.
+    chosen_length, best_length
+        Lengths of the current intervals of the features that are relevant to the chosen and to the best action.
+    """
+    _require(lipschitz=lipschitz, chosen_length=chosen_length, best_length=best_length)
+    return 8 * lipschitz * (chosen_length + best_length)
+
+
+def exploitation_bound(horizon: float, *, features: int, rho: float, lipschitz: float = 1.0, d_rel: int = 1) -> float:
+    """R_I(T) ≤ 16 L D √d 2^(2ρ) T^(ρ/(1+ρ)) (Theorem 1 for d = 1, Theorem 5's proof beyond).
+
+    Parameters
+    ----------
+    horizon
+        T, the number of steps.
+    features
+        D.
+    rho, lipschitz, d_rel
+        ρ, L, and D_rel = γ_rel.
+    """
+    _require(horizon=horizon, features=features, rho=rho, lipschitz=lipschitz, d_rel=d_rel)
+    return float(16 * lipschitz * features * math.sqrt(d_rel) * 4.0**rho * horizon ** (rho / (1 + rho)))
+
+
+def exploration_bound(
+    horizon: float,
+    *,
+    features: int,
+    actions: int,
+    rho: float,
+    lipschitz: float = 1.0,
+    delta: float = 0.05,
+    observation_cost: float = 0.0,
+) -> float:
+    """R_O(T) of Theorem 2 (γ_rel = 1).
+
+    960 D² (c_O+1) ln(T |A| D*/δ) / (7 L²) · T^(4/ρ) + 64 D² (c_O+1) / 3 · T^(2/ρ).
+
+    Parameters
+    ----------
+    horizon, features, actions
+        T, D, |A|.
+    rho, lipschitz, delta, observation_cost
+        ρ, L, δ, c_O.
+    """
+    _require(horizon=horizon, features=features - 1, actions=actions, rho=rho, lipschitz=lipschitz, delta=delta)
+    price = features**2 * (observation_cost + 1)
+    logarithm = math.log(horizon * actions * (features - 1) / delta)
+    first = 960 * price * logarithm / (7 * lipschitz**2) * horizon ** (4 / rho)
+    return float(first + 64 * price / 3 * horizon ** (2 / rho))
+
+
+def starting_level(lipschitz: float, epsilon: float, base: int = 2) -> int:
+    """l_min = ⌈log_base(3L / 2ε)⌉, the level at which all partitions start for ε-optimality (Theorem 4).
+
+    At this level every estimate is within ε of the truth with probability 1 - δ. The paper concludes that no
+    exploitation loses more than ε; what follows from Theorem 1 is 16·L·s ≤ 32ε/3. For a loss of at most ε
+    pass 3ε/32.
+
+    Parameters
+    ----------
+    lipschitz, epsilon
+        L and ε.
+    base
+        Into how many parts an interval splits.
+
+    Examples
+    --------
+    >>> starting_level(1.0, 0.1)
+    4
+    """
+    _require(lipschitz=lipschitz, epsilon=epsilon)
+    ratio = 3 * lipschitz / (2 * epsilon)
+    level = max(0, round(math.log(ratio, base)))
+    while level > 0 and float(base) ** (level - 1) >= ratio:
+        level -= 1
+    while float(base) ** level < ratio:
+        level += 1
+    return level
+
+
+def epsilon_optimal_bounds(
+    horizon: float,
+    epsilon: float,
+    *,
+    features: int,
+    actions: int,
+    rho: float,
+    lipschitz: float = 1.0,
+    delta: float = 0.05,
+    observation_cost: float = 0.0,
+) -> RegretBounds:
+    """The bounds of Theorem 4, for a learner that starts at :func:`starting_level`.
+
+    R_I as in Theorem 1, R_O as in Theorem 2 times 81 L⁴/ε⁴.
+
+    Parameters
+    ----------
+    epsilon
+        ε, the accuracy from the first exploitation on.
+    horizon, features, actions, rho, lipschitz, delta, observation_cost
+        As in :func:`exploration_bound`.
+    """
+    _require(epsilon=epsilon)
+    explored = exploration_bound(
+        horizon,
+        features=features,
+        actions=actions,
+        rho=rho,
+        lipschitz=lipschitz,
+        delta=delta,
+        observation_cost=observation_cost,
+    )
+    return RegretBounds(
+        exploitation_bound(horizon, features=features, rho=rho, lipschitz=lipschitz),
+        81 * lipschitz**4 / epsilon**4 * explored,
+    )
+
+
+def general_bounds(
+    horizon: float,
+    *,
+    features: int,
+    actions: int,
+    d_rel: int,
+    rho: float | None = None,
+    lipschitz: float = 1.0,
+    delta: float = 0.05,
+    observation_cost: float = 0.0,
+) -> RegretBounds:
+    """The bounds of Theorem 5 for any D_rel with 2·D_rel ≤ D, with all constants of its proof.
+
+    R_I is :func:`exploitation_bound`. R_O is C(D, 2d) (2d)! (c_O+1) times the sum over all levels
+    l_1 ≤ … ≤ l_2d ≤ 1 + log₂(T)/ρ of 2^(l_1 + … + l_2d) (2 ln(T |A| D*/δ) 4^(l_2d) / L² + 1), which grows
+    as T^((2+2d)/ρ) ln T.
+
+    Parameters
+    ----------
+    d_rel
+        D_rel, which the learner's γ_rel must equal.
+    rho
+        ρ; the balanced ρ*(d) when None.
+    horizon, features, actions, lipschitz, delta, observation_cost
+        As in :func:`exploration_bound`.
+    """
+    _require(horizon=horizon, actions=actions, d_rel=d_rel, lipschitz=lipschitz, delta=delta)
+    size = 2 * d_rel
+    if size > features:
+        raise ValueError(f"d_rel={d_rel} needs at least {size} features, got features={features}")
+    duration = balanced_rho(d_rel) if rho is None else rho
+    _require(rho=duration)
+    terms = math.comb(features - 1, size - 1)
+    needed = 2 * math.log(horizon * actions * terms / delta) / lipschitz**2
+    top = math.floor(1 + math.log2(horizon) / duration)
+    # sums[l]: over the levels of the tuple's later intervals, given that the present one has level l
+    sums = [2.0**level * (needed * 4.0**level + 1) for level in range(top + 1)]
+    for _ in range(size - 1):
+        sums = [2.0**level * sum(sums[level:]) for level in range(top + 1)]
+    explored = math.comb(features, size) * math.factorial(size) * (observation_cost + 1) * sum(sums)
+    exploited = exploitation_bound(horizon, features=features, rho=duration, lipschitz=lipschitz, d_rel=d_rel)
+    return RegretBounds(exploited, explored)
+
+
+def _require(**positive: float) -> None:
+    for name, value in positive.items():
+        if not (value > 0 and math.isfinite(value)):
+            raise ValueError(f"{name} must be a positive number, got {name}={value!r}")
