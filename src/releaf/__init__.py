@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from releaf import theory
 from releaf._version import __version__
 from releaf.decision import Decision
 from releaf.policy import Policy, Trace, replay
@@ -37,6 +38,7 @@ __all__ = [
     "__version__",
     "load",
     "replay",
+    "theory",
 ]
 
 # Imported when first used: compiling needs Numba, which takes longer to import than all the rest.

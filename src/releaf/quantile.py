@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, bisect_right
 from typing import Any
 
@@ -55,6 +56,8 @@ class QuantileSketch:
         if below == len(ranked):
             return 1.0
         left, right = ranked[below - 1], ranked[below]
+        if right - left == math.inf:  # further apart than the largest number
+            left, value, right = left / 2, value / 2, right / 2
         return (below - 0.5 + (value - left) / (right - left)) / len(ranked)
 
     def _draw(self, below: int) -> int:

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from releaf.quantile import QuantileSketch
-from releaf.table import is_table, ordered_columns, ordered_values
+from releaf.table import is_table, ordered_columns, ordered_rows, ordered_values
 
 __all__ = ["Boolean", "Categorical", "Continuous", "Encoder", "Feature", "Quantile", "Schema"]
 
@@ -40,6 +40,17 @@ def _number(value: Any) -> float:
     if isinstance(value, str | bytes):
         raise TypeError("text")
     return float(value)
+
+
+def _shown(value: Any) -> str:
+    """A value as an error tells it: a number from an array like any other."""
+    return repr(value.item() if isinstance(value, np.generic) else value)
+
+
+def _set_plain(feature: Any, **values: Any) -> None:
+    """Keep a feature's options as plain Python values, so that they save and load unchanged."""
+    for name, value in values.items():
+        object.__setattr__(feature, name, value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +75,14 @@ class Continuous:
     categories: ClassVar[int] = 0
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
-            raise ValueError(
-                f"Continuous needs finite bounds with low < high, got low={self.low!r}, high={self.high!r}"
-            )
+        given = f"got low={self.low!r}, high={self.high!r}"
+        try:
+            bounds = {"low": _number(self.low), "high": _number(self.high)}
+        except (TypeError, ValueError, OverflowError):
+            raise TypeError(f"Continuous needs numbers as bounds, {given}") from None
+        if not 0 < bounds["high"] - bounds["low"] < math.inf:
+            raise ValueError(f"Continuous needs finite bounds with low < high, {given}")
+        _set_plain(self, **bounds, clip=bool(self.clip), missing=bool(self.missing))
 
     @property
     def expects(self) -> str:
@@ -110,8 +125,9 @@ class Quantile:
     expects: ClassVar[str] = "a finite number"
 
     def __post_init__(self) -> None:
-        if self.size < 2:
-            raise ValueError(f"Quantile needs a sample of at least 2 values, got size={self.size!r}")
+        if isinstance(self.size, bool) or not isinstance(self.size, int | np.integer) or self.size < 2:
+            raise ValueError(f"Quantile needs a sample of at least 2 values, a whole number, got size={self.size!r}")
+        _set_plain(self, size=int(self.size), missing=bool(self.missing))
 
     def to_unit(self, value: Any) -> float:
         """The number itself: its rank depends on the stream, and the encoder finds it."""
@@ -144,15 +160,15 @@ class Categorical:
     kind: ClassVar[str] = "categorical"
 
     def __init__(self, *values: Any, missing: bool = False) -> None:
-        if len(values) == 1 and isinstance(values[0], Sequence) and not isinstance(values[0], str):
+        if len(values) == 1 and hasattr(values[0], "__getitem__") and not isinstance(values[0], str | bytes):
             values = tuple(values[0])
         self.values = tuple(v.item() if isinstance(v, np.generic) else v for v in values)
-        self.missing = missing
+        self.missing = bool(missing)
+        if not all(isinstance(value, str | int | float) and not _is_missing(value) for value in self.values):
+            raise TypeError(f"the values of Categorical must be text, numbers or booleans, got {self.values!r}")
         self._places = {value: place for place, value in enumerate(self.values)}
         if not self.values or len(self._places) < len(self.values):
             raise ValueError(f"Categorical needs at least one value and no value twice, got {self.values!r}")
-        if not all(isinstance(value, str | int | float | bool) for value in self.values):
-            raise TypeError(f"the values of Categorical must be text, numbers or booleans, got {self.values!r}")
 
     def __repr__(self) -> str:
         return f"Categorical({', '.join(map(repr, self.values))}{', missing=True' if self.missing else ''})"
@@ -182,7 +198,8 @@ class Categorical:
         return (self.place(value) + 0.5) / self.categories
 
     def describe(self, low: float, high: float) -> str:
-        return f"equal to {self.values[int(low * self.categories + 0.5)]!r}"
+        place = round(low * self.categories)
+        return f"equal to {self.values[place]!r}" if place < len(self.values) else "missing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +216,9 @@ class Boolean:
     kind: ClassVar[str] = "boolean"
     expects: ClassVar[str] = "True or False"
 
+    def __post_init__(self) -> None:
+        _set_plain(self, missing=bool(self.missing))
+
     @property
     def categories(self) -> int:
         return 2 + self.missing
@@ -209,7 +229,7 @@ class Boolean:
         return (int(value) + 0.5) / self.categories
 
     def describe(self, low: float, high: float) -> str:
-        return f"equal to {bool(int(low * self.categories + 0.5))}"
+        return ("equal to False", "equal to True", "missing")[round(low * self.categories)]
 
 
 Feature = Continuous | Quantile | Categorical | Boolean
@@ -242,6 +262,8 @@ class Schema:
                 )
         self.names = tuple(str(name) for name in given)
         self.features = tuple(given.values())
+        if len(set(self.names)) < len(self.names):
+            raise ValueError(f"features must have different names, got {list(self.names)!r}")
 
     @classmethod
     def of(cls, features: int | Sequence[str] | Schema) -> Schema:
@@ -340,7 +362,7 @@ class Encoder:
         if isinstance(contexts, np.ndarray) or is_table(contexts):
             columns = ordered_columns(contexts, names)
         else:
-            rows = [ordered_values(context, names) for context in contexts]
+            rows = ordered_rows(contexts, names)
             columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in names]
         matrix = np.empty((len(columns[0]), len(names)))
         gone = {}
@@ -358,19 +380,19 @@ class Encoder:
         name = self.schema.names[place]
         if _is_missing(value):
             if not feature.missing:
-                raise ValueError(f"feature {name!r}{where} is missing ({value!r}): expected {feature.expects}")
+                raise ValueError(f"feature {name!r}{where} is missing ({_shown(value)}): expected {feature.expects}")
             if isinstance(feature, Categorical | Boolean):
                 return (feature.categories - 0.5) / feature.categories
             return MISSING
         try:
             return feature.to_unit(value)
-        except (ValueError, TypeError):
-            raise ValueError(f"feature {name!r}{where} is {value!r}: expected {feature.expects}") from None
+        except (ValueError, TypeError, OverflowError):
+            raise ValueError(f"feature {name!r}{where} is {_shown(value)}: expected {feature.expects}") from None
 
     def _column_to_unit(self, place: int, column: Any) -> Any:
         feature = self.schema.features[place]
         if isinstance(feature, Continuous) and isinstance(column, np.ndarray) and column.dtype.kind in "fiu":
-            unit = (column - feature.low) / (feature.high - feature.low)
+            unit = (column.astype(np.float64) - feature.low) / (feature.high - feature.low)
             if feature.clip:
                 unit = np.clip(unit, 0.0, 1.0)
             if bool(np.all((unit >= 0.0) & (unit <= 1.0))):

@@ -17,24 +17,36 @@ def _column_names(table: Any) -> list[str] | None:
     return None
 
 
+def _column(table: Any, place: int) -> Any:
+    if not hasattr(table, "column_names"):  # pandas, polars
+        return np.asarray(table[table.columns[place]])
+    column = table.column(place)
+    if str(column.type).startswith("dictionary"):  # whose missing values numpy would take for its last category
+        return np.array(column.to_pylist(), dtype=object)
+    return np.asarray(column)
+
+
 def is_table(data: Any) -> bool:
     return _column_names(data) is not None
 
 
-def _check_names(given: Sequence[str], names: tuple[str, ...], what: str) -> None:
+def _check_names(given: list[str], names: tuple[str, ...], what: str) -> None:
     lacking = [name for name in names if name not in given]
     unknown = [name for name in given if name not in names]
-    if lacking or unknown:
+    twice = [name for name in names if given.count(name) > 1]
+    if lacking or unknown or twice:
         parts = [f"lacks {', '.join(map(repr, lacking))}"] if lacking else []
         parts += [f"has unknown {', '.join(map(repr, unknown))}"] if unknown else []
+        parts += [f"has more than one {', '.join(map(repr, twice))}"] if twice else []
         raise ValueError(f"{what} {' and '.join(parts)}; the features are {', '.join(names)}")
 
 
 def ordered_values(context: Any, names: tuple[str, ...]) -> Sequence[Any]:
     """The values of one context in the order of the features."""
     if isinstance(context, Mapping):
+        values = {str(key): value for key, value in context.items()}
         _check_names([str(key) for key in context], names, "context")
-        return [context[name] for name in names]
+        return [values[name] for name in names]
     if is_table(context):
         columns = ordered_columns(context, names)
         if len(columns[0]) != 1:
@@ -42,7 +54,7 @@ def ordered_values(context: Any, names: tuple[str, ...]) -> Sequence[Any]:
         return [column[0] for column in columns]
     if hasattr(context, "to_dict") and hasattr(context, "index"):  # one row of a pandas table
         return ordered_values(context.to_dict(), names)
-    if isinstance(context, str | bytes) or not hasattr(context, "__len__"):
+    if isinstance(context, str | bytes) or not (hasattr(context, "__len__") and hasattr(context, "__getitem__")):
         raise TypeError(f"context must be a sequence, a mapping or one row of a table, got {context!r}")
     if isinstance(context, np.ndarray):
         if context.ndim == 2 and len(context) == 1:
@@ -55,6 +67,19 @@ def ordered_values(context: Any, names: tuple[str, ...]) -> Sequence[Any]:
     return context  # type: ignore[no-any-return]
 
 
+def ordered_rows(contexts: Any, names: tuple[str, ...]) -> list[Sequence[Any]]:
+    """The values of many contexts, each in the order of the features."""
+    if isinstance(contexts, str | bytes) or not hasattr(contexts, "__iter__"):
+        raise TypeError(f"contexts must be a matrix, a table or a sequence of contexts, got {contexts!r}")
+    rows = []
+    for place, context in enumerate(contexts):
+        try:
+            rows.append(ordered_values(context, names))
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"row {place}: {error}") from None
+    return rows
+
+
 def width_error(width: int, names: tuple[str, ...]) -> str:
     lacking = f" (missing: {', '.join(map(repr, names[width:]))})" if width < len(names) else ""
     return f"context has {width} values, the schema has {len(names)}{lacking}"
@@ -65,7 +90,7 @@ def ordered_columns(table: Any, names: tuple[str, ...]) -> list[Any]:
     columns = _column_names(table)
     if columns is not None:
         _check_names(columns, names, "table")
-        return [np.asarray(table[name]) for name in names]
+        return [_column(table, columns.index(name)) for name in names]
     if table.ndim != 2 or table.shape[1] != len(names):
         raise ValueError(f"contexts have shape {table.shape}: expected rows of {len(names)} values")
     return list(table.T)

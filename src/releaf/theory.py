@@ -20,6 +20,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import numpy as np
+
 __all__ = [
     "RegretBounds",
     "balanced_rho",
@@ -107,7 +109,9 @@ def control_number(
     control_divisor
         The number that all control numbers are divided by (5000 in the paper's experiments).
     """
-    _require(t=t, length=length, lipschitz=lipschitz, delta=delta, control_divisor=control_divisor)
+    _require(t=t, length=length, actions=actions, lipschitz=lipschitz, delta=delta, control_divisor=control_divisor)
+    _require_at_least(1, gamma_rel=gamma_rel)
+    _require_at_least(2 * gamma_rel, features=features)
     terms = math.comb(features - 1, 2 * gamma_rel - 1)
     return 2 * math.log(t * terms * actions / delta) / (lipschitz * length) ** 2 / control_divisor
 
@@ -178,7 +182,9 @@ def exploration_bound(
     rho, lipschitz, delta, observation_cost
         ρ, L, δ, c_O.
     """
-    _require(horizon=horizon, features=features - 1, actions=actions, rho=rho, lipschitz=lipschitz, delta=delta)
+    _require(horizon=horizon, actions=actions, rho=rho, lipschitz=lipschitz, delta=delta)
+    _require_at_least(2, features=features)
+    _require_at_least(0, observation_cost=observation_cost)
     price = features**2 * (observation_cost + 1)
     logarithm = math.log(horizon * actions * (features - 1) / delta)
     first = 960 * price * logarithm / (7 * lipschitz**2) * horizon ** (4 / rho)
@@ -205,11 +211,14 @@ def starting_level(lipschitz: float, epsilon: float, base: int = 2) -> int:
     4
     """
     _require(lipschitz=lipschitz, epsilon=epsilon)
+    _require_at_least(2, base=base)
     ratio = 3 * lipschitz / (2 * epsilon)
+    if not math.isfinite(ratio):
+        raise ValueError(f"epsilon={epsilon!r} is too small for lipschitz={lipschitz!r}: expected a finite 3L / 2ε")
     level = max(0, round(math.log(ratio, base)))
-    while level > 0 and float(base) ** (level - 1) >= ratio:
+    while level > 0 and base ** (level - 1) >= ratio:
         level -= 1
-    while float(base) ** level < ratio:
+    while base**level < ratio:
         level += 1
     return level
 
@@ -279,6 +288,7 @@ def general_bounds(
         As in :func:`exploration_bound`.
     """
     _require(horizon=horizon, actions=actions, d_rel=d_rel, lipschitz=lipschitz, delta=delta)
+    _require_at_least(0, observation_cost=observation_cost)
     size = 2 * d_rel
     if size > features:
         raise ValueError(f"d_rel={d_rel} needs at least {size} features, got features={features}")
@@ -298,5 +308,15 @@ def general_bounds(
 
 def _require(**positive: float) -> None:
     for name, value in positive.items():
-        if not (value > 0 and math.isfinite(value)):
+        if not (_is_finite(value) and value > 0):
             raise ValueError(f"{name} must be a positive number, got {name}={value!r}")
+
+
+def _require_at_least(least: float, **numbers: float) -> None:
+    for name, value in numbers.items():
+        if not (_is_finite(value) and value >= least):
+            raise ValueError(f"{name} must be at least {least}, got {name}={value!r}")
+
+
+def _is_finite(value: object) -> bool:
+    return isinstance(value, int | float | np.number) and math.isfinite(value)

@@ -38,7 +38,8 @@ _BYTES = 24  # count, mean and sum of one action
 def build(memory: Memory, *, dense_limit: int = DENSE_LIMIT) -> None:
     """Make empty cells for the leaves there are, with room for as many again."""
     leaves = memory["features"][LEAVES::4]
-    memory["table"] = memory["keys"] = np.zeros(1, dtype=np.int64)
+    memory["table"], memory["keys"] = np.zeros(0), np.zeros(0)
+    memory["offsets"], memory["caps"] = np.zeros(memory["shape"][TUPLES]), np.zeros(len(leaves))
     if not _make_dense(memory, 2 * leaves, dense_limit):
         _make_hashed(memory, rows=1024)
 

@@ -162,14 +162,13 @@ class Engine:
         steps = len(contexts)
         actions = np.zeros(steps, dtype=np.int64)
         explored, observed = np.zeros(steps, dtype=np.bool_), np.zeros(steps, dtype=np.bool_)
-        row = 0
-        while row < steps:
+        row, lacking = 0, 0
+        while row < steps and lacking != kernels.BAD_VALUE:
+            decided = lacking == kernels.ROWS_LACKING
             row, lacking = kernels.replay(
-                self.book, contexts, rewards, row, actions, explored, observed, self.width, self.size
+                self.book, contexts, rewards, row, decided, actions, explored, observed, self.width, self.size
             )
-            if lacking == kernels.BAD_VALUE:
-                break
-            if lacking:
+            if lacking and lacking != kernels.BAD_VALUE:
                 self.make_room(lacking)
         return actions, explored, observed, row
 

@@ -333,28 +333,28 @@ def unknown_reward(m, rewards, action):
 
 
 @door
-def replay(book, contexts, rewards, start, actions, explored, observed, width, size):
-    """Live through a stream from row ``start`` on.
+def replay(book, contexts, rewards, start, decided, actions, explored, observed, width, size):
+    """Live through a stream from row ``start`` on, which may be ``decided`` already.
 
-    Returns (row reached, what is lacking there, or 0). A row whose reward is needed but NaN ends the stream
-    with BAD_VALUE; the model has then decided on that row, and the caller restores it.
+    Returns (row reached, what is lacking there, or 0). ROWS_LACKING leaves that row decided and its reward not yet taken
+    in. A row whose reward is needed but NaN ends the stream with BAD_VALUE, and the caller restores the model.
     """
     m = view(book)
     for t in range(start, len(contexts)):
-        if rows_lacking(m):
-            return t, ROWS_LACKING
-        if m.clock[PENDING]:
-            lacking = count_arrival(m)
-            if lacking != 0:
-                return t, lacking
-        partition.locate(m, contexts[t], m.leaf)
-        decision = choose(m, width, size)
-        action = decision >> 1
-        actions[t] = action
-        explored[t] = decision & 1
-        observed[t] = (decision & 1) or m.shape[OBSERVE] == OBSERVE_ALWAYS
+        if not (decided and t == start):
+            if m.clock[PENDING]:
+                lacking = count_arrival(m)
+                if lacking != 0:
+                    return t, lacking
+            partition.locate(m, contexts[t], m.leaf)
+            decision = choose(m, width, size)
+            actions[t] = decision >> 1
+            explored[t] = decision & 1
+            observed[t] = (decision & 1) or m.shape[OBSERVE] == OBSERVE_ALWAYS
         if observed[t]:
-            if unknown_reward(m, rewards[t], action):
+            if unknown_reward(m, rewards[t], actions[t]):
                 return t, BAD_VALUE
-            take_in(m, rewards[t], action, size)
+            if rows_lacking(m):
+                return t, ROWS_LACKING
+            take_in(m, rewards[t], actions[t], size)
     return len(contexts), 0

@@ -73,7 +73,7 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Array]
     if header["format"] != FORMAT:
         raise StateError(
             f"{path} has state format {header['format']}, this version of releaf reads format {FORMAT}: "
-            f"load it with releaf {header['version']} or a version that knows both"
+            f"load it with releaf {header.get('version', 'of that time')} or a version that knows both"
         )
     return header, {name: _array(body, place) for name, place in header.pop("arrays").items()}
 
