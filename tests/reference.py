@@ -50,7 +50,7 @@ class Reference:
     # --- intervals ------------------------------------------------------------------------------------------
 
     def s(self, interval: Interval) -> float:
-        return 1 / self.base ** interval[0]
+        return 1.0 / int(self.base ** interval[0])
 
     def bounds(self, interval: Interval) -> tuple[float, float]:
         level, k = interval

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import typer
+from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from releaf._version import __version__
+
+if TYPE_CHECKING:
+    from releaf.paper.breast_cancer import Result
 
 app = typer.Typer(
     help="Decide well while learning which information matters.",
@@ -20,6 +24,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 console = Console()
+# 97.5 % quantiles of Student's t for 1, 2, … degrees of freedom; the last one serves for more.
+T95 = (12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120)
 
 
 def _version(show: bool) -> None:
@@ -46,7 +52,7 @@ def demo(
     from releaf.paper import breast_cancer as experiment
 
     chunks = 10
-    results: dict[str, list[experiment.Result]] = {variant: [] for variant in experiment.VARIANTS}
+    results: dict[str, list[Result]] = {variant: [] for variant in experiment.VARIANTS}
     columns = (TextColumn("{task.description:<28}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("compiling the learner", total=len(results) * seeds * chunks)
@@ -63,56 +69,66 @@ def demo(
 
 
 def _mean(values: list[float], digits: int) -> str:
-    """Mean with its 95 % interval; a figure that never varies needs none."""
-    spread = 1.96 * float(np.std(values, ddof=1)) / len(values) ** 0.5 if len(values) > 1 else 0.0
-    margin = f" ± {spread:.{digits}f}" if spread else ""
+    """Mean with its 95 % interval (Student's t); a figure that never varies needs none."""
+    freedom = len(values) - 1
+    quantile = T95[min(freedom, len(T95)) - 1]
+    spread = quantile * float(np.std(values, ddof=1)) / len(values) ** 0.5 if freedom else 0.0
+    margin = f" ±{spread:.{digits}f}" if spread else ""
     return f"{np.mean(values):,.{digits}f}{margin}"
 
 
-def _errors(results: dict[str, list], steps: int) -> Table:  # type: ignore[type-arg]
+def _errors(results: dict[str, list[Result]], steps: int) -> Table:
     from releaf.paper.breast_cancer import PAPER
 
-    table = Table(
-        title=f"Breast cancer, {steps:,} cases: mean ± 95 % interval, [dim]the paper's figure below[/dim]",
-        caption="Errors are of exploitations; explorations err on purpose, to learn, and show in the last column.",
-        title_justify="left",
-        caption_justify="left",
+    seeds = len(next(iter(results.values())))
+    table = _table(
+        f"Breast cancer: {steps:,} cases, mean of {seeds} shuffles ± 95 % interval",
+        "error, missed, false: of exploitations; total: of all decisions. Settings\n"
+        "L = 1.5, ρ = 2+2√2, δ = 0.01, divisor 5000; the paper names only the divisor.",
     )
-    table.add_column("Learner")
-    for heading in ("error %", "missed %", "false %", "labels asked", "error % of all"):
-        table.add_column(heading, justify="right")
+    table.add_column("", no_wrap=True)
+    for heading in ("error %", "missed %", "false %", "labels", "total %"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    digits = (2, 2, 2, 0)
     for variant, found in results.items():
-        paper = PAPER[variant]
         measured = zip(*(result.figures for result in found), strict=True)
-        digits = (2, 2, 2, 0)
         ours = [_mean(list(values), places) for values, places in zip(measured, digits, strict=True)]
-        theirs = [f"[dim]{value:,.{places}f}[/dim]" for value, places in zip(paper, digits, strict=True)]
-        cells = [f"{mine}\n{his}" for mine, his in zip(ours, theirs, strict=True)]
-        table.add_row(variant, *cells, _mean([result.total_error for result in found], 2), end_section=True)
+        theirs = [f"{value:,.{places}f}" for value, places in zip(PAPER[variant], digits, strict=True)]
+        table.add_row(variant, *ours, _mean([result.total_error for result in found], 2))
+        table.add_row("  the paper", *theirs, "", style="dim", end_section=True)
     return table
 
 
-def _relevance(results: list) -> Table:  # type: ignore[type-arg]
+def _relevance(results: list[Result]) -> Table:
     from releaf.paper.breast_cancer import PAPER_RELEVANCE
     from releaf.streams import breast_cancer
 
     names = breast_cancer(683).features
     shares = np.mean([result.relevance for result in results], axis=0)
-    table = Table(
-        title="Which feature mattered for “benign”: share of RELEAF's exploitations, in %",
-        caption="The paper gives its four highest.",
-        title_justify="left",
-        caption_justify="left",
+    table = _table(
+        "Relevance to “benign”: share of RELEAF's exploitations",
+        "The paper names the four highest only.",
     )
-    table.add_column("feature")
-    table.add_column("share", justify="right")
     table.add_column("")
-    table.add_column("paper", justify="right")
+    table.add_column("%", justify="right")
+    table.add_column("", min_width=24)
+    table.add_column("the paper %", justify="right", style="dim")
     for place in np.argsort(-shares):
         theirs = PAPER_RELEVANCE.get(int(place) + 1)
         bar = "█" * round(shares[place] / 2)
         table.add_row(names[place].replace("_", " "), f"{shares[place]:.0f}", bar, f"{theirs:.0f}" if theirs else "")
     return table
+
+
+def _table(title: str, caption: str) -> Table:
+    style = {
+        "title_justify": "left",
+        "caption_justify": "left",
+        "title_style": "bold",
+        "box": box.SIMPLE_HEAD,
+        "padding": (0, 1, 0, 0),
+    }
+    return Table(title=title, caption=caption, **style)  # type: ignore[arg-type]
 
 
 @app.command(epilog="Example: releaf warmup --actions 2 --actions 5")

@@ -215,9 +215,7 @@ def starting_level(lipschitz: float, epsilon: float, base: int = 2) -> int:
     ratio = 3 * lipschitz / (2 * epsilon)
     if not math.isfinite(ratio):
         raise ValueError(f"epsilon={epsilon!r} is too small for lipschitz={lipschitz!r}: expected a finite 3L / 2ε")
-    level = max(0, round(math.log(ratio, base)))
-    while level > 0 and base ** (level - 1) >= ratio:
-        level -= 1
+    level = 0
     while base**level < ratio:
         level += 1
     return level

@@ -178,14 +178,36 @@ def hashed_place(m, tuple_index, size, leaf):
 
 
 @inner
+def measure(m, leaf):
+    """For each feature, how far its leaf's slot, and all its slots, reach in dense tables."""
+    stride = 2 * m.shape[ACTIONS]
+    for i in range(m.shape[FEATURES]):
+        m.axis[i] = m.slot[leaf[i]] * stride
+        m.pitch[i] = m.caps[i] * stride
+
+
+@inner
 def find_rows(m, size, leaf):
     """Fill ``rows`` with the cells of Q_t; a hashed cell that doesn't exist is the empty row 0."""
-    for p in range(m.shape[TUPLES]):
-        if m.clock[HASHED]:
-            row = m.table[hashed_place(m, p, size, leaf)]
-            m.rows[p] = row * 2 * m.shape[ACTIONS]
-        else:
+    if m.clock[HASHED]:
+        for p in range(m.shape[TUPLES]):
+            m.rows[p] = m.table[hashed_place(m, p, size, leaf)] * 2 * m.shape[ACTIONS]
+    elif size == 2:
+        _find_dense_pairs(m, leaf)
+    else:
+        for p in range(m.shape[TUPLES]):
             m.rows[p] = dense_row(m, p, size, leaf)
+
+
+@inner
+def _find_dense_pairs(m, leaf):
+    measure(m, leaf)
+    pair = 0
+    for i in range(m.shape[FEATURES]):
+        slot = m.slot[leaf[i]]
+        for j in range(i + 1, m.shape[FEATURES]):
+            m.rows[pair] = m.offsets[pair] + slot * m.pitch[j] + m.axis[j]
+            pair += 1
 
 
 @inner

@@ -25,6 +25,7 @@ from releaf.core.model import (
     NODES,
     PARAMS_LENGTH,
     RANDOM,
+    ROWS_OF,
     SCRATCH,
     SQRT_GAMMA,
     Array,
@@ -143,19 +144,19 @@ class Engine:
 
     def decide(self, context: Array) -> int:
         """2 · action, plus 1 when exploring; BAD_VALUE - feature when that feature's value is out of range."""
-        while True:
-            decision: int = kernels.decide(self.book, context, self.width, self.size)
-            if decision >= 0 or decision <= kernels.BAD_VALUE:
-                return decision
+        decision: int = kernels.decide(self.book, context, self.width, self.size)
+        while kernels.BAD_VALUE < decision < 0:
             self.make_room(decision)
+            decision = kernels.decide(self.book, context, self.width, self.size)
+        return decision
 
-    def learn(self, context: Array, action: int, reward: float) -> None:
-        while lacking := kernels.learn(self.book, context, action, reward, self.size):
-            self.make_room(lacking)
+    def learn(self, context: Array, step: int, action: int, reward: float) -> None:
+        while kernels.learn(self.book, context, step, action, reward, self.size):
+            self.make_room(kernels.ROWS_LACKING)
 
-    def learn_all(self, context: Array, rewards: Array) -> None:
-        while lacking := kernels.learn_all(self.book, context, rewards, self.size):
-            self.make_room(lacking)
+    def learn_all(self, context: Array, step: int, rewards: Array) -> None:
+        while kernels.learn_all(self.book, context, step, rewards, self.size):
+            self.make_room(kernels.ROWS_LACKING)
 
     def replay(self, contexts: Array, rewards: Array) -> tuple[Array, Array, Array, int]:
         """Actions, explored, observed, and the number of rows lived through: short when a reward was NaN."""
@@ -179,6 +180,7 @@ class Engine:
         self.memory["relevance"] = np.concatenate([self.memory["relevance"], np.zeros(features, dtype=np.int64)])
         self.memory["exploited"] = np.append(self.memory["exploited"], 0)
         self.memory["shape"][ACTIONS] = actions + 1
+        self.memory["clock"][ROWS_OF] = 0
         self._set_confidence(actions + 1)
         self._lay_out_scratch()
 
@@ -203,6 +205,7 @@ class Engine:
                 continue
             array = self.memory[field]
             arrays[field] = array[:nodes].copy() if field in partition.NODE_FIELDS else array.copy()
+        arrays["clock"][ROWS_OF] = 0  # the rows at hand are scratch
         return arrays
 
     def restore(self, state: dict[str, Array]) -> None:

@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from releaf.core import partition
-from releaf.core.cells import claim_rows, find_rows, forget_slot, observe, rows_lacking
+from releaf.core.cells import claim_rows, find_rows, forget_slot, measure, observe, rows_lacking
 from releaf.core.jit import door, inner
 from releaf.core.lanes import highest, load, lowest, minus, pick, splat, store
 from releaf.core.model import (
@@ -37,6 +37,7 @@ from releaf.core.model import (
     PENDING,
     PER,
     RANDOM,
+    ROWS_OF,
     SQRT_GAMMA,
     SUBSETS,
     TIME,
@@ -94,12 +95,12 @@ def count_arrival(m):
 
 @inner
 def prepare(m, control):
-    """For each feature's leaf: its control number D_{i,t}, its length, its slot in units of cells."""
+    """For each feature's leaf: its control number D_{i,t}, its length, and its place in dense tables."""
+    measure(m, m.leaf)
     for i in range(m.shape[FEATURES]):
         node = m.leaf[i]
         m.need[i] = control * m.weight[node]
         m.length[i] = m.size[node]
-        m.axis[i] = m.slot[node] * 2 * m.shape[ACTIONS]
 
 
 @inner
@@ -118,7 +119,7 @@ def scan_pairs(m, first, width):
         slot, need_i = m.slot[m.leaf[i]], m.need[i]
         low, high = load(m.low, i * lanes, width), load(m.high, i * lanes, width)
         for j in range(i + 1, features):
-            row = m.offsets[pair] + slot * m.caps[j] * 2 * actions + m.axis[j]
+            row = m.offsets[pair] + slot * m.pitch[j] + m.axis[j]
             m.rows[pair] = row
             pair += 1
             need_j = m.need[j]
@@ -240,7 +241,9 @@ def choose(m, width, size):
     log_time = math.log(m.clock[TIME])
     lipschitz = lipschitz_at(m, log_time)
     prepare(m, m.params[CONTROL] * (log_time + m.params[LOG_CONFIDENCE]) / (lipschitz * lipschitz))
-    pairs = tuple_size == 2 and m.clock[HASHED] == 0
+    dense = m.clock[HASHED] == 0
+    m.clock[ROWS_OF] = m.clock[TIME] if dense else 0  # hashed cells may have to be made first
+    pairs = tuple_size == 2 and dense
     if not pairs:
         find_rows(m, tuple_size, m.leaf)
     lacking = 0
@@ -281,27 +284,36 @@ def decide(book, context, width, size):
     return choose(m, width, size)
 
 
-@door
-def learn(book, context, action, reward, size):
-    """Take in the reward of one action, in the cells that hold the context now."""
-    m = view(book)
+@inner
+def recall(m, context, step, size):
+    """Bring back the cells that hold the context of decision ``step`` now, or make them. False where room lacks."""
+    if m.clock[ROWS_OF] == step:  # the latest decision: its cells are still at hand
+        return True
     if rows_lacking(m):
-        return ROWS_LACKING
+        return False
     partition.locate(m, context, m.spot)
     claim_rows(m, len(size), m.spot)
+    m.clock[ROWS_OF] = 0
+    return True
+
+
+@door
+def learn(book, context, step, action, reward, size):
+    """Take in the reward of one action, in the cells that hold the context now."""
+    m = view(book)
+    if not recall(m, context, step, size):
+        return ROWS_LACKING
     m.clock[OBSERVED] += 1
     observe(m, action, reward)
     return 0
 
 
 @door
-def learn_all(book, context, rewards, size):
+def learn_all(book, context, step, rewards, size):
     """Take in the rewards of all actions, in the cells that hold the context now."""
     m = view(book)
-    if rows_lacking(m):
+    if not recall(m, context, step, size):
         return ROWS_LACKING
-    partition.locate(m, context, m.spot)
-    claim_rows(m, len(size), m.spot)
     m.clock[OBSERVED] += 1
     for action in range(len(rewards)):
         observe(m, action, rewards[action])
@@ -336,8 +348,8 @@ def unknown_reward(m, rewards, action):
 def replay(book, contexts, rewards, start, decided, actions, explored, observed, width, size):
     """Live through a stream from row ``start`` on, which may be ``decided`` already.
 
-    Returns (row reached, what is lacking there, or 0). ROWS_LACKING leaves that row decided and its reward not yet taken
-    in. A row whose reward is needed but NaN ends the stream with BAD_VALUE, and the caller restores the model.
+    Returns (row reached, what is lacking there, or 0). ROWS_LACKING leaves that row decided and its reward not yet
+    taken in. A row whose reward is needed but NaN ends the stream with BAD_VALUE, and the caller restores the model.
     """
     m = view(book)
     for t in range(start, len(contexts)):

@@ -62,7 +62,8 @@ class Model(NamedTuple):
     leaf: Array  # [D] leaves of the latest context
     spot: Array  # [D] leaves of the context that a reward belongs to
     rows: Array  # [P] cells of the context at hand
-    axis: Array  # [D] slots, in units of cells
+    axis: Array  # [D] slots, as distances in ``cells``
+    pitch: Array  # [D] room for leaves, as distances in ``cells``
     need: Array  # [D] control numbers
     length: Array  # [D] lengths of the leaves
     low: Array  # [V, width] smallest mean over the tuples of a candidate
@@ -92,8 +93,8 @@ SHAPE_LENGTH = 13
 LIPSCHITZ, LOG_CONFIDENCE, CONTROL, SQRT_GAMMA = range(4)
 PARAMS_LENGTH = 4
 # Model.clock
-TIME, PENDING, NODES, ROWS, HASHED, RANDOM, UNDER_EXPLORED, OBSERVED, EXPLORED = range(9)
-CLOCK_LENGTH = 9
+TIME, PENDING, NODES, ROWS, HASHED, RANDOM, UNDER_EXPLORED, OBSERVED, EXPLORED, ROWS_OF = range(10)
+CLOCK_LENGTH = 10
 # Model.features, four to a feature
 CATEGORIES, FIRST, MISSING, LEAVES = range(4)
 # Model.shape[OBSERVE]

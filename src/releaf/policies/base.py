@@ -7,7 +7,7 @@ import secrets
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -24,22 +24,12 @@ _FLOAT64 = np.dtype(np.float64)
 _REGISTRY: dict[str, type[OnlinePolicy]] = {}
 
 
-class Verdict(NamedTuple):
-    """What a policy's own rule says to one context."""
-
-    action: int
-    explored: bool
-    probability: float | None
-    estimates: tuple[float, ...] | None
-    relevant: tuple[tuple[int, ...] | None, ...] | None
-
-
-class _Waiting(NamedTuple):
-    """A decision whose reward is wanted and not yet known."""
-
-    context: Array
-    action: int
-    actions: int  # how many there were when it was made
+Relevant = tuple[tuple[int, ...] | None, ...]
+# What a policy's own rule says to one context: action, explored, probability, estimates, relevant. Plain tuples here
+# and for what waits, because they are made on every decision.
+Verdict = tuple[int, bool, float | None, tuple[float, ...] | None, Relevant | None]
+# A decision whose reward is wanted: context, action, and how many actions there were.
+Waiting = tuple[Array, int, int]
 
 
 class OnlinePolicy(ABC):
@@ -72,10 +62,11 @@ class OnlinePolicy(ABC):
         self._schema = Schema.of(features)
         self._encoder = self._schema.encoder()
         self._shape = (len(self._schema),)
+        self._plain_shape = self._shape if self._encoder.is_unit else None
         self.observe = observe
         self.max_pending = max_pending
         self._steps = 0
-        self._waiting: OrderedDict[int, _Waiting] = OrderedDict()
+        self._waiting: OrderedDict[int, Waiting] = OrderedDict()
         self._token = secrets.randbits(62)
 
     # --- what a subclass supplies -------------------------------------------------------------------------
@@ -85,11 +76,11 @@ class OnlinePolicy(ABC):
         """Decide for a context in [0, 1]; raise for a value that is out of range, and then change nothing."""
 
     @abstractmethod
-    def _take_in(self, context: Array, index: int, reward: float) -> None:
-        """Learn the reward of one action."""
+    def _take_in(self, context: Array, step: int, index: int, reward: float) -> None:
+        """Learn the reward of one action, taken at decision ``step``."""
 
     @abstractmethod
-    def _take_in_all(self, context: Array, rewards: Array) -> None:
+    def _take_in_all(self, context: Array, step: int, rewards: Array) -> None:
         """Learn the rewards of all actions, or of the first ones where some were added since."""
 
     @abstractmethod
@@ -137,7 +128,7 @@ class OnlinePolicy(ABC):
         self._steps = step = self._steps + 1
         wants_reward = explored or self.observe == "always"
         if wants_reward:
-            self._waiting[step] = _Waiting(unit, index, len(self._labels))
+            self._waiting[step] = (unit, index, len(self._labels))
             if len(self._waiting) > self.max_pending:
                 self._waiting.popitem(last=False)
         label, token = self._labels[index], self._token
@@ -171,10 +162,11 @@ class OnlinePolicy(ABC):
         waiting = self._waiting.get(number)
         if waiting is None:
             raise ValueError(self._why_not_waiting(choice, number))
+        context, action, actions = waiting
         if self.observe == "all-actions":
-            self._take_in_all(waiting.context, self._checked_rewards(reward, waiting.actions))
+            self._take_in_all(context, number, self._checked_rewards(reward, actions))
         else:
-            self._take_in(waiting.context, waiting.action, _checked_reward(reward))
+            self._take_in(context, number, action, _checked_reward(reward))
         del self._waiting[number]
 
     def replay(self, contexts: Any, rewards: Any) -> Trace:
@@ -218,10 +210,10 @@ class OnlinePolicy(ABC):
 
     def _encode(self, context: Any) -> Array:
         """The context as a row of its own; values in [0, 1] by the schema, or still to be checked by the rule."""
+        if type(context) is np.ndarray and context.dtype is _FLOAT64 and context.shape == self._plain_shape:
+            return context.copy()
         if not self._encoder.is_unit:
             return self._encoder.encode(context)
-        if type(context) is np.ndarray and context.dtype is _FLOAT64 and context.shape == self._shape:
-            return context.copy()
         if isinstance(context, list | tuple):
             if len(context) != self._shape[0]:
                 raise ValueError(width_error(len(context), self._schema.names))
@@ -318,7 +310,7 @@ class OnlinePolicy(ABC):
         arrays = {f"policy.{name}": array for name, array in self._arrays().items()}
         arrays |= {f"encoder.{name}": array for name, array in self._encoder.state().items()}
         arrays["waiting.numbers"] = np.array(list(self._waiting), dtype=np.int64)
-        arrays["waiting.contexts"] = np.array([entry.context for entry in waiting]).reshape(-1, width)
+        arrays["waiting.contexts"] = np.array([entry[0] for entry in waiting]).reshape(-1, width)
         arrays["waiting.choices"] = np.array([entry[1:] for entry in waiting], dtype=np.int64).reshape(-1, 2)
         header = {
             "class": type(self).__name__,
@@ -342,7 +334,7 @@ class OnlinePolicy(ABC):
         policy._steps, policy._token = header["steps"], header["token"]
         numbers, contexts, choices = (arrays[f"waiting.{part}"] for part in ("numbers", "contexts", "choices"))
         for number, context, (index, actions) in zip(numbers, contexts, choices, strict=True):
-            policy._waiting[int(number)] = _Waiting(context.copy(), int(index), int(actions))
+            policy._waiting[int(number)] = (context.copy(), int(index), int(actions))
         policy._encoder.restore({name[8:]: a for name, a in arrays.items() if name.startswith("encoder.")})
         policy._take_up({name[7:]: a for name, a in arrays.items() if name.startswith("policy.")})
         return policy
@@ -363,8 +355,10 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 
 def _checked_reward(reward: Any) -> float:
+    if type(reward) is float and 0.0 <= reward <= 1.0:
+        return reward
     try:
-        value = float(reward) if not isinstance(reward, str | bytes) else None
+        value = None if isinstance(reward, str | bytes) else float(reward)
     except (TypeError, ValueError):
         value = None
     if value is None or not 0.0 <= value <= 1.0:

@@ -11,9 +11,11 @@ from releaf.core import kernels
 from releaf.core.engine import Engine
 from releaf.core.model import EXPLORED, OBSERVED, UNDER_EXPLORED
 from releaf.decision import Decision
-from releaf.policies.base import Array, OnlinePolicy, Verdict
+from releaf.policies.base import Array, OnlinePolicy, Relevant, Verdict
 from releaf.policy import Trace
 from releaf.schema import MISSING, Categorical, Continuous, Quantile
+
+MOST_KNOWN = 4096
 
 
 class Interval(NamedTuple):
@@ -35,6 +37,7 @@ class PartitionedPolicy(OnlinePolicy):
 
     _engine: Engine
     _tuples: list[tuple[int, ...] | None]
+    _known: dict[bytes, tuple[Relevant, float | None]]
     observation_cost: float
 
     def _start(self, engine: Engine) -> None:
@@ -42,6 +45,7 @@ class PartitionedPolicy(OnlinePolicy):
         gamma = engine.settings.gamma
         candidates = engine.memory["targets"].reshape(-1, gamma).tolist()
         self._tuples = [*map(tuple, candidates), None]  # -1, no candidate, finds the None
+        self._known = {}
 
     # --- the rule -----------------------------------------------------------------------------------------
 
@@ -51,17 +55,24 @@ class PartitionedPolicy(OnlinePolicy):
         if decision < 0:
             raise self._out_of_range(context, kernels.BAD_VALUE - decision)
         if decision & 1:
-            return Verdict(decision >> 1, True, 1.0 / engine.clock(UNDER_EXPLORED), None, None)
-        tuples = self._tuples
-        relevant = tuple([tuples[candidate] for candidate in engine.relevant.tolist()])
-        probability = None if None in relevant else 1.0
-        return Verdict(decision >> 1, False, probability, tuple(engine.estimates.tolist()), relevant)
+            return decision >> 1, True, 1.0 / engine.clock(UNDER_EXPLORED), None, None
+        found = engine.relevant.tobytes()
+        relevant, probability = self._known.get(found) or self._name_tuples(found)
+        return decision >> 1, False, probability, tuple(engine.estimates.tolist()), relevant
 
-    def _take_in(self, context: Array, index: int, reward: float) -> None:
-        self._engine.learn(context, index, reward)
+    def _name_tuples(self, found: bytes) -> tuple[Relevant, float | None]:
+        """The relevant features of all actions and the probability that goes with them; kept, since few recur often."""
+        if len(self._known) >= MOST_KNOWN:
+            self._known.clear()
+        relevant = tuple([self._tuples[candidate] for candidate in np.frombuffer(found, dtype=np.int64)])
+        self._known[found] = (relevant, None if None in relevant else 1.0)
+        return self._known[found]
 
-    def _take_in_all(self, context: Array, rewards: Array) -> None:
-        self._engine.learn_all(context, rewards)
+    def _take_in(self, context: Array, step: int, index: int, reward: float) -> None:
+        self._engine.learn(context, step, index, reward)
+
+    def _take_in_all(self, context: Array, step: int, rewards: Array) -> None:
+        self._engine.learn_all(context, step, rewards)
 
     def _live_through(self, units: Array, rewards: Array) -> Trace:
         actions, explored, observed, reached = self._engine.replay(units, rewards)
