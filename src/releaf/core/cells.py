@@ -17,12 +17,12 @@ from releaf.core.lanes import MAX_WIDTH
 from releaf.core.model import (
     ACTIONS,
     BASE,
-    CELLS,
     FEATURES,
     HASHED,
     LEAVES,
     ROWS,
     TABLE,
+    TALLIES,
     TUPLE_SIZE,
     TUPLES,
     Array,
@@ -32,14 +32,14 @@ from releaf.core.model import (
 from releaf.core.partition import leaves_of
 
 DENSE_LIMIT = 2**29  # bytes of dense tables beyond which cells are hashed
-_BYTES = 24  # count, mean and sum of one action
+_BYTES = 32  # count, mean and sum of one action, and the least count where there are few
 
 
 def build(memory: Memory, *, dense_limit: int = DENSE_LIMIT) -> None:
     """Make empty cells for the leaves there are, with room for as many again."""
     leaves = memory["features"][LEAVES::4]
     memory["table"], memory["keys"] = np.zeros(0), np.zeros(0)
-    memory["offsets"], memory["caps"] = np.zeros(memory["shape"][TUPLES]), np.zeros(len(leaves))
+    memory["caps"], memory["offsets"], memory["strides"] = np.zeros(len(leaves)), np.zeros(0), np.zeros(0)
     if not _make_dense(memory, 2 * leaves, dense_limit):
         _make_hashed(memory, rows=1024)
 
@@ -49,81 +49,95 @@ def make_room(memory: Memory, base: int, *, dense_limit: int = DENSE_LIMIT) -> N
     if memory["clock"][HASHED]:
         _rehash(memory)
         return
-    old = {name: memory[name] for name in ("offsets", "caps", "cells", "sums")}
-    leaves = memory["features"][LEAVES::4]
-    roomy = leaves + base - 1 <= old["caps"]
-    caps = np.where(roomy, old["caps"], np.maximum(2 * old["caps"], leaves + base - 1))
-    if _make_dense(memory, caps, dense_limit):
-        move_dense(memory.book, old["offsets"], old["caps"], old["cells"], old["sums"], memory["shape"][ACTIONS])
+    old = [memory[name] for name in ("offsets", "strides", "cells", "tallies")]
+    leaves, caps = memory["features"][LEAVES::4], memory["caps"]
+    slots = _leaves_by_slot(memory)
+    roomy = leaves + base - 1 <= caps
+    if _make_dense(memory, np.where(roomy, caps, np.maximum(2 * caps, leaves + base - 1)), dense_limit):
+        move_dense(memory.book, *slots, *old)
     else:
-        _make_hashed(memory, rows=_visited(old["cells"], int(memory["shape"][ACTIONS])) + 1024)
-        hash_dense(memory.book, *_leaves_by_slot(memory), old["offsets"], old["caps"], old["cells"], old["sums"])
+        actions = int(memory["shape"][ACTIONS])
+        visited = int(np.count_nonzero(old[3].reshape(-1, 2, actions)[:, 0].any(axis=1)))
+        _make_hashed(memory, rows=visited + 1024)
+        move_dense(memory.book, *slots, *old)
 
 
 def add_action(memory: Memory) -> None:
     """Widen every cell by one action that has no observations. ``shape[ACTIONS]`` still tells the old number."""
     actions = int(memory["shape"][ACTIONS])
-    rows = (len(memory["cells"]) - MAX_WIDTH) // (2 * actions)
-    cells = memory["cells"][: rows * 2 * actions].reshape(rows, 2, actions)
-    wide = np.zeros(rows * 2 * (actions + 1) + MAX_WIDTH)
-    wide[: rows * 2 * (actions + 1)].reshape(rows, 2, actions + 1)[:, :, :actions] = cells
-    sums = np.zeros((rows, actions + 1))
-    sums[:, :actions] = memory["sums"][: rows * actions].reshape(rows, actions)
-    memory["cells"], memory["sums"] = wide, sums
-    memory["offsets"] = memory["offsets"] // actions * (actions + 1)
+    tallies = memory["tallies"].reshape(-1, 2, actions)
+    rows = len(tallies)
+    cells = memory["cells"][: rows * (1 + actions)].reshape(rows, 1 + actions)
+    wide = np.zeros(rows * (2 + actions) + MAX_WIDTH)
+    wide[: rows * (2 + actions)].reshape(rows, 2 + actions)[:, 1:-1] = cells[:, 1:]  # the least count is now 0
+    memory["cells"] = wide
+    memory["tallies"] = np.concatenate([tallies, np.zeros((rows, 2, 1))], axis=2)
 
 
 def _make_dense(memory: Memory, caps: Array, limit: int) -> bool:
     """Empty tables with room for ``caps`` leaves of each feature; False when they would exceed the limit."""
-    actions = int(memory["shape"][ACTIONS])
     tuples = memory["tuples"].reshape(-1, memory["shape"][TUPLE_SIZE])
-    rows = np.prod(caps[tuples].astype(float), axis=1)
-    if rows.sum() * actions * _BYTES > limit:
+    total = float(np.prod(caps[tuples].astype(float), axis=1).sum())
+    if total * int(memory["shape"][ACTIONS]) * _BYTES > limit:
         return False
-    starts = np.concatenate([[0], np.cumsum(rows[:-1])]).astype(np.int64)
-    total = int(rows.sum())
     memory["caps"] = caps
-    memory["offsets"] = starts * 2 * actions
-    memory["cells"] = np.zeros(total * 2 * actions + MAX_WIDTH)  # lanes may read past the last row
-    memory["sums"] = np.zeros(total * actions)
-    memory["clock"][ROWS] = total
+    memory["offsets"], memory["strides"] = _lay_out(tuples, caps.astype(np.int64))
+    _make_rows(memory, int(total))
+    memory["clock"][ROWS] = int(total)
     return True
 
 
+def _lay_out(tuples: Array, caps: Array) -> tuple[Array, Array]:
+    """First row and strides of each tuple's table.
+
+    The tables of all tuples with the same first feature are interleaved: for one slot of that feature they stand side
+    by side. So the cells of one context lie close together, and large numbers of features stay fast.
+    """
+    inner_rows = np.prod(caps[tuples[:, 1:]], axis=1)  # of one slot of the first feature
+    strides = np.ones(tuples.shape, dtype=np.int64)
+    for k in range(tuples.shape[1] - 2, 0, -1):
+        strides[:, k] = strides[:, k + 1] * caps[tuples[:, k + 1]]
+    offsets = np.zeros(len(tuples), dtype=np.int64)
+    start = 0
+    for first in range(int(tuples[:, 0].max()) + 1):
+        block = tuples[:, 0] == first
+        width = int(inner_rows[block].sum())
+        strides[block, 0] = width
+        offsets[block] = start + np.cumsum(inner_rows[block]) - inner_rows[block]
+        start += width * int(caps[first])
+    return offsets, strides
+
+
 def _make_hashed(memory: Memory, rows: int) -> None:
-    actions, size = int(memory["shape"][ACTIONS]), int(memory["shape"][TUPLE_SIZE])
     rows += int(memory["shape"][TUPLES])  # one reward may need a row for each tuple
-    memory["cells"] = np.zeros(rows * 2 * actions + MAX_WIDTH)
-    memory["sums"] = np.zeros(rows * actions)
-    memory["keys"] = np.zeros(rows * size, dtype=np.int32)
+    _make_rows(memory, rows)
+    memory["keys"] = np.zeros(rows * int(memory["shape"][TUPLE_SIZE]), dtype=np.int32)
     memory["table"] = np.zeros(2 ** math.ceil(math.log2(2 * rows)), dtype=np.int64)
     memory["clock"][HASHED] = 1
     memory["clock"][ROWS] = 1
 
 
+def _make_rows(memory: Memory, rows: int) -> None:
+    actions = int(memory["shape"][ACTIONS])
+    memory["cells"] = np.zeros(rows * (1 + actions) + MAX_WIDTH)  # lanes may read past the last row
+    memory["tallies"] = np.zeros(rows * 2 * actions)
+
+
 def _rehash(memory: Memory) -> None:
     """Copy the rows whose leaves still exist into a larger table."""
-    old = {name: memory[name] for name in ("keys", "cells", "sums")}
+    keys, cells, tallies = memory["keys"], memory["cells"], memory["tallies"]
     used = int(memory["clock"][ROWS])
-    alive = count_alive(memory.book, old["keys"], used)
-    _make_hashed(memory, rows=2 * alive + 1024)
-    move_hashed(memory.book, old["keys"], old["cells"], old["sums"], used)
-
-
-def _visited(cells: Array, actions: int) -> int:
-    rows = (len(cells) - MAX_WIDTH) // (2 * actions)
-    counts = cells[: rows * 2 * actions].reshape(rows, 2, actions)[:, 0]
-    return int(np.count_nonzero(counts.max(axis=1)))
+    _make_hashed(memory, rows=2 * count_alive(memory.book, keys, used) + 1024)
+    move_hashed(memory.book, keys, cells, tallies, used)
 
 
 def _leaves_by_slot(memory: Memory) -> tuple[Array, Array]:
-    """For each feature the leaf in each slot: one flat list, and where each feature's part begins."""
-    features = int(memory["shape"][FEATURES])
+    """For each feature the leaf in each slot: one flat list, and where each feature's part begins (and the end)."""
     parts = []
-    for feature in range(features):
+    for feature in range(int(memory["shape"][FEATURES])):
         nodes = np.array(leaves_of(memory, feature, int(memory["shape"][BASE])), dtype=np.int64)
         parts.append(nodes[np.argsort(memory["slot"][nodes])])
-    starts = np.concatenate([[0], np.cumsum([len(part) for part in parts])[:-1]]).astype(np.int64)
+    starts = np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64)
     return np.concatenate(parts), starts
 
 
@@ -132,12 +146,12 @@ def _leaves_by_slot(memory: Memory) -> tuple[Array, Array]:
 
 @inner
 def dense_row(m, tuple_index, size, leaf):
-    """Where a tuple's cell begins in ``cells``."""
-    row = np.int64(0)
+    """The row of a tuple's cell."""
+    row = m.offsets[tuple_index]
     for k in range(size):
-        feature = m.tuples[tuple_index * size + k]
-        row = row * m.caps[feature] + m.slot[leaf[feature]]
-    return m.offsets[tuple_index] + row * 2 * m.shape[ACTIONS]
+        place = tuple_index * size + k
+        row += m.slot[leaf[m.tuples[place]]] * m.strides[place]
+    return row
 
 
 _SEED = np.uint64(0x9E3779B97F4A7C15)
@@ -178,44 +192,20 @@ def hashed_place(m, tuple_index, size, leaf):
 
 
 @inner
-def measure(m, leaf):
-    """For each feature, how far its leaf's slot, and all its slots, reach in dense tables."""
-    stride = 2 * m.shape[ACTIONS]
-    for i in range(m.shape[FEATURES]):
-        m.axis[i] = m.slot[leaf[i]] * stride
-        m.pitch[i] = m.caps[i] * stride
-
-
-@inner
 def find_rows(m, size, leaf):
     """Fill ``rows`` with the cells of Q_t; a hashed cell that doesn't exist is the empty row 0."""
     if m.clock[HASHED]:
         for p in range(m.shape[TUPLES]):
-            m.rows[p] = m.table[hashed_place(m, p, size, leaf)] * 2 * m.shape[ACTIONS]
-    elif size == 2:
-        _find_dense_pairs(m, leaf)
+            m.rows[p] = m.table[hashed_place(m, p, size, leaf)]
     else:
         for p in range(m.shape[TUPLES]):
             m.rows[p] = dense_row(m, p, size, leaf)
 
 
 @inner
-def _find_dense_pairs(m, leaf):
-    measure(m, leaf)
-    pair = 0
-    for i in range(m.shape[FEATURES]):
-        slot = m.slot[leaf[i]]
-        for j in range(i + 1, m.shape[FEATURES]):
-            m.rows[pair] = m.offsets[pair] + slot * m.pitch[j] + m.axis[j]
-            pair += 1
-
-
-@inner
 def rows_lacking(m):
     """Whether hashed cells might not have room for one more reward."""
-    return (
-        m.clock[HASHED] == 1 and (m.clock[ROWS] + m.shape[TUPLES]) * 2 * m.shape[ACTIONS] > m.lengths[CELLS] - MAX_WIDTH
-    )
+    return m.clock[HASHED] == 1 and (m.clock[ROWS] + m.shape[TUPLES]) * 2 * m.shape[ACTIONS] > m.lengths[TALLIES]
 
 
 @inner
@@ -226,7 +216,7 @@ def claim_rows(m, size, leaf):
             place = hashed_place(m, p, size, leaf)
             if m.table[place] == 0:
                 _enter(m, place, p, size, leaf)
-            m.rows[p] = m.table[place] * 2 * m.shape[ACTIONS]
+            m.rows[p] = m.table[place]
     else:
         find_rows(m, size, leaf)
 
@@ -245,12 +235,24 @@ def observe(m, action, reward):
     """Let the cells in ``rows`` take in one reward of an action."""
     actions = m.shape[ACTIONS]
     for p in range(m.shape[TUPLES]):
-        row = m.rows[p]
-        total = m.sums[(row >> 1) + action] + reward
-        count = m.cells[row + action] + 1.0
-        m.sums[(row >> 1) + action] = total
-        m.cells[row + action] = count
-        m.cells[row + actions + action] = total / count
+        cell, tally = m.rows[p] * (1 + actions), m.rows[p] * 2 * actions
+        before = m.tallies[tally + action]
+        total = m.tallies[tally + actions + action] + reward
+        m.tallies[tally + action] = before + 1.0
+        m.tallies[tally + actions + action] = total
+        m.cells[cell + 1 + action] = total / (before + 1.0)
+        # few actions: faster counted than asked; many: only where this one was among the least observed
+        if actions <= MAX_WIDTH or before == m.cells[cell]:
+            _count_least(m, cell, tally)
+
+
+@inner
+def _count_least(m, cell, tally):
+    least = m.tallies[tally]
+    for other in range(1, m.shape[ACTIONS]):
+        count = m.tallies[tally + other]
+        least = count if count < least else least
+    m.cells[cell] = least
 
 
 @outlined
@@ -258,80 +260,69 @@ def forget_slot(m, feature, slot):
     """Empty all dense cells that the leaf in this slot is part of."""
     size, actions = m.shape[TUPLE_SIZE], m.shape[ACTIONS]
     for p in range(m.shape[TUPLES]):
-        before, after, found = 1, 1, False
+        rows, found = 1, False
         for k in range(size):
             other = m.tuples[p * size + k]
-            if other == feature:
-                found = True
-            elif found:
-                after *= m.caps[other]
-            else:
-                before *= m.caps[other]
-        if not found:
-            continue
-        for outer in range(before):
-            start = (outer * m.caps[feature] + slot) * after
-            for k in range(2 * actions * after):
-                m.cells[m.offsets[p] + start * 2 * actions + k] = 0.0
-            for k in range(actions * after):
-                m.sums[m.offsets[p] // 2 + start * actions + k] = 0.0
+            found |= other == feature
+            rows *= 1 if other == feature else m.features[4 * other + LEAVES]
+        for combination in range(rows if found else 0):
+            row, rest = m.offsets[p], combination
+            for k in range(size):
+                other = m.tuples[p * size + k]
+                if other == feature:
+                    row += slot * m.strides[p * size + k]
+                else:
+                    row += rest % m.features[4 * other + LEAVES] * m.strides[p * size + k]
+                    rest //= m.features[4 * other + LEAVES]
+            for k in range(1 + actions):
+                m.cells[row * (1 + actions) + k] = 0.0
+            for k in range(2 * actions):
+                m.tallies[row * 2 * actions + k] = 0.0
 
 
 # --- moving rows ------------------------------------------------------------------------------------------
 
 
 @inner
-def _copy_row(m, cells, sums, source, row):
-    """Copy the cell that begins at ``source`` in other arrays to the one that begins at ``row``."""
-    for k in range(2 * m.shape[ACTIONS]):
-        m.cells[row + k] = cells[source + k]
-    for k in range(m.shape[ACTIONS]):
-        m.sums[row // 2 + k] = sums[source // 2 + k]
+def _copy_row(m, cells, tallies, source, row):
+    """Copy a row of other arrays to a row of the model."""
+    actions = m.shape[ACTIONS]
+    for k in range(1 + actions):
+        m.cells[row * (1 + actions) + k] = cells[source * (1 + actions) + k]
+    for k in range(2 * actions):
+        m.tallies[row * 2 * actions + k] = tallies[source * 2 * actions + k]
 
 
 @door
-def move_dense(book, offsets, caps, cells, sums, actions):
-    """Copy smaller dense tables into the larger ones of the model, row by row."""
-    m = view(book)
-    size = m.shape[TUPLE_SIZE]
-    for p in range(m.shape[TUPLES]):
-        rows = 1
-        for k in range(size):
-            rows *= caps[m.tuples[p * size + k]]
-        for old in range(rows):
-            rest, new, stride = old, 0, 1
-            for k in range(size - 1, -1, -1):
-                feature = m.tuples[p * size + k]
-                new += rest % caps[feature] * stride
-                rest //= caps[feature]
-                stride *= m.caps[feature]
-            _copy_row(m, cells, sums, offsets[p] + old * 2 * actions, m.offsets[p] + new * 2 * actions)
-
-
-@door
-def hash_dense(book, leaves, starts, offsets, caps, cells, sums):
-    """Move what was observed from dense tables into the hashed cells of the model."""
+def move_dense(book, leaves, starts, offsets, strides, cells, tallies):
+    """Copy what was observed from other dense tables into the model's cells, dense or hashed."""
     m = view(book)
     size, actions = m.shape[TUPLE_SIZE], m.shape[ACTIONS]
     for p in range(m.shape[TUPLES]):
-        rows = 1
+        combinations = 1
         for k in range(size):
-            rows *= caps[m.tuples[p * size + k]]
-        for old in range(rows):
-            source = offsets[p] + old * 2 * actions
+            feature = m.tuples[p * size + k]
+            combinations *= starts[feature + 1] - starts[feature]
+        for combination in range(combinations):
+            source, rest = offsets[p], combination
+            for k in range(size):
+                feature = m.tuples[p * size + k]
+                slots = starts[feature + 1] - starts[feature]
+                source += rest % slots * strides[p * size + k]
+                m.spot[feature] = leaves[starts[feature] + rest % slots]
+                rest //= slots
             seen = False
-            for a in range(actions):
-                seen |= cells[source + a] > 0.0
+            for action in range(actions):
+                seen |= tallies[source * 2 * actions + action] > 0.0
             if not seen:
                 continue
-            rest = old
-            for k in range(size - 1, -1, -1):
-                feature = m.tuples[p * size + k]
-                m.spot[feature] = leaves[starts[feature] + rest % caps[feature]]
-                rest //= caps[feature]
-            place = hashed_place(m, p, size, m.spot)
-            _enter(m, place, p, size, m.spot)
-            _copy_row(m, cells, sums, source, m.table[place] * 2 * actions)
+            if m.clock[HASHED]:
+                place = hashed_place(m, p, size, m.spot)
+                _enter(m, place, p, size, m.spot)
+                row = m.table[place]
+            else:
+                row = dense_row(m, p, size, m.spot)
+            _copy_row(m, cells, tallies, source, row)
 
 
 @inner
@@ -353,7 +344,7 @@ def count_alive(book, keys, used):
 
 
 @door
-def move_hashed(book, keys, cells, sums, used):
+def move_hashed(book, keys, cells, tallies, used):
     """Copy the hashed rows of leaves that have not split into the model's empty table."""
     m = view(book)
     size = m.shape[TUPLE_SIZE]
@@ -366,7 +357,7 @@ def move_hashed(book, keys, cells, sums, used):
         m.table[place] = new
         for k in range(size):
             m.keys[new * size + k] = keys[row * size + k]
-        _copy_row(m, cells, sums, row * 2 * m.shape[ACTIONS], new * 2 * m.shape[ACTIONS])
+        _copy_row(m, cells, tallies, row, new)
 
 
 @inner

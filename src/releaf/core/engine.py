@@ -18,6 +18,7 @@ from releaf.core.model import (
     ACTIONS,
     CLOCK_LENGTH,
     CONTROL,
+    EXPLOITED,
     FIELDS,
     GRID,
     LIPSCHITZ,
@@ -76,7 +77,7 @@ class Engine:
         self.memory["clock"] = clock
         features = len(settings.categories)
         self.memory["relevance"] = np.zeros(actions * features)
-        self.memory["exploited"] = np.zeros(actions)
+        self.memory["added_at"] = np.zeros(actions)
         self.memory["leaf"] = np.zeros(features)
         partition.build(
             self.memory,
@@ -122,7 +123,7 @@ class Engine:
         self.width = width_for(actions)
         self.size = (0,) * self.settings.tuple_size
         lengths = {"rows": tuples, "low": candidates * len(self.width), "high": candidates * len(self.width)}
-        lengths |= {"gap": actions + MAX_WIDTH, "chosen": MAX_WIDTH, "estimates": actions, "relevant": actions}
+        lengths |= {"short": actions, "chosen": MAX_WIDTH, "estimates": actions, "relevant": actions}
         for field in SCRATCH:
             memory[field] = np.zeros(lengths.get(field, features))
         self.book, self.estimates, self.relevant = memory.book, memory["estimates"], memory["relevant"]
@@ -178,7 +179,7 @@ class Engine:
         features = len(self.settings.categories)
         cells.add_action(self.memory)
         self.memory["relevance"] = np.concatenate([self.memory["relevance"], np.zeros(features, dtype=np.int64)])
-        self.memory["exploited"] = np.append(self.memory["exploited"], 0)
+        self.memory["added_at"] = np.append(self.memory["added_at"], self.clock(EXPLOITED))
         self.memory["shape"][ACTIONS] = actions + 1
         self.memory["clock"][ROWS_OF] = 0
         self._set_confidence(actions + 1)
@@ -210,7 +211,7 @@ class Engine:
 
     def restore(self, state: dict[str, Array]) -> None:
         """Take up a state that ``state`` gave, of an engine with the same settings."""
-        actions = len(state["exploited"])
+        actions = len(state["added_at"])
         self.memory["shape"][ACTIONS] = actions
         self._set_confidence(actions)
         for field, array in state.items():

@@ -12,8 +12,8 @@ import math
 import numpy as np
 
 from releaf.core import partition
-from releaf.core.cells import claim_rows, find_rows, forget_slot, measure, observe, rows_lacking
-from releaf.core.jit import door, inner
+from releaf.core.cells import claim_rows, find_rows, forget_slot, observe, rows_lacking
+from releaf.core.jit import door, inner, outlined
 from releaf.core.lanes import highest, load, lowest, minus, pick, splat, store
 from releaf.core.model import (
     ACTIONS,
@@ -21,6 +21,7 @@ from releaf.core.model import (
     CANDIDATES,
     CHILD,
     CONTROL,
+    EXPLOITED,
     EXPLORED,
     FEATURES,
     GAMMA,
@@ -75,85 +76,128 @@ def count_arrival(m):
 
     Returns 0, or what is lacking; then nothing was changed.
     """
-    base, dense = m.shape[BASE], m.clock[HASHED] == 0
+    full = False
+    for i in range(m.shape[FEATURES]):
+        node = m.leaf[i]
+        m.arrivals[node] += 1
+        full |= m.arrivals[node] >= m.split_at[m.level[node]]
+    m.clock[PENDING] = 0
+    return split_full(m) if full else 0
+
+
+@outlined
+def split_full(m):
+    """Split the leaves of the last context that are full; where room lacks, take its arrival back."""
+    lacking = room_lacking(m)
+    for i in range(m.shape[FEATURES]):
+        node = m.leaf[i]
+        if lacking != 0:
+            m.arrivals[node] -= 1
+        elif m.arrivals[node] >= m.split_at[m.level[node]]:
+            if m.clock[HASHED] == 0:
+                forget_slot(m, i, m.slot[node])
+            partition.split(m, i, node)
+    m.clock[PENDING] = lacking != 0
+    return lacking
+
+
+@inner
+def room_lacking(m):
+    """What the leaves that are full lack to be split, or 0."""
+    base = m.shape[BASE]
     if m.clock[NODES] + m.shape[FEATURES] * base > m.lengths[CHILD]:
         return NODES_LACKING
     for i in range(m.shape[FEATURES]):
-        if dense and partition.splits_next(m, m.leaf[i]) and m.features[4 * i + LEAVES] + base - 1 > m.caps[i]:
-            return LEAVES_LACKING
-    for i in range(m.shape[FEATURES]):
         node = m.leaf[i]
-        full = partition.splits_next(m, node)
-        m.arrivals[node] += 1
-        if full:
-            if dense:
-                forget_slot(m, i, m.slot[node])
-            partition.split(m, i, node)
-    m.clock[PENDING] = 0
+        full = m.arrivals[node] >= m.split_at[m.level[node]]
+        if full and m.clock[HASHED] == 0 and m.features[4 * i + LEAVES] + base - 1 > m.caps[i]:
+            return LEAVES_LACKING
     return 0
 
 
 @inner
 def prepare(m, control):
-    """For each feature's leaf: its control number D_{i,t}, its length, and its place in dense tables."""
-    measure(m, m.leaf)
+    """For each feature's leaf: its control number D_{i,t}, its length and its slot."""
     for i in range(m.shape[FEATURES]):
         node = m.leaf[i]
         m.need[i] = control * m.weight[node]
         m.length[i] = m.size[node]
+        m.slots[i] = m.slot[node]
 
 
 @inner
 def scan_pairs(m, first, width):
-    """For dense pairs: read each cell once, for the surplus of observations and the spread of the means.
+    """Read the cell of every pair once: whether all actions were observed enough, and how far the means lie apart.
 
-    Handles the actions ``first`` … ``first`` + width - 1.
+    For dense cells, and the actions ``first`` … ``first`` + width - 1.
     """
-    lanes, actions, features = len(width), m.shape[ACTIONS], m.shape[FEATURES]
+    lanes, stride, features = len(width), 1 + m.shape[ACTIONS], m.shape[FEATURES]
     for i in range(features):
         store(m.low, i * lanes, splat(_FAR, width))
         store(m.high, i * lanes, splat(-_FAR, width))
-    surplus = splat(_FAR, width)
+    enough = True
     pair = 0
-    for i in range(features):
-        slot, need_i = m.slot[m.leaf[i]], m.need[i]
+    for i in range(features - 1):
+        start, need_i = m.slots[i] * m.strides[2 * pair], m.need[i]
         low, high = load(m.low, i * lanes, width), load(m.high, i * lanes, width)
         for j in range(i + 1, features):
-            row = m.offsets[pair] + slot * m.pitch[j] + m.axis[j]
+            row = m.offsets[pair] + start + m.slots[j]
             m.rows[pair] = row
             pair += 1
             need_j = m.need[j]
-            need = need_i if need_i > need_j else need_j
-            surplus = lowest(minus(load(m.cells, row + first, width), splat(need, width)), surplus)
-            mean = load(m.cells, row + first + actions, width)
+            enough &= m.cells[row * stride] >= (need_i if need_i > need_j else need_j)
+            mean = load(m.cells, row * stride + 1 + first, width)
             low, high = lowest(mean, low), highest(mean, high)
             store(m.low, j * lanes, lowest(mean, load(m.low, j * lanes, width)))
             store(m.high, j * lanes, highest(mean, load(m.high, j * lanes, width)))
         store(m.low, i * lanes, low)
         store(m.high, i * lanes, high)
-    store(m.gap, first, surplus)
+    return enough
+
+
+@inner
+def need_of(m, tuple_index, size):
+    """The control number of a tuple's cell: that of its shortest interval."""
+    need = 0.0
+    for k in range(size):
+        other = m.need[m.tuples[tuple_index * size + k]]
+        need = other if other > need else need
+    return need
 
 
 @inner
 def scan_tuples(m, first, width, size):
     """What ``scan_pairs`` does, for tuples of any size whose rows have been found."""
-    lanes, actions, subsets = len(width), m.shape[ACTIONS], m.shape[SUBSETS]
+    lanes, stride, subsets = len(width), 1 + m.shape[ACTIONS], m.shape[SUBSETS]
     for v in range(m.shape[CANDIDATES]):
         store(m.low, v * lanes, splat(_FAR, width))
         store(m.high, v * lanes, splat(-_FAR, width))
-    surplus = splat(_FAR, width)
+    enough = True
     for p in range(m.shape[TUPLES]):
-        row, need = m.rows[p], 0.0
-        for k in range(size):
-            other = m.need[m.tuples[p * size + k]]
-            need = other if other > need else need
-        surplus = lowest(minus(load(m.cells, row + first, width), splat(need, width)), surplus)
-        mean = load(m.cells, row + first + actions, width)
+        cell = m.rows[p] * stride
+        enough &= m.cells[cell] >= need_of(m, p, size)
+        mean = load(m.cells, cell + 1 + first, width)
         for k in range(subsets):
             place = np.int64(m.subsets[p * subsets + k]) * lanes
             store(m.low, place, lowest(mean, load(m.low, place, width)))
             store(m.high, place, highest(mean, load(m.high, place, width)))
-    store(m.gap, first, surplus)
+    return enough
+
+
+@outlined
+def find_under_explored(m, size):
+    """Mark the actions of U_t in ``short`` and count them."""
+    actions = m.shape[ACTIONS]
+    for action in range(actions):
+        m.short[action] = 0
+    for p in range(m.shape[TUPLES]):
+        need, tally = need_of(m, p, size), m.rows[p] * 2 * actions
+        for action in range(actions):
+            m.short[action] |= m.tallies[tally + action] < need
+    count = 0
+    for action in range(actions):
+        count += m.short[action]
+    return count
 
 
 @inner
@@ -190,12 +234,12 @@ def estimate(m, action, candidate):
     """The count-weighted mean over the cells of all tuples that contain the candidate."""
     actions, per = m.shape[ACTIONS], m.shape[PER]
     if per == 1:  # a single cell: its mean as it is, not rounded once more
-        return m.cells[m.rows[m.members[candidate]] + actions + action]
+        return m.cells[m.rows[m.members[candidate]] * (1 + actions) + 1 + action]
     weighted, count = 0.0, 0.0
     for k in range(per):
         row = m.rows[m.members[candidate * per + k]]
-        here = m.cells[row + action]
-        weighted += m.cells[row + actions + action] * here
+        here = m.tallies[row * 2 * actions + action]
+        weighted += m.cells[row * (1 + actions) + 1 + action] * here
         count += here
     return weighted / count
 
@@ -205,10 +249,9 @@ def explore(m):
     """One of the under-explored actions, each with the same probability."""
     turn = draw(m, m.clock[UNDER_EXPLORED])
     for action in range(m.shape[ACTIONS]):
-        if m.gap[action] < 0.0:
-            if turn == 0:
-                return action
-            turn -= 1
+        turn -= m.short[action]
+        if turn < 0:
+            return action
     return -1
 
 
@@ -216,10 +259,10 @@ def explore(m):
 def exploit(m):
     """The action with the highest estimate, the first of equals."""
     features, gamma = m.shape[FEATURES], m.shape[GAMMA]
+    m.clock[EXPLOITED] += 1
     winner, highest_estimate = 0, -_FAR
     for action in range(m.shape[ACTIONS]):
         candidate = m.relevant[action]
-        m.exploited[action] += 1
         if candidate >= 0:
             for k in range(gamma):
                 m.relevance[action * features + m.targets[candidate * gamma + k]] += 1
@@ -246,26 +289,19 @@ def choose(m, width, size):
     pairs = tuple_size == 2 and dense
     if not pairs:
         find_rows(m, tuple_size, m.leaf)
-    lacking = 0
     for first in range(0, actions, lanes):
-        if pairs:
-            scan_pairs(m, first, width)
+        enough = scan_pairs(m, first, width) if pairs else scan_tuples(m, first, width, tuple_size)
+        if not enough:
+            m.clock[UNDER_EXPLORED] = find_under_explored(m, tuple_size)
+            m.clock[EXPLORED] += 1
+            return 2 * explore(m) + 1
+        if m.shape[GREEDY]:
+            pick_greedily(m, first, width)
         else:
-            scan_tuples(m, first, width, tuple_size)
-        last = min(first + lanes, actions)
-        for action in range(first, last):
-            lacking += m.gap[action] < 0.0
-        if lacking == 0:
-            if m.shape[GREEDY]:
-                pick_greedily(m, first, width)
-            else:
-                pick_relevant(m, first, width, 3.0 * lipschitz * m.params[SQRT_GAMMA])
-            for action in range(first, last):
-                m.relevant[action] = np.int64(m.chosen[action - first])
-    m.clock[UNDER_EXPLORED] = lacking
-    if lacking > 0:
-        m.clock[EXPLORED] += 1
-        return 2 * explore(m) + 1
+            pick_relevant(m, first, width, 3.0 * lipschitz * m.params[SQRT_GAMMA])
+        for action in range(first, min(first + lanes, actions)):
+            m.relevant[action] = np.int64(m.chosen[action - first])
+    m.clock[UNDER_EXPLORED] = 0
     return 2 * exploit(m)
 
 

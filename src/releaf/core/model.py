@@ -5,8 +5,9 @@ Handing forty arrays to a compiled function costs more than a decision does, so 
 :class:`Model`, whose fields are then plain pointers: nothing checks their bounds, and no index is negative.
 
 A *node* is an interval of one feature's partition, a leaf as long as it has no child. Its id is never used
-twice. A *cell* holds, for all actions, the counts and then the means of the rewards seen in one
-hypercube of leaves (the paper's q, S(q, a) and r̄(q, a)).
+twice. A *cell* is one hypercube of leaves (the paper's q). What every decision reads of it stands together in
+``cells``: the least count over all actions, which tells whether any is under-explored, and the means r̄(q, a). The
+counts S(q, a) and the sums behind them are in ``tallies``, read where an action is judged and written with a reward.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Model(NamedTuple):
     # the clock, and what has been tallied
     clock: Array  # the counters named below
     relevance: Array  # [A, D] exploitations in which a feature was in the relevant tuple
-    exploited: Array  # [A] exploitations since the action was added
+    added_at: Array  # [A] how many exploitations there were when the action was added
     # the partitions
     features: Array  # [D, 4] categories, first node, node of missing values, leaves
     grid: Array  # [D, grid] the node that holds each stretch of the look-up grid
@@ -52,35 +53,35 @@ class Model(NamedTuple):
     size: Array  # [nodes] length s(p)
     weight: Array  # [nodes] 1 / s(p)**2
     # the cells
-    offsets: Array  # [P] where each tuple's dense table begins
     caps: Array  # [D] leaves of a feature that the dense tables have room for
-    cells: Array  # [rows, 2, A] counts, means
-    sums: Array  # [rows, A] sums of the rewards, from which the means are taken
+    offsets: Array  # [P] the first row of each tuple's dense table
+    strides: Array  # [P, M] how many rows the next slot of each of its features is away
+    cells: Array  # [rows, 1 + A] least count, means
+    tallies: Array  # [rows, 2, A] counts, sums of rewards
     table: Array  # open-addressing hash table of rows, where cells are hashed
     keys: Array  # [rows, M] the leaves of each hashed row
     # scratch
     leaf: Array  # [D] leaves of the latest context
     spot: Array  # [D] leaves of the context that a reward belongs to
     rows: Array  # [P] cells of the context at hand
-    axis: Array  # [D] slots, as distances in ``cells``
-    pitch: Array  # [D] room for leaves, as distances in ``cells``
+    slots: Array  # [D] slots of the leaves
     need: Array  # [D] control numbers
     length: Array  # [D] lengths of the leaves
     low: Array  # [V, width] smallest mean over the tuples of a candidate
     high: Array  # [V, width] largest
-    gap: Array  # [A] smallest surplus of observations over the control number
+    short: Array  # [A] whether the action is under-explored
     chosen: Array  # [width] position of the best candidate
     estimates: Array  # [A] estimated rewards
     relevant: Array  # [A] relevant tuple, -1 where there was no candidate
 
 
 FIELDS = Model._fields
-CHILD, CELLS, TABLE = (FIELDS.index(field) for field in ("child", "cells", "table"))  # in Model.lengths
+CHILD, TALLIES, TABLE = (FIELDS.index(field) for field in ("child", "tallies", "table"))  # in Model.lengths
 _ELEMENTS: dict[type[np.generic], Any] = {np.int64: types.int64, np.int32: types.int32, np.float64: types.float64}
 _INT32 = {"tuples", "subsets", "members", "targets", "grid", "keys"}
 _FLOAT64 = {
-    *("params", "edges", "scale", "split_at", "size", "weight", "cells", "sums"),
-    *("need", "length", "low", "high", "gap", "chosen", "estimates"),
+    *("params", "edges", "scale", "split_at", "size", "weight", "cells", "tallies"),
+    *("need", "length", "low", "high", "chosen", "estimates"),
 }
 SCRATCH = FIELDS[FIELDS.index("leaf") + 1 :]
 
@@ -93,8 +94,8 @@ SHAPE_LENGTH = 13
 LIPSCHITZ, LOG_CONFIDENCE, CONTROL, SQRT_GAMMA = range(4)
 PARAMS_LENGTH = 4
 # Model.clock
-TIME, PENDING, NODES, ROWS, HASHED, RANDOM, UNDER_EXPLORED, OBSERVED, EXPLORED, ROWS_OF = range(10)
-CLOCK_LENGTH = 10
+TIME, PENDING, NODES, ROWS, HASHED, RANDOM, UNDER_EXPLORED, OBSERVED, EXPLORED, EXPLOITED, ROWS_OF = range(11)
+CLOCK_LENGTH = 11
 # Model.features, four to a feature
 CATEGORIES, FIRST, MISSING, LEAVES = range(4)
 # Model.shape[OBSERVE]

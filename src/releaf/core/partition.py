@@ -127,12 +127,6 @@ def descend(m, node, value):
     return node
 
 
-@inner
-def splits_next(m, node):
-    """Whether one more arrival splits this leaf."""
-    return m.arrivals[node] + 1 >= m.split_at[m.level[node]]
-
-
 @outlined
 def split(m, feature, node):
     """Replace a leaf by ``base`` children that know nothing yet. The first takes over its slot."""

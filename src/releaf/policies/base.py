@@ -14,6 +14,7 @@ import numpy as np
 from releaf._version import __version__
 from releaf.core import state
 from releaf.decision import Decision, Label
+from releaf.policies.checks import whole
 from releaf.policy import Trace, action_labels, plain_label
 from releaf.schema import Schema
 from releaf.table import width_error
@@ -56,15 +57,13 @@ class OnlinePolicy(ABC):
     ) -> None:
         if observe not in OBSERVE:
             raise ValueError(f"observe must be one of {', '.join(map(repr, OBSERVE))}, got observe={observe!r}")
-        if not (isinstance(max_pending, int) and max_pending >= 1):
-            raise ValueError(f"max_pending must be a whole number of at least 1, got max_pending={max_pending!r}")
         self._labels = action_labels(actions)
         self._schema = Schema.of(features)
         self._encoder = self._schema.encoder()
         self._shape = (len(self._schema),)
         self._plain_shape = self._shape if self._encoder.is_unit else None
         self.observe = observe
-        self.max_pending = max_pending
+        self.max_pending = whole("max_pending", max_pending, least=1)
         self._steps = 0
         self._waiting: OrderedDict[int, Waiting] = OrderedDict()
         self._token = secrets.randbits(62)
@@ -120,6 +119,8 @@ class OnlinePolicy(ABC):
         context
             A sequence, a mapping from feature names, a numpy row, or one row of a pandas, polars or pyarrow table.
         """
+        if type(context) is np.ndarray and context.dtype is _FLOAT64 and context.shape == self._plain_shape:
+            return self._decide(context.copy())
         return self._decide(self._encode(context))
 
     def _decide(self, unit: Array) -> Decision:
@@ -145,7 +146,7 @@ class OnlinePolicy(ABC):
         contexts
             A matrix, a table, or a sequence of contexts.
         """
-        return [self._decide(unit) for unit in self._encode_many(contexts).copy()]
+        return [self._decide(unit.copy()) for unit in self._encode_many(contexts)]
 
     def learn(self, choice: Decision | int, reward: Any) -> None:
         """Learn the reward of a decision that wants one: at once, late, or in any order.
@@ -171,12 +172,15 @@ class OnlinePolicy(ABC):
 
     def replay(self, contexts: Any, rewards: Any) -> Trace:
         """Live through a recorded stream; see :func:`releaf.replay`."""
-        backup = self._snapshot()
+        if not hasattr(contexts, "__len__"):
+            raise TypeError(f"contexts must be a matrix, a table or a sequence of contexts, got {contexts!r}")
+        table = self._checked_table(rewards, len(contexts))
+        if not np.isnan(table).any():
+            return self._live_through(self._encode_many(contexts), table)
+        backup = self._snapshot()  # a reward that is needed may turn out to be NaN: then nothing has happened
         try:
-            units = self._encode_many(contexts)
-            table = self._checked_table(rewards, len(units))
-            return self._live_through(units, table)
-        except Exception:
+            return self._live_through(self._encode_many(contexts), table)
+        except ValueError:
             self._return_to(backup)
             raise
 
@@ -184,8 +188,8 @@ class OnlinePolicy(ABC):
         """Replay checked input, step by step; a policy with a compiled loop does it there."""
         actions = np.zeros(len(units), dtype=np.int64)
         explored, observed = np.zeros(len(units), dtype=np.bool_), np.zeros(len(units), dtype=np.bool_)
-        for step, unit in enumerate(units.copy()):
-            choice = self._decide(unit)
+        for step, unit in enumerate(units):
+            choice = self._decide(unit.copy())
             actions[step], explored[step], observed[step] = choice.index, choice.explored, choice.wants_reward
             if choice.wants_reward:
                 self.learn(choice, rewards[step] if self.observe == "all-actions" else rewards[step, choice.index])
@@ -210,8 +214,6 @@ class OnlinePolicy(ABC):
 
     def _encode(self, context: Any) -> Array:
         """The context as a row of its own; values in [0, 1] by the schema, or still to be checked by the rule."""
-        if type(context) is np.ndarray and context.dtype is _FLOAT64 and context.shape == self._plain_shape:
-            return context.copy()
         if not self._encoder.is_unit:
             return self._encoder.encode(context)
         if isinstance(context, list | tuple):
@@ -219,9 +221,9 @@ class OnlinePolicy(ABC):
                 raise ValueError(width_error(len(context), self._schema.names))
             try:
                 row = np.array(context, dtype=np.float64)
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, OverflowError):
                 return self._encoder.encode(context)  # names the feature that is wrong
-            if row.shape == self._shape and not any(isinstance(value, str) for value in context):
+            if row.shape == self._shape and not any(isinstance(value, str | bytes) for value in context):
                 return row
         return self._encoder.encode(context)
 
@@ -248,16 +250,20 @@ class OnlinePolicy(ABC):
                     f"the actions are {self._labels[:actions]!r}"
                 )
             rewards = [rewards[label] for label in self._labels[:actions]]
-        if isinstance(rewards, str) or not hasattr(rewards, "__len__") or len(rewards) != actions:
+        if isinstance(rewards, str) or not hasattr(rewards, "__getitem__") or len(rewards) != actions:
             raise ValueError(f"observe='all-actions' needs a reward for each of the {actions} actions, got {rewards!r}")
         return np.array([_checked_reward(reward) for reward in rewards])
 
     def _checked_table(self, rewards: Any, steps: int) -> Array:
         """The rewards of all actions at all steps: in [0, 1], or NaN where they may turn out not to be needed."""
+        given = np.asarray(rewards)
+        text = given.dtype.kind in "USO" and any(isinstance(value, str | bytes) for value in given.flat)
         try:
-            table = np.ascontiguousarray(rewards, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise ValueError("rewards must be a matrix of numbers, one row for each step") from None
+            table = np.ascontiguousarray(given, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError):
+            text = True
+        if text:
+            raise ValueError("rewards must be a matrix of numbers, one row for each step")
         expected = (steps, len(self._labels))
         if table.shape != expected:
             raise ValueError(f"rewards have shape {table.shape}: expected {expected} (steps × actions)")
@@ -359,7 +365,7 @@ def _checked_reward(reward: Any) -> float:
         return reward
     try:
         value = None if isinstance(reward, str | bytes) else float(reward)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         value = None
     if value is None or not 0.0 <= value <= 1.0:
         raise ValueError(f"reward is {reward!r}: expected a number in [0, 1]")

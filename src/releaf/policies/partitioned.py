@@ -9,11 +9,11 @@ import numpy as np
 
 from releaf.core import kernels
 from releaf.core.engine import Engine
-from releaf.core.model import EXPLORED, OBSERVED, UNDER_EXPLORED
+from releaf.core.model import EXPLOITED, EXPLORED, OBSERVED, UNDER_EXPLORED
 from releaf.decision import Decision
 from releaf.policies.base import Array, OnlinePolicy, Relevant, Verdict
 from releaf.policy import Trace
-from releaf.schema import MISSING, Categorical, Continuous, Quantile
+from releaf.schema import MISSING, Continuous, Quantile
 
 MOST_KNOWN = 4096
 
@@ -115,7 +115,9 @@ class PartitionedPolicy(OnlinePolicy):
         """
         memory = self._engine.memory
         counts = memory["relevance"].reshape(len(self.actions), -1)
-        return counts / np.maximum(memory["exploited"], 1)[:, None]
+        lived = self._engine.clock(EXPLOITED) - memory["added_at"]
+        shares: Array = counts / np.maximum(lived, 1)[:, None]
+        return shares
 
     def partition(self, feature: int | str) -> list[Interval]:
         """The intervals that a feature's values are divided into at present, from low to high.
@@ -174,8 +176,7 @@ class PartitionedPolicy(OnlinePolicy):
         """The interval that held a feature's value when the decision was made."""
         name, feature = self.schema.names[place], self.schema.features[place]
         interval = self._interval_at(choice, place)
-        gone_category = isinstance(feature, Categorical) and feature.missing and interval.high == 1.0
-        if choice.context[place] == MISSING or gone_category:
+        if choice.context[place] == MISSING:
             return f"{name} missing"
         return f"{name} {feature.describe(interval.low, interval.high)}"
 
