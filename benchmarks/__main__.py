@@ -1,0 +1,91 @@
+"""``python -m benchmarks``: run the benchmarks, write their results, print one table."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.measure import Finding, Say, machine
+
+# Memory and start come first, when this process has not filled the caches of the machine yet.
+NAMES = ("memory", "start", "replay", "rivals", "scaling")
+RESULTS = Path(__file__).parent / "results"
+VERDICTS = {True: "[green]met[/]", False: "[red]missed[/]", None: "[dim]for information[/]"}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    names = _parser().parse_args(arguments).names or NAMES
+    console = Console()
+    findings = {}
+    for name in names:
+        with _progress(console, name) as say:
+            findings[name] = importlib.import_module(f"benchmarks.{name}").run(say)
+        _write(name, findings[name])
+    width = None if console.is_terminal else 120
+    Console(width=width).print(_table([finding for some in findings.values() for finding in some]))
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description="Measure releaf's speed and memory. Results go to benchmarks/results, one JSON file each.",
+        epilog="example: python -m benchmarks replay rivals",
+    )
+    parser.add_argument("names", nargs="*", metavar="name", type=_known, help=f"any of {', '.join(NAMES)}; default all")
+    return parser
+
+
+def _known(name: str) -> str:
+    if name not in NAMES:
+        raise argparse.ArgumentTypeError(f"{name!r} is not a benchmark: expected {', '.join(NAMES)}")
+    return name
+
+
+@contextmanager
+def _progress(console: Console, name: str) -> Iterator[Say]:
+    """A line that tells what is being done; where there is no terminal, a line for each thing that is measured."""
+    told: list[str] = []
+
+    def tell(text: str) -> None:
+        subject = text.split(":")[0]
+        if subject not in told:
+            told.append(subject)
+            print(f"{subject} …", file=sys.stderr, flush=True)
+
+    if not console.is_terminal:
+        yield tell
+        return
+    with console.status(name) as status:
+        yield status.update
+
+
+def _write(name: str, findings: list[Finding]) -> None:
+    RESULTS.mkdir(exist_ok=True)
+    date = datetime.now(UTC).isoformat(timespec="seconds")
+    report = {"benchmark": name, "date": date, "machine": machine()}
+    report["findings"] = [finding.to_dict() for finding in findings]
+    (RESULTS / f"{name}.json").write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n")
+
+
+def _table(findings: list[Finding]) -> Table:
+    table = Table("what was measured", title="releaf, measured")
+    table.add_column("measured", justify="right")
+    table.add_column("target", justify="right")
+    table.add_column("verdict")
+    for finding in findings:
+        table.add_row(finding.what, f"{finding.value:.3g} {finding.unit}", finding.target, VERDICTS[finding.met])
+    return table
+
+
+if __name__ == "__main__":
+    sys.exit(main())
