@@ -63,7 +63,7 @@ def in_turn(
     sides: Mapping[str, Callable[[], Any]],
     *,
     repetitions: int = REPETITIONS,
-    before: Callable[[], None] = lambda: None,
+    before: Callable[[], Any] = lambda: None,
     say: Say = lambda text: None,
 ) -> dict[str, float]:
     """The median seconds of each side. All run once to warm up, then in turn, so that noise falls on all alike."""

@@ -52,7 +52,7 @@ def live_through(features: int, gamma: int, actions: int) -> dict[str, Any]:
         "hashed": engine.clock(HASHED),
         "rows": engine.clock(ROWS),
         "cells_bytes": engine.memory["cells"].nbytes,
-        "sums_bytes": engine.memory["sums"].nbytes,
+        "tallies_bytes": engine.memory["tallies"].nbytes,
         "table_and_keys_bytes": engine.memory["table"].nbytes + engine.memory["keys"].nbytes,
     }
 

@@ -172,9 +172,12 @@ def run(say: Say) -> list[Finding]:
     say("rivals: letting them learn")
     gained = {name: _mean_reward(step, 3_000, contexts, rewards) for name, step in steps.items()}
     sides = {name: _loop(step, STEPS[name], contexts, rewards) for name, step in steps.items()}
+    frugal = experienced(LIVED, FEATURES, ACTIONS, observe="explored")
     sides["replay"] = lambda: releaf.replay(bandit, contexts, rewards)
+    sides["replay, few labels"] = lambda: releaf.replay(frugal, contexts, rewards)
     sides |= {f"MABWiser in batches of {batch:,}": batched_mabwiser(contexts, rewards, batch) for batch in BATCHES}
-    seconds = in_turn(sides, before=rewinder(bandit), say=lambda text: say(f"rivals: {text}"))
+    rewinds = [rewinder(bandit), rewinder(frugal)]
+    seconds = in_turn(sides, before=lambda: [rewind() for rewind in rewinds], say=lambda text: say(f"rivals: {text}"))
     per_step = {name: taken / STEPS.get(name, BATCH) for name, taken in seconds.items()}
     return _findings(per_step, {"microseconds": _in_microseconds(per_step), "mean_reward": gained})
 
@@ -190,8 +193,9 @@ def _findings(per_step: dict[str, float], detail: dict[str, dict[str, float]]) -
             findings.append(Finding(what=what, value=per_step[name] / mine, at_least=20.0))
     for batch in BATCHES:
         rival = f"MABWiser in batches of {batch:,}"
-        what = f"replayed step: times faster than a row of {rival}"
-        findings.append(Finding(what=what, value=per_step[rival] / replayed, at_least=1.0))
+        frugal, seeing = per_step[rival] / per_step["replay, few labels"], per_step[rival] / replayed
+        findings.append(Finding(what=f"replay: times faster than {rival}", value=frugal, at_least=1.0))
+        findings.append(Finding(what=f"replay, always: times faster than {rival}", value=seeing))
     return findings
 
 
