@@ -76,23 +76,28 @@ def add_action(memory: Memory) -> None:
 
 def _make_dense(memory: Memory, caps: Array, limit: int) -> bool:
     """Empty tables with room for ``caps`` leaves of each feature; False when they would exceed the limit."""
-    tuples = memory["tuples"].reshape(-1, memory["shape"][TUPLE_SIZE])
-    total = float(np.prod(caps[tuples].astype(float), axis=1).sum())
+    total = dense_rows(memory, caps)
     if total * int(memory["shape"][ACTIONS]) * _BYTES > limit:
         return False
-    memory["caps"] = caps
-    memory["offsets"], memory["strides"] = _lay_out(tuples, caps.astype(np.int64))
+    lay_out(memory, caps)
     _make_rows(memory, int(total))
     memory["clock"][ROWS] = int(total)
     return True
 
 
-def _lay_out(tuples: Array, caps: Array) -> tuple[Array, Array]:
-    """First row and strides of each tuple's table.
+def dense_rows(memory: Memory, caps: Array) -> float:
+    """How many rows dense tables with room for ``caps`` leaves of each feature have."""
+    tuples = memory["tuples"].reshape(-1, memory["shape"][TUPLE_SIZE])
+    return float(np.prod(caps[tuples].astype(float), axis=1).sum())
+
+
+def lay_out(memory: Memory, caps: Array) -> None:
+    """Set the first row and the strides of each tuple's table.
 
     The tables of all tuples with the same first feature are interleaved: for one slot of that feature they stand side
     by side. So the cells of one context lie close together, and large numbers of features stay fast.
     """
+    tuples = memory["tuples"].reshape(-1, memory["shape"][TUPLE_SIZE])
     inner_rows = np.prod(caps[tuples[:, 1:]], axis=1)  # of one slot of the first feature
     strides = np.ones(tuples.shape, dtype=np.int64)
     for k in range(tuples.shape[1] - 2, 0, -1):
@@ -105,7 +110,7 @@ def _lay_out(tuples: Array, caps: Array) -> tuple[Array, Array]:
         strides[block, 0] = width
         offsets[block] = start + np.cumsum(inner_rows[block]) - inner_rows[block]
         start += width * int(caps[first])
-    return offsets, strides
+    memory["caps"], memory["offsets"], memory["strides"] = caps, offsets, strides
 
 
 def _make_hashed(memory: Memory, rows: int) -> None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from releaf.core import cells, kernels, partition
+from releaf.core import cells, kernels, partition, soundness
 from releaf.core.lanes import MAX_WIDTH, width_for
 from releaf.core.model import (
     ACTIONS,
@@ -21,6 +21,7 @@ from releaf.core.model import (
     EXPLOITED,
     FIELDS,
     GRID,
+    HASHED,
     LIPSCHITZ,
     LOG_CONFIDENCE,
     NODES,
@@ -35,6 +36,7 @@ from releaf.core.model import (
 from releaf.core.tuples import enumerate_tuples
 
 _FIXED = FIELDS[: FIELDS.index("clock")]
+_FROM_CAPS = ("offsets", "strides")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -202,7 +204,7 @@ class Engine:
         nodes = self.clock(NODES)
         arrays = {}
         for field in FIELDS:
-            if field in _FIXED or field in SCRATCH:
+            if field in _FIXED or field in SCRATCH or field in _FROM_CAPS:
                 continue
             array = self.memory[field]
             arrays[field] = array[:nodes].copy() if field in partition.NODE_FIELDS else array.copy()
@@ -210,12 +212,25 @@ class Engine:
         return arrays
 
     def restore(self, state: dict[str, Array]) -> None:
-        """Take up a state that ``state`` gave, of an engine with the same settings."""
+        """Take up a state that ``state`` gave, of an engine with the same settings.
+
+        Raises a ValueError, and leaves the engine useless, where the state contradicts itself or the settings.
+        """
         actions = len(state["added_at"])
         self.memory["shape"][ACTIONS] = actions
         self._set_confidence(actions)
-        for field, array in state.items():
-            self.memory[field] = array
+        for field in FIELDS:
+            if field not in _FIXED and field not in SCRATCH and field not in _FROM_CAPS:
+                self.memory[field] = state[field]
+        caps = self.memory["caps"]
+        if len(caps) != len(self.settings.categories) or (caps < 0).any():
+            raise ValueError("its tables contradict the rest")
+        dense = not self.clock(HASHED)
+        soundness.require_sound(
+            self.memory, self.settings.categories, cells.dense_rows(self.memory, caps) if dense else 0
+        )
+        if dense:
+            cells.lay_out(self.memory, caps)
         self._lay_out_scratch()
 
     @property

@@ -68,14 +68,18 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Array]
     found, body = content[len(MAGIC) : len(MAGIC) + _DIGEST], memoryview(content)[len(MAGIC) + _DIGEST :]
     if hashlib.sha256(body).digest() != found:
         raise StateError(f"{path} is truncated or was altered: its checksum does not match; restore it from a copy")
-    length = int.from_bytes(body[:8], "little")
-    header = json.loads(bytes(body[8 : 8 + length]))
-    if header["format"] != FORMAT:
-        raise StateError(
-            f"{path} has state format {header['format']}, this version of releaf reads format {FORMAT}: "
-            f"load it with releaf {header.get('version', 'of that time')} or a version that knows both"
-        )
-    return header, {name: _array(body, place) for name, place in header.pop("arrays").items()}
+    try:
+        header = json.loads(bytes(body[8 : 8 + int.from_bytes(body[:8], "little")]))
+        if header["format"] == FORMAT:
+            return header, {name: _array(body, place) for name, place in header.pop("arrays").items()}
+    except StateError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise StateError(f"{path} has a header that no releaf writes: {error!r}") from error
+    raise StateError(
+        f"{path} has state format {header['format']}, this version of releaf reads format {FORMAT}: "
+        f"load it with releaf {header.get('version', 'of that time')} or a version that knows both"
+    )
 
 
 def _encode(header: dict[str, Any], arrays: dict[str, Array]) -> list[bytes]:

@@ -16,7 +16,7 @@ from releaf.core import state
 from releaf.decision import Decision, Label
 from releaf.policies.checks import whole
 from releaf.policy import Trace, action_labels, plain_label
-from releaf.schema import Schema
+from releaf.schema import MISSING, Schema
 from releaf.table import width_error
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -339,10 +339,14 @@ class OnlinePolicy(ABC):
         policy._labels = tuple(header["actions"])
         policy._steps, policy._token = header["steps"], header["token"]
         numbers, contexts, choices = (arrays[f"waiting.{part}"] for part in ("numbers", "contexts", "choices"))
+        if not (((contexts >= 0) & (contexts <= 1)) | (contexts == MISSING)).all() or (choices < 0).any():
+            raise ValueError("its waiting decisions contradict the rest")
         for number, context, (index, actions) in zip(numbers, contexts, choices, strict=True):
             policy._waiting[int(number)] = (context.copy(), int(index), int(actions))
         policy._encoder.restore({name[8:]: a for name, a in arrays.items() if name.startswith("encoder.")})
         policy._take_up({name[7:]: a for name, a in arrays.items() if name.startswith("policy.")})
+        if (choices[:, 0] >= choices[:, 1]).any() or (choices[:, 1] > len(policy._labels)).any():
+            raise ValueError("its waiting decisions contradict the rest")
         return policy
 
 
@@ -355,9 +359,12 @@ def load(path: str | os.PathLike[str]) -> Any:
         When the file is not a whole, unaltered learner of a version that this one can read.
     """
     header, arrays = state.read(path)
-    if header["class"] not in _REGISTRY:
-        raise state.StateError(f"{path} holds a {header['class']!r}, which this version of releaf does not know")
-    return _REGISTRY[header["class"]]._revive(header, arrays)
+    if header.get("class") not in _REGISTRY:
+        raise state.StateError(f"{path} holds a {header.get('class')!r}, which this version of releaf does not know")
+    try:
+        return _REGISTRY[header["class"]]._revive(header, arrays)
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise state.StateError(f"{path} is no learner that this version of releaf can go on with: {error}") from error
 
 
 def _checked_reward(reward: Any) -> float:

@@ -88,6 +88,8 @@ class PartitionedPolicy(OnlinePolicy):
         return self._engine.state()
 
     def _take_up(self, arrays: dict[str, Array]) -> None:
+        if len(arrays["added_at"]) != len(self.actions):
+            raise ValueError("its actions contradict the rest")
         self._engine.restore(arrays)
 
     # --- what it has learnt -------------------------------------------------------------------------------
