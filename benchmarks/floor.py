@@ -38,8 +38,8 @@ def _find(m, context):
 @numba.njit(**_OPTIONS, forceinline=True)
 def _write(m, row, action, reward, actions):
     """Write what a reward changes in one cell: count, sum, mean and least count."""
-    m.tallies[row * 2 * actions + action] += 1.0
-    m.tallies[row * 2 * actions + actions + action] += reward
+    m.counts[row * actions + action] += 1
+    m.sums[row * actions + action] += reward
     m.cells[row * (1 + actions) + 1 + action] = reward
     m.cells[row * (1 + actions)] += 1.0
 

@@ -52,7 +52,7 @@ def live_through(features: int, gamma: int, actions: int) -> dict[str, Any]:
         "hashed": engine.clock(HASHED),
         "rows": engine.clock(ROWS),
         "cells_bytes": engine.memory["cells"].nbytes,
-        "tallies_bytes": engine.memory["tallies"].nbytes,
+        "counts_and_sums_bytes": engine.memory["counts"].nbytes + engine.memory["sums"].nbytes,
         "table_and_keys_bytes": engine.memory["table"].nbytes + engine.memory["keys"].nbytes,
     }
 

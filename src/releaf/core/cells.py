@@ -17,12 +17,12 @@ from releaf.core.lanes import MAX_WIDTH
 from releaf.core.model import (
     ACTIONS,
     BASE,
+    COUNTS,
     FEATURES,
     HASHED,
     LEAVES,
     ROWS,
     TABLE,
-    TALLIES,
     TUPLE_SIZE,
     TUPLES,
     Array,
@@ -32,7 +32,7 @@ from releaf.core.model import (
 from releaf.core.partition import leaves_of
 
 DENSE_LIMIT = 2**29  # bytes of dense tables beyond which cells are hashed
-_BYTES = 32  # count, mean and sum of one action, and the least count where there are few
+_BYTES = 28  # count, mean and sum of one action, and the least count where there are few
 
 
 def build(memory: Memory, *, dense_limit: int = DENSE_LIMIT) -> None:
@@ -49,7 +49,7 @@ def make_room(memory: Memory, base: int, *, dense_limit: int = DENSE_LIMIT) -> N
     if memory["clock"][HASHED]:
         _rehash(memory)
         return
-    old = [memory[name] for name in ("offsets", "strides", "cells", "tallies")]
+    old = [memory[name] for name in ("offsets", "strides", "cells", "counts", "sums")]
     leaves, caps = memory["features"][LEAVES::4], memory["caps"]
     slots = _leaves_by_slot(memory)
     roomy = leaves + base - 1 <= caps
@@ -57,7 +57,7 @@ def make_room(memory: Memory, base: int, *, dense_limit: int = DENSE_LIMIT) -> N
         move_dense(memory.book, *slots, *old)
     else:
         actions = int(memory["shape"][ACTIONS])
-        visited = int(np.count_nonzero(old[3].reshape(-1, 2, actions)[:, 0].any(axis=1)))
+        visited = int(np.count_nonzero(old[3].reshape(-1, actions).any(axis=1)))
         _make_hashed(memory, rows=visited + 1024)
         move_dense(memory.book, *slots, *old)
 
@@ -65,13 +65,14 @@ def make_room(memory: Memory, base: int, *, dense_limit: int = DENSE_LIMIT) -> N
 def add_action(memory: Memory) -> None:
     """Widen every cell by one action that has no observations. ``shape[ACTIONS]`` still tells the old number."""
     actions = int(memory["shape"][ACTIONS])
-    tallies = memory["tallies"].reshape(-1, 2, actions)
-    rows = len(tallies)
+    rows = len(memory["counts"]) // actions
     cells = memory["cells"][: rows * (1 + actions)].reshape(rows, 1 + actions)
     wide = np.zeros(rows * (2 + actions) + MAX_WIDTH)
     wide[: rows * (2 + actions)].reshape(rows, 2 + actions)[:, 1:-1] = cells[:, 1:]  # the least count is now 0
     memory["cells"] = wide
-    memory["tallies"] = np.concatenate([tallies, np.zeros((rows, 2, 1))], axis=2)
+    for name in ("counts", "sums"):
+        old = memory[name].reshape(rows, actions)
+        memory[name] = np.concatenate([old, np.zeros((rows, 1), dtype=old.dtype)], axis=1)
 
 
 def _make_dense(memory: Memory, caps: Array, limit: int) -> bool:
@@ -125,15 +126,16 @@ def _make_hashed(memory: Memory, rows: int) -> None:
 def _make_rows(memory: Memory, rows: int) -> None:
     actions = int(memory["shape"][ACTIONS])
     memory["cells"] = np.zeros(rows * (1 + actions) + MAX_WIDTH)  # lanes may read past the last row
-    memory["tallies"] = np.zeros(rows * 2 * actions)
+    memory["counts"] = np.zeros(rows * actions, dtype=np.int32)
+    memory["sums"] = np.zeros(rows * actions)
 
 
 def _rehash(memory: Memory) -> None:
     """Copy the rows whose leaves still exist into a larger table."""
-    keys, cells, tallies = memory["keys"], memory["cells"], memory["tallies"]
+    old = [memory[name] for name in ("keys", "cells", "counts", "sums")]
     used = int(memory["clock"][ROWS])
-    _make_hashed(memory, rows=2 * count_alive(memory.book, keys, used) + 1024)
-    move_hashed(memory.book, keys, cells, tallies, used)
+    _make_hashed(memory, rows=2 * count_alive(memory.book, old[0], used) + 1024)
+    move_hashed(memory.book, used, *old)
 
 
 def _leaves_by_slot(memory: Memory) -> tuple[Array, Array]:
@@ -210,7 +212,7 @@ def find_rows(m, size, leaf):
 @inner
 def rows_lacking(m):
     """Whether hashed cells might not have room for one more reward."""
-    return m.clock[HASHED] == 1 and (m.clock[ROWS] + m.shape[TUPLES]) * 2 * m.shape[ACTIONS] > m.lengths[TALLIES]
+    return m.clock[HASHED] == 1 and (m.clock[ROWS] + m.shape[TUPLES]) * m.shape[ACTIONS] > m.lengths[COUNTS]
 
 
 @inner
@@ -240,22 +242,22 @@ def observe(m, action, reward):
     """Let the cells in ``rows`` take in one reward of an action."""
     actions = m.shape[ACTIONS]
     for p in range(m.shape[TUPLES]):
-        cell, tally = m.rows[p] * (1 + actions), m.rows[p] * 2 * actions
-        before = m.tallies[tally + action]
-        total = m.tallies[tally + actions + action] + reward
-        m.tallies[tally + action] = before + 1.0
-        m.tallies[tally + actions + action] = total
-        m.cells[cell + 1 + action] = total / (before + 1.0)
+        cell, here = m.rows[p] * (1 + actions), m.rows[p] * actions
+        count = m.counts[here + action] + 1
+        total = m.sums[here + action] + reward
+        m.counts[here + action] = count
+        m.sums[here + action] = total
+        m.cells[cell + 1 + action] = total / count
         # few actions: faster counted than asked; many: only where this one was among the least observed
-        if actions <= MAX_WIDTH or before == m.cells[cell]:
-            _count_least(m, cell, tally)
+        if actions <= MAX_WIDTH or m.cells[cell] == count - 1:
+            _count_least(m, cell, here)
 
 
 @inner
-def _count_least(m, cell, tally):
-    least = m.tallies[tally]
+def _count_least(m, cell, here):
+    least = m.counts[here]
     for other in range(1, m.shape[ACTIONS]):
-        count = m.tallies[tally + other]
+        count = m.counts[here + other]
         least = count if count < least else least
     m.cells[cell] = least
 
@@ -281,25 +283,27 @@ def forget_slot(m, feature, slot):
                     rest //= m.features[4 * other + LEAVES]
             for k in range(1 + actions):
                 m.cells[row * (1 + actions) + k] = 0.0
-            for k in range(2 * actions):
-                m.tallies[row * 2 * actions + k] = 0.0
+            for k in range(actions):
+                m.counts[row * actions + k] = 0
+                m.sums[row * actions + k] = 0.0
 
 
 # --- moving rows ------------------------------------------------------------------------------------------
 
 
 @inner
-def _copy_row(m, cells, tallies, source, row):
+def _copy_row(m, cells, counts, sums, source, row):
     """Copy a row of other arrays to a row of the model."""
     actions = m.shape[ACTIONS]
     for k in range(1 + actions):
         m.cells[row * (1 + actions) + k] = cells[source * (1 + actions) + k]
-    for k in range(2 * actions):
-        m.tallies[row * 2 * actions + k] = tallies[source * 2 * actions + k]
+    for k in range(actions):
+        m.counts[row * actions + k] = counts[source * actions + k]
+        m.sums[row * actions + k] = sums[source * actions + k]
 
 
 @door
-def move_dense(book, leaves, starts, offsets, strides, cells, tallies):
+def move_dense(book, leaves, starts, offsets, strides, cells, counts, sums):
     """Copy what was observed from other dense tables into the model's cells, dense or hashed."""
     m = view(book)
     size, actions = m.shape[TUPLE_SIZE], m.shape[ACTIONS]
@@ -318,7 +322,7 @@ def move_dense(book, leaves, starts, offsets, strides, cells, tallies):
                 rest //= slots
             seen = False
             for action in range(actions):
-                seen |= tallies[source * 2 * actions + action] > 0.0
+                seen |= counts[source * actions + action] > 0
             if not seen:
                 continue
             if m.clock[HASHED]:
@@ -327,7 +331,7 @@ def move_dense(book, leaves, starts, offsets, strides, cells, tallies):
                 row = m.table[place]
             else:
                 row = dense_row(m, p, size, m.spot)
-            _copy_row(m, cells, tallies, source, row)
+            _copy_row(m, cells, counts, sums, source, row)
 
 
 @inner
@@ -349,7 +353,7 @@ def count_alive(book, keys, used):
 
 
 @door
-def move_hashed(book, keys, cells, tallies, used):
+def move_hashed(book, used, keys, cells, counts, sums):
     """Copy the hashed rows of leaves that have not split into the model's empty table."""
     m = view(book)
     size = m.shape[TUPLE_SIZE]
@@ -362,7 +366,7 @@ def move_hashed(book, keys, cells, tallies, used):
         m.table[place] = new
         for k in range(size):
             m.keys[new * size + k] = keys[row * size + k]
-        _copy_row(m, cells, tallies, row, new)
+        _copy_row(m, cells, counts, sums, row, new)
 
 
 @inner

@@ -191,9 +191,9 @@ def find_under_explored(m, size):
     for action in range(actions):
         m.short[action] = 0
     for p in range(m.shape[TUPLES]):
-        need, tally = need_of(m, p, size), m.rows[p] * 2 * actions
+        need, here = need_of(m, p, size), m.rows[p] * actions
         for action in range(actions):
-            m.short[action] |= m.tallies[tally + action] < need
+            m.short[action] |= m.counts[here + action] < need
     count = 0
     for action in range(actions):
         count += m.short[action]
@@ -235,10 +235,10 @@ def estimate(m, action, candidate):
     actions, per = m.shape[ACTIONS], m.shape[PER]
     if per == 1:  # a single cell: its mean as it is, not rounded once more
         return m.cells[m.rows[m.members[candidate]] * (1 + actions) + 1 + action]
-    weighted, count = 0.0, 0.0
+    weighted, count = 0.0, np.int64(0)
     for k in range(per):
         row = m.rows[m.members[candidate * per + k]]
-        here = m.tallies[row * 2 * actions + action]
+        here = m.counts[row * actions + action]
         weighted += m.cells[row * (1 + actions) + 1 + action] * here
         count += here
     return weighted / count

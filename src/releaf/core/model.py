@@ -7,7 +7,7 @@ Handing forty arrays to a compiled function costs more than a decision does, so 
 A *node* is an interval of one feature's partition, a leaf as long as it has no child. Its id is never used
 twice. A *cell* is one hypercube of leaves (the paper's q). What every decision reads of it stands together in
 ``cells``: the least count over all actions, which tells whether any is under-explored, and the means r̄(q, a). The
-counts S(q, a) and the sums behind them are in ``tallies``, read where an action is judged and written with a reward.
+counts S(q, a) are read where an action is judged, the sums behind the means only with a reward.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ class Model(NamedTuple):
     offsets: Array  # [P] the first row of each tuple's dense table
     strides: Array  # [P, M] how many rows the next slot of each of its features is away
     cells: Array  # [rows, 1 + A] least count, means
-    tallies: Array  # [rows, 2, A] counts, sums of rewards
+    counts: Array  # [rows, A] observations
+    sums: Array  # [rows, A] sums of rewards
     table: Array  # open-addressing hash table of rows, where cells are hashed
     keys: Array  # [rows, M] the leaves of each hashed row
     # scratch
@@ -76,11 +77,11 @@ class Model(NamedTuple):
 
 
 FIELDS = Model._fields
-CHILD, TALLIES, TABLE = (FIELDS.index(field) for field in ("child", "tallies", "table"))  # in Model.lengths
+CHILD, COUNTS, TABLE = (FIELDS.index(field) for field in ("child", "counts", "table"))  # in Model.lengths
 _ELEMENTS: dict[type[np.generic], Any] = {np.int64: types.int64, np.int32: types.int32, np.float64: types.float64}
-_INT32 = {"tuples", "subsets", "members", "targets", "grid", "keys"}
+_INT32 = {"tuples", "subsets", "members", "targets", "grid", "counts", "keys"}
 _FLOAT64 = {
-    *("params", "edges", "scale", "split_at", "size", "weight", "cells", "tallies"),
+    *("params", "edges", "scale", "split_at", "size", "weight", "cells", "sums"),
     *("need", "length", "low", "high", "chosen", "estimates"),
 }
 SCRATCH = FIELDS[FIELDS.index("leaf") + 1 :]

@@ -40,10 +40,12 @@ def require_sound(memory: Memory, categories: tuple[int, ...], dense_rows: float
     _require(0 <= clock[HASHED] <= 1 and 0 <= clock[PENDING] <= 1 and bool((clock[:ROWS] >= 0).all()), "counters")
     _require(len(memory["relevance"]) == actions * features, "tallies of relevance")
     _require_partitions(memory, np.array(categories))
-    rows = len(memory["tallies"]) // (2 * actions)
-    fits = len(memory["tallies"]) == rows * 2 * actions and len(memory["cells"]) == rows * (1 + actions) + MAX_WIDTH
+    rows = len(memory["counts"]) // actions
+    fits = len(memory["counts"]) == len(memory["sums"]) == rows * actions
+    fits = fits and len(memory["cells"]) == rows * (1 + actions) + MAX_WIDTH
     _require(fits and 1 <= clock[ROWS] <= rows, "cells")
-    _require(bool(np.isfinite(memory["cells"]).all() and np.isfinite(memory["tallies"]).all()), "cells")
+    _require(bool(np.isfinite(memory["cells"]).all() and np.isfinite(memory["sums"]).all()), "cells")
+    _require(bool((memory["counts"] >= 0).all()), "counts")
     if clock[HASHED]:
         _require_hash(memory, rows)
     else:
