@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from releaf import GreedyReleaf, Releaf
+from releaf import Boolean, Categorical, GreedyReleaf, Releaf
 from twins import knowledge, live, stream
 
 CONTEXTS, REWARDS = stream(120, seed=4)
@@ -309,3 +309,35 @@ def test_the_partition_of_an_unknown_feature_is_refused(feature: Any) -> None:
     known = "age, dose, weight" if isinstance(feature, str) else "features 0 to 2"
     text = f"unknown feature {feature!r}; the schema has {known}"
     assert_refused(experienced(), lambda bandit: bandit.partition(feature), ValueError, text)
+
+
+def test_a_table_of_rewards_is_read_by_the_labels_of_its_columns() -> None:
+    contexts = np.random.default_rng(0).random((200, 2))
+    good, bad = np.ones(200), np.zeros(200)
+    bandit = Releaf(["call", "wait"], 2, seed=0)
+    trace = bandit.replay(contexts, pd.DataFrame({"wait": bad, "call": good}))
+    assert trace.rewards.mean() > 0.5
+    assert np.array_equal(trace.rewards, (trace.actions == 0).astype(float))
+    with pytest.raises(ValueError, match="rewards lacks 'call' and has unknown 'phone'; the actions are call, wait"):
+        bandit.replay(contexts, pd.DataFrame({"wait": bad, "phone": good}))
+
+
+def test_sets_are_refused_where_order_matters_and_mappings_of_features_are_schemas() -> None:
+    with pytest.raises(TypeError, match="actions must be a count or a sequence of labels"):
+        Releaf({"a", "b"}, 2)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="features must be a count, a sequence of names or a Schema"):
+        Releaf(2, {"a", "b"})  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="label must be text, a number or a boolean, got nan"):
+        Releaf([1.0, float("nan")], 2)
+    bandit = Releaf(2, {"a": Boolean(), "b": Categorical("x", "y")})
+    assert [len(bandit.partition(name)) for name in ("a", "b")] == [2, 2]
+
+
+def test_a_decision_is_explained_by_itself_not_by_its_number() -> None:
+    bandit = Releaf(2, 2, seed=0)
+    with pytest.raises(TypeError, match="choice must be the Decision itself, got 1"):
+        bandit.explain(bandit.decide([0.5, 0.5]).id)  # type: ignore[arg-type]
+
+
+def test_an_empty_stream_is_lived_through_in_no_time() -> None:
+    assert len(Releaf(2, 2, seed=0).replay([], [])) == 0

@@ -55,7 +55,7 @@ def demo(
     results: dict[str, list[Result]] = {variant: [] for variant in experiment.VARIANTS}
     columns = (TextColumn("{task.description:<28}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("compiling the learner", total=len(results) * seeds * chunks)
+        task = progress.add_task("compiling, once only", total=len(results) * seeds * chunks)
         for variant, found in results.items():
             for seed in range(seeds):
                 for result in experiment.run(variant, seed, steps, chunks):
@@ -77,12 +77,16 @@ def _mean(values: list[float], digits: int) -> str:
     return f"{np.mean(values):,.{digits}f}{margin}"
 
 
+def _times(seeds: int) -> str:
+    return "one shuffle" if seeds == 1 else f"mean of {seeds} shuffles ± 95 % interval"
+
+
 def _errors(results: dict[str, list[Result]], steps: int) -> Table:
     from releaf.paper.breast_cancer import PAPER
 
     seeds = len(next(iter(results.values())))
     table = _table(
-        f"Breast cancer: {steps:,} cases, mean of {seeds} shuffles ± 95 % interval",
+        f"Breast cancer: {steps:,} cases, {_times(seeds)}",
         "error, missed, false: of exploitations; total: of all decisions. Settings\n"
         "L = 1.5, ρ = 2+2√2, δ = 0.01, divisor 5000; the paper names only the divisor.",
     )
@@ -137,7 +141,7 @@ def warmup(
         list[int] | None, typer.Option(min=1, help="Numbers of actions to expect; 1 to 8 if none.")
     ] = None,
 ) -> None:
-    """Compile the kernels ahead, so that the first decision of a later process is fast."""
+    """Compile the kernels ahead, some seconds for each number of actions, so that later processes start fast."""
     from releaf.policies import GreedyReleaf, Releaf
 
     numbers = actions or list(range(1, 9))

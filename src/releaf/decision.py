@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 Label = str | int | float | bool
+Row = np.ndarray[Any, np.dtype[np.float64]]
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -34,8 +35,6 @@ class Decision:
         tuple of features explained the rewards (the paper's empty Rel_t(a)); None while exploring.
     index
         The action's position among the learner's actions.
-    context
-        The context as the learner sees it, each value in [0, 1], -1 where it is missing.
     """
 
     id: int
@@ -46,8 +45,15 @@ class Decision:
     probability: float | None
     estimates: tuple[float, ...] | None
     relevant: tuple[tuple[int, ...] | None, ...] | None
-    context: np.ndarray[Any, np.dtype[np.float64]] = field(repr=False)
-    learner: int = field(repr=False)
+    _context: Row
+    _learner: int
+
+    @property
+    def context(self) -> Row:
+        """The context as the learner sees it: each value in [0, 1], -1 where it is missing. It can't be written to."""
+        row = self._context.view()
+        row.flags.writeable = False
+        return row
 
     def __repr__(self) -> str:
         how = "explored" if self.explored else "exploited"

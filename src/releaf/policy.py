@@ -95,7 +95,7 @@ def replay(policy: Policy, contexts: Any, rewards: Any) -> Trace:
 
 def action_labels(actions: int | Sequence[Label]) -> tuple[Label, ...]:
     """The labels of the actions: those given, or 0 … A-1 for a count."""
-    if isinstance(actions, bool | float | str) or actions is None:
+    if isinstance(actions, bool | float | str | set | frozenset) or actions is None:
         raise TypeError(f"actions must be a count or a sequence of labels, got {actions!r}")
     if isinstance(actions, int | np.integer):
         if actions < 1:
@@ -112,6 +112,6 @@ def action_labels(actions: int | Sequence[Label]) -> tuple[Label, ...]:
 def plain_label(label: Any) -> Label:
     """The label as a plain Python value, which saves and loads unchanged."""
     value = label.item() if isinstance(label, np.generic) else label
-    if not isinstance(value, str | int | float):
+    if not isinstance(value, str | int | float) or value != value:
         raise TypeError(f"an action's label must be text, a number or a boolean, got {label!r}")
     return value

@@ -266,11 +266,13 @@ class Schema:
             raise ValueError(f"features must have different names, got {list(self.names)!r}")
 
     @classmethod
-    def of(cls, features: int | Sequence[str] | Schema) -> Schema:
-        """A schema from a count or from names; the values are then in [0, 1] already."""
+    def of(cls, features: int | Sequence[str] | Mapping[str, Feature] | Schema) -> Schema:
+        """A schema from a count or from names, for values that are in [0, 1] already, or from named features."""
         if isinstance(features, Schema):
             return features
-        if isinstance(features, bool | float | str) or features is None:
+        if isinstance(features, Mapping):
+            return cls(features)
+        if isinstance(features, bool | float | str | set | frozenset) or features is None:
             raise TypeError(f"features must be a count, a sequence of names or a Schema, got {features!r}")
         if isinstance(features, int | np.integer):
             if features < 1:

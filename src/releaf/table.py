@@ -30,7 +30,7 @@ def is_table(data: Any) -> bool:
     return _column_names(data) is not None
 
 
-def _check_names(given: list[str], names: tuple[str, ...], what: str) -> None:
+def _check_names(given: list[str], names: tuple[str, ...], what: str, kind: str = "features") -> None:
     lacking = [name for name in names if name not in given]
     unknown = [name for name in given if name not in names]
     twice = [name for name in names if given.count(name) > 1]
@@ -38,7 +38,7 @@ def _check_names(given: list[str], names: tuple[str, ...], what: str) -> None:
         parts = [f"lacks {', '.join(map(repr, lacking))}"] if lacking else []
         parts += [f"has unknown {', '.join(map(repr, unknown))}"] if unknown else []
         parts += [f"has more than one {', '.join(map(repr, twice))}"] if twice else []
-        raise ValueError(f"{what} {' and '.join(parts)}; the features are {', '.join(names)}")
+        raise ValueError(f"{what} {' and '.join(parts)}; the {kind} are {', '.join(names)}")
 
 
 def ordered_values(context: Any, names: tuple[str, ...]) -> Sequence[Any]:
@@ -85,11 +85,11 @@ def width_error(width: int, names: tuple[str, ...]) -> str:
     return f"context has {width} values, the schema has {len(names)}{lacking}"
 
 
-def ordered_columns(table: Any, names: tuple[str, ...]) -> list[Any]:
-    """The columns of a matrix or table in the order of the features."""
+def ordered_columns(table: Any, names: tuple[str, ...], what: str = "table", kind: str = "features") -> list[Any]:
+    """The columns of a matrix or table in the order of the features, or of the actions for a table of rewards."""
     columns = _column_names(table)
     if columns is not None:
-        _check_names(columns, names, "table")
+        _check_names(columns, names, what, kind)
         return [_column(table, columns.index(name)) for name in names]
     if table.ndim != 2 or table.shape[1] != len(names):
         raise ValueError(f"contexts have shape {table.shape}: expected rows of {len(names)} values")

@@ -37,6 +37,8 @@ def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str
     Whoever reads ``path`` sees the old file or the new one, also when the machine stops in between.
     """
     target = Path(path)
+    if target.is_dir():
+        raise IsADirectoryError(f"{path} is a folder: expected the name of a file")
     chunks = _encode(header, arrays)
     digest = hashlib.sha256()
     for chunk in chunks:

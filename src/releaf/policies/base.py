@@ -16,8 +16,8 @@ from releaf.core import state
 from releaf.decision import Decision, Label
 from releaf.policies.checks import whole
 from releaf.policy import Trace, action_labels, plain_label
-from releaf.schema import MISSING, Schema
-from releaf.table import width_error
+from releaf.schema import MISSING, Feature, Schema
+from releaf.table import is_table, ordered_columns, width_error
 
 Array = np.ndarray[Any, np.dtype[Any]]
 OBSERVE = ("explored", "always", "all-actions")
@@ -53,7 +53,11 @@ class OnlinePolicy(ABC):
         _REGISTRY[cls.__name__] = cls
 
     def __init__(
-        self, actions: int | Sequence[Label], features: int | Sequence[str] | Schema, observe: str, max_pending: int
+        self,
+        actions: int | Sequence[Label],
+        features: int | Sequence[str] | Mapping[str, Feature] | Schema,
+        observe: str,
+        max_pending: int,
     ) -> None:
         if observe not in OBSERVE:
             raise ValueError(f"observe must be one of {', '.join(map(repr, OBSERVE))}, got observe={observe!r}")
@@ -93,6 +97,10 @@ class OnlinePolicy(ABC):
     @abstractmethod
     def _take_up(self, arrays: dict[str, Array]) -> None:
         """Continue from what ``_arrays`` gave."""
+
+    def __repr__(self) -> str:
+        name, actions, features = type(self).__name__, len(self._labels), len(self._schema)
+        return f"{name}({actions} actions, {features} features, {self._steps:,} decisions)"
 
     # --- the protocol -------------------------------------------------------------------------------------
 
@@ -164,6 +172,8 @@ class OnlinePolicy(ABC):
         if waiting is None:
             raise ValueError(self._why_not_waiting(choice, number))
         context, action, actions = waiting
+        if isinstance(choice, Decision) and choice._context is not context:
+            self._require_same(choice, context, action)
         if self.observe == "all-actions":
             self._take_in_all(context, number, self._checked_rewards(reward, actions))
         else:
@@ -255,8 +265,15 @@ class OnlinePolicy(ABC):
         return np.array([_checked_reward(reward) for reward in rewards])
 
     def _checked_table(self, rewards: Any, steps: int) -> Array:
-        """The rewards of all actions at all steps: in [0, 1], or NaN where they may turn out not to be needed."""
+        """The rewards of all actions at all steps: in [0, 1], or NaN where they may turn out not to be needed.
+
+        The columns of a table are found by the actions' labels.
+        """
+        if is_table(rewards):
+            rewards = np.column_stack(ordered_columns(rewards, tuple(map(str, self._labels)), "rewards", "actions"))
         given = np.asarray(rewards)
+        if steps == 0 and given.size == 0:
+            given = np.zeros((0, len(self._labels)))
         text = given.dtype.kind in "USO" and any(isinstance(value, str | bytes) for value in given.flat)
         try:
             table = np.ascontiguousarray(given, dtype=np.float64)
@@ -277,12 +294,17 @@ class OnlinePolicy(ABC):
 
     def _number_of(self, choice: Decision | int) -> int:
         if isinstance(choice, Decision):
-            if choice.learner != self._token:
+            if choice._learner != self._token:
                 raise ValueError(f"{choice!r} was made by another learner: expected a decision of this one")
             return choice.id
         if isinstance(choice, bool) or not isinstance(choice, int | np.integer):
             raise TypeError(f"choice must be a Decision or its id, got {choice!r}")
         return int(choice)
+
+    def _require_same(self, choice: Decision, context: Array, action: int) -> None:
+        """Two learners loaded from one file share their past, and part with the first decision after it."""
+        if choice.index != action or not np.array_equal(choice._context, context):
+            raise ValueError(f"{choice!r} was made by another learner: expected a decision of this one")
 
     def _why_not_waiting(self, choice: Decision | int, number: int) -> str:
         if not 1 <= number <= self._steps:
@@ -311,6 +333,13 @@ class OnlinePolicy(ABC):
 
         The file holds plain arrays and JSON behind a checksum; loading it runs no code.
         """
+        state.write(path, *self._contents())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles go the way of ``save``: the kernels' addresses must not be copied."""
+        return _revive, self._contents()
+
+    def _contents(self) -> tuple[dict[str, Any], dict[str, Array]]:
         waiting = list(self._waiting.values())
         width = len(self._schema)
         arrays = {f"policy.{name}": array for name, array in self._arrays().items()}
@@ -327,7 +356,7 @@ class OnlinePolicy(ABC):
             "steps": self._steps,
             "token": self._token,
         }
-        state.write(path, header, arrays)
+        return header, arrays
 
     @classmethod
     def _revive(cls, header: dict[str, Any], arrays: dict[str, Array]) -> Self:
@@ -362,9 +391,13 @@ def load(path: str | os.PathLike[str]) -> Any:
     if header.get("class") not in _REGISTRY:
         raise state.StateError(f"{path} holds a {header.get('class')!r}, which this version of releaf does not know")
     try:
-        return _REGISTRY[header["class"]]._revive(header, arrays)
+        return _revive(header, arrays)
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise state.StateError(f"{path} is no learner that this version of releaf can go on with: {error}") from error
+
+
+def _revive(header: dict[str, Any], arrays: dict[str, Array]) -> OnlinePolicy:
+    return _REGISTRY[header["class"]]._revive(header, arrays)
 
 
 def _checked_reward(reward: Any) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from releaf import theory
@@ -11,7 +11,7 @@ from releaf.decision import Label
 from releaf.policies.base import OBSERVE
 from releaf.policies.checks import positive, whole
 from releaf.policies.partitioned import PartitionedPolicy
-from releaf.schema import Schema
+from releaf.schema import Feature, Schema
 
 
 class GreedyReleaf(PartitionedPolicy):
@@ -44,7 +44,7 @@ class GreedyReleaf(PartitionedPolicy):
     def __init__(
         self,
         actions: int | Sequence[Label],
-        features: int | Sequence[str] | Schema,
+        features: int | Sequence[str] | Mapping[str, Feature] | Schema,
         *,
         seed: int | None = None,
         lipschitz: float = 1.0,

@@ -114,6 +114,10 @@ class PartitionedPolicy(OnlinePolicy):
 
         A row sums to ``gamma_rel`` at most, less where no tuple of features was a candidate. An action counts the
         exploitations since it was added; before the first one its row is zero.
+
+        Features that explain an action's rewards equally well are a tie, which goes to the first of them. So where
+        there are only 2·gamma_rel features, or an action's reward never varies, the first features are named, and
+        that tells nothing.
         """
         memory = self._engine.memory
         counts = memory["relevance"].reshape(len(self.actions), -1)
@@ -148,6 +152,8 @@ class PartitionedPolicy(OnlinePolicy):
         choice
             A decision of this learner, however old.
         """
+        if not isinstance(choice, Decision):
+            raise TypeError(f"choice must be the Decision itself, got {choice!r}")
         self._number_of(choice)
         if choice.estimates is None or choice.relevant is None:
             return self._explain_exploration(choice)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from releaf import theory
@@ -12,7 +12,7 @@ from releaf.decision import Label
 from releaf.policies.base import OBSERVE
 from releaf.policies.checks import positive, whole
 from releaf.policies.partitioned import PartitionedPolicy
-from releaf.schema import Schema
+from releaf.schema import Feature, Schema
 
 TUPLES = ("2gamma", "gamma+1")
 MOST_STARTING_LEAVES = 2**16
@@ -80,7 +80,7 @@ class Releaf(PartitionedPolicy):
     def __init__(
         self,
         actions: int | Sequence[Label],
-        features: int | Sequence[str] | Schema,
+        features: int | Sequence[str] | Mapping[str, Feature] | Schema,
         *,
         seed: int | None = None,
         lipschitz: float | Literal["unknown"] = 1.0,
