@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 Interval = tuple[int, int]  # (level l, number k): the interval (k / base^l, (k+1) / base^l]
+CATEGORY, GONE = -1, -2  # "levels" of what never splits: a category, and missing values
+MISSING = -1.0  # stands for a missing value in a context
 Types = tuple[int, ...]
 
 
@@ -37,10 +39,11 @@ class Reference:
     base: int = 2
     start_level: int = 0
     greedy: bool = False
+    categories: dict[int, int] = field(default_factory=dict)  # how many the categorical features have
+    missing: set[int] = field(default_factory=set)  # continuous features that allow missing values
 
     def __post_init__(self) -> None:
-        first = [(self.start_level, k) for k in range(self.base**self.start_level)]
-        self.arrivals: list[dict[Interval, int]] = [dict.fromkeys(first, 0) for _ in range(self.features)]
+        self.arrivals: list[dict[Interval, int]] = [dict.fromkeys(self.first(i), 0) for i in range(self.features)]
         self.rewards: dict[tuple[Types, tuple[Interval, ...], int], list[float]] = {}
         self.t = 0
         self.last: list[Interval] | None = None
@@ -49,8 +52,17 @@ class Reference:
 
     # --- intervals ------------------------------------------------------------------------------------------
 
-    def s(self, interval: Interval) -> float:
-        return 1.0 / int(self.base ** interval[0])
+    def first(self, i: int) -> list[Interval]:
+        if i in self.categories:
+            return [(CATEGORY, k) for k in range(self.categories[i])]
+        gone = [(GONE, 0)] if i in self.missing else []
+        return [(self.start_level, k) for k in range(self.base**self.start_level)] + gone
+
+    def s(self, i: int, interval: Interval) -> float:
+        level = interval[0]
+        if level == GONE:
+            return 1 / 2
+        return 1.0 / (self.categories[i] if level == CATEGORY else int(self.base**level))
 
     def bounds(self, interval: Interval) -> tuple[float, float]:
         level, k = interval
@@ -60,7 +72,13 @@ class Reference:
         return [self.leaf(i, x) for i, x in enumerate(context)]
 
     def leaf(self, i: int, x: float) -> Interval:
+        if x == MISSING:
+            return (GONE, 0)
+        if i in self.categories:
+            return (CATEGORY, math.floor(x * self.categories[i]))
         for interval in self.arrivals[i]:
+            if interval[0] == GONE:
+                continue
             low, high = self.bounds(interval)
             if low < x <= high or x == low == 0:
                 return interval
@@ -71,7 +89,7 @@ class Reference:
         for i, p in enumerate(self.last or []):
             self.arrivals[i][p] += 1
             level, k = p
-            if self.arrivals[i][p] >= self.base ** (self.rho * level):
+            if level >= 0 and self.arrivals[i][p] >= self.base ** (self.rho * level):
                 del self.arrivals[i][p]
                 for child in range(self.base):
                     self.arrivals[i][(level + 1, k * self.base + child)] = 0
@@ -114,7 +132,7 @@ class Reference:
         logarithm = math.log(self.t * d_star * self.actions / self.delta)
         short = set()
         for w in self.all_w:
-            need = max(2 * logarithm / (lipschitz * self.s(p[i])) ** 2 / self.control_divisor for i in w)
+            need = max(2 * logarithm / (lipschitz * self.s(i, p[i])) ** 2 / self.control_divisor for i in w)
             short |= {a for a in range(self.actions) if len(self.seen(w, p, a)) < need}
         return short
 
@@ -123,7 +141,7 @@ class Reference:
         for v in self.all_v:
             means = [self.mean(w, p, a) for w in self.all_w if set(v) <= set(w)]
             difference = max(means) - min(means)
-            if difference <= 3 * lipschitz * math.sqrt(self.gamma) * max(self.s(p[i]) for i in v):
+            if difference <= 3 * lipschitz * math.sqrt(self.gamma) * max(self.s(i, p[i]) for i in v):
                 variation[v] = difference
         return min(variation, key=lambda v: (variation[v], v)) if variation else None
 

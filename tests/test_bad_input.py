@@ -258,7 +258,7 @@ def test_a_decision_that_was_forgotten_for_newer_ones_is_refused() -> None:
         (np.array([[0.5, 0.5]] * 49 + [[0.5, -0.5]]), "reward -0.5 of row 49, action 'treat': expected [0, 1]"),
         ([["good", "bad"]] * 50, "rewards must be a matrix of numbers, one row for each step"),
         ([["1", "0"]] * 50, "rewards must be a matrix of numbers, one row for each step"),
-        (None, "rewards have shape (1,): expected (50, 2) (steps × actions)"),
+        (None, "rewards have shape (): expected (50, 2) (steps × actions)"),
     ],
 )
 @pytest.mark.parametrize("observe", ["explored", "all-actions"])

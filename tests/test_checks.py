@@ -51,9 +51,21 @@ def test_an_epsilon_that_is_not_positive_is_refused(value: Any) -> None:
     assert_refused(ValueError, f"epsilon must be a positive number, got epsilon={value!r}", [Releaf], epsilon=value)
 
 
-@pytest.mark.parametrize("value", [1, 0, -2, 2.0, 2.5, "2", None, True])
-def test_an_interval_splits_into_two_parts_at_least(value: Any) -> None:
-    assert_refused(ValueError, f"base must be a whole number of at least 2, got base={value!r}", base=value)
+@pytest.mark.parametrize("value", [1, 0, -2, 2.0, 2.5, "2", None, True, 1025, 2**40, 10**30])
+def test_an_interval_splits_into_two_parts_at_least_and_not_into_too_many(value: Any) -> None:
+    text = f"base must be a whole number of at least 2 and at most 1024, got base={value!r}"
+    assert_refused(ValueError, text, base=value)
+
+
+@pytest.mark.parametrize("name", ["lipschitz", "control_divisor"])
+@pytest.mark.parametrize("value", [1e200, 1e-200])
+def test_a_number_that_would_make_control_numbers_overflow_is_refused(name: str, value: float) -> None:
+    assert_refused(ValueError, f"{name} must be between 1e-50 and 1e+50, got {name}={value!r}", **{name: value})
+
+
+def test_an_array_is_no_lipschitz_constant() -> None:
+    with pytest.raises(ValueError, match=r"^lipschitz must be a positive number, got lipschitz=array"):
+        Releaf(2, 2, lipschitz=np.array([1.0, 2.0]))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("value", [-1, 0.5, "luck", True])
@@ -81,8 +93,12 @@ def test_tuples_of_one_more_than_the_relevant_features_need_as_many_features(gam
 
 
 def test_more_tuples_than_fit_into_memory_are_refused_with_a_way_out() -> None:
-    with pytest.raises(ValueError, match=r"^100 features have 1,192,052,400 tuples of 6, .*: use fewer features, "):
+    with pytest.raises(
+        ValueError, match=r"^100 features have 1,192,052,400 tuples of 6 with 20 candidates in each, .*: use fewer"
+    ):
         Releaf(2, 100, gamma_rel=3)
+    with pytest.raises(ValueError, match=r"^30 features have 1 tuples of 30 with 155,117,520 candidates in each"):
+        Releaf(2, 30, gamma_rel=15)
 
 
 @pytest.mark.parametrize("value", ["explore", "ALWAYS", None, 1, True, ""])
@@ -105,7 +121,7 @@ def test_fewer_than_one_waiting_decision_are_refused(value: Any) -> None:
 
 def test_an_epsilon_that_would_need_too_many_intervals_is_refused_with_their_number() -> None:
     text = (
-        "epsilon=1e-05 would start with 262,144 intervals for each feature, more than 65,536: "
+        "epsilon=1e-05 would start at level 18, with more than 65,536 intervals for each feature: "
         "expected a larger epsilon or a smaller lipschitz"
     )
     assert_refused(ValueError, text, [Releaf], epsilon=1e-5)
@@ -114,7 +130,7 @@ def test_an_epsilon_that_would_need_too_many_intervals_is_refused_with_their_num
 
 @pytest.mark.parametrize("epsilon", [1e-300, 5e-324])
 def test_an_epsilon_beyond_all_measure_is_refused_too(epsilon: float) -> None:
-    with pytest.raises(ValueError, match=rf"^epsilon={epsilon} (would start with|is too small)"):
+    with pytest.raises(ValueError, match=rf"^epsilon={epsilon} (would start at level|is too small)"):
         Releaf(2, 2, epsilon=epsilon)
 
 

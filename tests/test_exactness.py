@@ -245,6 +245,44 @@ def test_hashed_and_dense_cells_decide_alike_over_a_long_stream() -> None:
         assert np.array_equal(trace.explored, traces[0].explored)
 
 
+@quick
+@given(st.data())
+def test_categories_and_missing_values_follow_the_plain_algorithm(data: st.DataObject) -> None:
+    kinds = data.draw(st.lists(st.sampled_from(["number", "gap", "flag", "letter"]), min_size=2, max_size=5))
+    made: dict[str, releaf.schema.Feature] = {
+        "number": releaf.Continuous(0, 1),
+        "gap": releaf.Continuous(0, 1, missing=True),
+        "flag": releaf.Boolean(missing=True),
+        "letter": releaf.Categorical("a", "b", "c"),
+    }
+    schema = releaf.Schema({f"{place} {kind}": made[kind] for place, kind in enumerate(kinds)})
+    observe: Any = data.draw(st.sampled_from(["explored", "always", "all-actions"]))
+    divisor = data.draw(st.sampled_from([20.0, 1e6]))
+    bandit = releaf.Releaf(3, schema, seed=0, rho=1.5, control_divisor=divisor, observe=observe)
+    limit_dense_cells(bandit, data.draw(st.sampled_from([0, 20_000, 2**29])))
+    twin = twin_of(bandit)
+    twin.categories = {place: 3 for place, kind in enumerate(kinds) if kind in ("flag", "letter")}
+    twin.missing = {place for place, kind in enumerate(kinds) if kind == "gap"}
+    twin.__post_init__()
+    noise = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+    choices: dict[str, list[Any]] = {
+        "number": TIES[:6],
+        "gap": [None, *TIES[:6]],
+        "flag": [True, False, None],
+        "letter": ["a", "b", "c"],
+    }
+    for _ in range(data.draw(st.integers(10, 120))):
+        context = [choices[kind][noise.integers(len(choices[kind]))] for kind in kinds]
+        row = noise.choice([0.0, 0.25, 1.0], 3).tolist()
+        choice = bandit.decide(context)
+        assert_same_decision(choice, twin, choice.context.tolist())
+        if choice.wants_reward:
+            learn_both(bandit, twin, choice, row)
+    for place in range(len(kinds)):
+        arrivals = sorted(twin.arrivals[place].values())
+        assert sorted(interval.arrivals for interval in bandit.partition(place)) == arrivals
+
+
 def test_many_actions_are_handled_in_several_rounds() -> None:
     generator = np.random.default_rng(6)
     for actions in (8, 9, 16, 19):

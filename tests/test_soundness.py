@@ -21,6 +21,8 @@ TAMPERED: dict[str, Any] = {
     "leaf": lambda a: a - 10**6,
     "features": lambda a: a * 7,
     "level": lambda a: a + 60,
+    "rank": lambda a: a + 10**8,
+    "weight": lambda a: a * np.nan,
     "caps": lambda a: a * 5,
     "cells": lambda a: a[:-3],
     "counts": lambda a: a - 5,

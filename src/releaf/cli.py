@@ -135,19 +135,21 @@ def _table(title: str, caption: str) -> Table:
     return Table(title=title, caption=caption, **style)  # type: ignore[arg-type]
 
 
-@app.command(epilog="Example: releaf warmup --actions 2 --actions 5")
+@app.command(epilog="Example: releaf warmup --actions 2 --actions 5 --gamma-rel 2")
 def warmup(
-    actions: Annotated[
-        list[int] | None, typer.Option(min=1, help="Numbers of actions to expect; 1 to 8 if none.")
-    ] = None,
+    actions: Annotated[list[int] | None, typer.Option(min=1, help="Numbers of actions to expect [1 to 8].")] = None,
+    gamma_rel: Annotated[list[int] | None, typer.Option(min=1, help="Values of gamma_rel to expect [1].")] = None,
 ) -> None:
     """Compile the kernels ahead, some seconds for each number of actions, so that later processes start fast."""
-    from releaf.policies import GreedyReleaf, Releaf
+    from releaf.policies import Releaf
 
-    numbers = actions or list(range(1, 9))
+    cases = [(number, gamma) for gamma in gamma_rel or [1] for number in actions or range(1, 9)]
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        for number in progress.track(numbers, description="compiling"):
-            for policy in (Releaf(number, 2), GreedyReleaf(number, 2)):
-                policy.learn(policy.decide([0.5, 0.5]), 1.0)
-                policy.replay(np.full((1, 2), 0.5), np.ones((1, number)))
-    console.print(f"Kernels are ready for {', '.join(map(str, numbers))} actions.")
+        for number, gamma in progress.track(cases, description="compiling"):
+            contexts = np.random.default_rng(0).random((200, 2 * gamma))
+            for observe in ("explored", "all-actions"):
+                bandit = Releaf(number, 2 * gamma, gamma_rel=gamma, seed=0, observe=observe)
+                bandit.learn(bandit.decide(contexts[0]), 1.0 if observe == "explored" else [1.0] * number)
+                bandit.replay(contexts, np.ones((len(contexts), number)))
+    numbers = ", ".join(map(str, actions or range(1, 9)))
+    console.print(f"Kernels are ready for {numbers} actions.")

@@ -301,7 +301,7 @@ class Schema:
             if feature not in self.names:
                 raise ValueError(f"unknown feature {feature!r}; the schema has {', '.join(self.names)}")
             return self.names.index(feature)
-        if not 0 <= feature < len(self):
+        if isinstance(feature, bool) or not isinstance(feature, int | np.integer) or not 0 <= feature < len(self):
             raise ValueError(f"unknown feature {feature!r}; the schema has features 0 to {len(self) - 1}")
         return int(feature)
 
@@ -394,11 +394,11 @@ class Encoder:
     def _column_to_unit(self, place: int, column: Any) -> Any:
         feature = self.schema.features[place]
         if isinstance(feature, Continuous) and isinstance(column, np.ndarray) and column.dtype.kind in "fiu":
-            unit = (column.astype(np.float64) - feature.low) / (feature.high - feature.low)
+            numbers = column.astype(np.float64)
             if feature.clip:
-                unit = np.clip(unit, 0.0, 1.0)
-            if bool(np.all((unit >= 0.0) & (unit <= 1.0))):
-                return unit
+                numbers = np.clip(numbers, feature.low, feature.high)
+            if bool(np.all((numbers >= feature.low) & (numbers <= feature.high))):
+                return (numbers - feature.low) / (feature.high - feature.low)
         return [self._to_unit(place, value, f" of row {row}") for row, value in enumerate(column)]
 
     def state(self) -> dict[str, Row]:

@@ -20,7 +20,6 @@ from releaf.core.model import (
     CONTROL,
     EXPLOITED,
     FIELDS,
-    GRID,
     HASHED,
     LIPSCHITZ,
     LOG_CONFIDENCE,
@@ -59,6 +58,13 @@ class Settings:
     dense_limit: int = cells.DENSE_LIMIT
 
 
+def _power(base: int, exponent: float) -> float:
+    try:
+        return math.pow(base, exponent)
+    except OverflowError:
+        return math.inf
+
+
 class Node(NamedTuple):
     """One interval of a partition, as the kernels keep it."""
 
@@ -89,7 +95,7 @@ class Engine:
             settings.start_level,
         )
         cells.build(self.memory, dense_limit=settings.dense_limit)
-        self._lay_out_scratch()
+        self._lay_out_scratch(self.memory)
 
     def _lay_out_constants(self, actions: int) -> None:
         given, memory = self.settings, self.memory
@@ -103,32 +109,30 @@ class Engine:
             *(sets.members.shape[1], sets.subsets.shape[1], given.gamma, given.base),
             *(partition.grid_cells(given.base, given.start_level), top, given.observe, given.greedy),
         ]
-        levels = np.arange(top + 1)
         memory["scale"] = [float(given.base**level) for level in range(top + 1)]
-        with np.errstate(over="ignore"):
-            memory["split_at"] = np.where(levels < top, float(given.base) ** (given.rho * levels), np.inf)
+        memory["split_at"] = [_power(given.base, given.rho * level) for level in range(top)] + [math.inf]
         memory["params"] = np.zeros(PARAMS_LENGTH)
         memory["params"][LIPSCHITZ] = given.lipschitz
         memory["params"][CONTROL] = 2.0 / given.control_divisor
         memory["params"][SQRT_GAMMA] = math.sqrt(given.gamma)
-        self._set_confidence(actions)
+        self._set_confidence(memory)
 
-    def _set_confidence(self, actions: int) -> None:
-        terms = self.settings.confidence_terms * actions
-        self.memory["params"][LOG_CONFIDENCE] = math.log(terms / self.settings.delta)
+    def _set_confidence(self, memory: Memory) -> None:
+        terms = self.settings.confidence_terms * int(memory["shape"][ACTIONS])
+        memory["params"][LOG_CONFIDENCE] = math.log(terms) - math.log(self.settings.delta)
 
-    def _lay_out_scratch(self) -> None:
-        memory = self.memory
-        features, actions = len(self.settings.categories), self.actions
+    def _lay_out_scratch(self, memory: Memory) -> None:
+        """Give a memory the scratch that its number of actions needs, and use it from now on."""
+        features, actions = len(self.settings.categories), int(memory["shape"][ACTIONS])
         candidates = len(memory["targets"]) // self.settings.gamma
         tuples = len(memory["tuples"]) // self.settings.tuple_size
-        self.width = width_for(actions)
-        self.size = (0,) * self.settings.tuple_size
-        lengths = {"rows": tuples, "low": candidates * len(self.width), "high": candidates * len(self.width)}
+        width = width_for(actions)
+        lengths = {"rows": tuples, "low": candidates * len(width), "high": candidates * len(width)}
         lengths |= {"short": actions, "chosen": MAX_WIDTH, "estimates": actions, "relevant": actions}
         for field in SCRATCH:
             memory[field] = np.zeros(lengths.get(field, features))
-        self.book, self.estimates, self.relevant = memory.book, memory["estimates"], memory["relevant"]
+        self.memory, self.width, self.size = memory, width, (0,) * self.settings.tuple_size
+        self.estimates, self.relevant = memory["estimates"], memory["relevant"]
 
     @property
     def actions(self) -> int:
@@ -140,25 +144,27 @@ class Engine:
 
     def make_room(self, lacking: int) -> None:
         """Give the kernels what they said they lack."""
+        roomier = self.memory.branch()
         if lacking == kernels.NODES_LACKING:
-            partition.make_room(self.memory)
+            partition.make_room(roomier)
         else:
-            cells.make_room(self.memory, self.settings.base, dense_limit=self.settings.dense_limit)
+            cells.make_room(roomier, self.settings.base, dense_limit=self.settings.dense_limit)
+        self.memory = roomier
 
     def decide(self, context: Array) -> int:
         """2 · action, plus 1 when exploring; BAD_VALUE - feature when that feature's value is out of range."""
-        decision: int = kernels.decide(self.book, context, self.width, self.size)
+        decision: int = kernels.decide(self.memory.book, context, self.width, self.size)
         while kernels.BAD_VALUE < decision < 0:
             self.make_room(decision)
-            decision = kernels.decide(self.book, context, self.width, self.size)
+            decision = kernels.decide(self.memory.book, context, self.width, self.size)
         return decision
 
     def learn(self, context: Array, step: int, action: int, reward: float) -> None:
-        while kernels.learn(self.book, context, step, action, reward, self.size):
+        while kernels.learn(self.memory.book, context, step, action, reward, self.size):
             self.make_room(kernels.ROWS_LACKING)
 
     def learn_all(self, context: Array, step: int, rewards: Array) -> None:
-        while kernels.learn_all(self.book, context, step, rewards, self.size):
+        while kernels.learn_all(self.memory.book, context, step, rewards, self.size):
             self.make_room(kernels.ROWS_LACKING)
 
     def replay(self, contexts: Array, rewards: Array) -> tuple[Array, Array, Array, int]:
@@ -170,22 +176,22 @@ class Engine:
         while row < steps and lacking != kernels.BAD_VALUE:
             decided = lacking == kernels.ROWS_LACKING
             row, lacking = kernels.replay(
-                self.book, contexts, rewards, row, decided, actions, explored, observed, self.width, self.size
+                self.memory.book, contexts, rewards, row, decided, actions, explored, observed, self.width, self.size
             )
             if lacking and lacking != kernels.BAD_VALUE:
                 self.make_room(lacking)
         return actions, explored, observed, row
 
     def add_action(self) -> None:
-        actions = self.actions
-        features = len(self.settings.categories)
-        cells.add_action(self.memory)
-        self.memory["relevance"] = np.concatenate([self.memory["relevance"], np.zeros(features, dtype=np.int64)])
-        self.memory["added_at"] = np.append(self.memory["added_at"], self.clock(EXPLOITED))
-        self.memory["shape"][ACTIONS] = actions + 1
-        self.memory["clock"][ROWS_OF] = 0
-        self._set_confidence(actions + 1)
-        self._lay_out_scratch()
+        wider = self.memory.branch()
+        actions, features = self.actions, len(self.settings.categories)
+        cells.add_action(wider)
+        wider["relevance"] = np.concatenate([wider["relevance"], np.zeros(features, dtype=np.int64)])
+        wider["added_at"] = np.append(wider["added_at"], self.clock(EXPLOITED))
+        wider["shape"][ACTIONS] = actions + 1
+        wider["clock"][ROWS_OF] = 0
+        self._set_confidence(wider)
+        self._lay_out_scratch(wider)
 
     def node(self, number: int) -> Node:
         memory = self.memory
@@ -214,25 +220,19 @@ class Engine:
     def restore(self, state: dict[str, Array]) -> None:
         """Take up a state that ``state`` gave, of an engine with the same settings.
 
-        Raises a ValueError, and leaves the engine useless, where the state contradicts itself or the settings.
+        Raises a ValueError, and changes nothing, where the state contradicts itself or the settings.
         """
-        actions = len(state["added_at"])
-        self.memory["shape"][ACTIONS] = actions
-        self._set_confidence(actions)
+        memory = self.memory.branch()
+        memory["shape"][ACTIONS] = len(state["added_at"])
+        self._set_confidence(memory)
         for field in FIELDS:
             if field not in _FIXED and field not in SCRATCH and field not in _FROM_CAPS:
-                self.memory[field] = state[field]
-        caps = self.memory["caps"]
+                memory[field] = state[field]
+        caps = memory["caps"]
         if len(caps) != len(self.settings.categories) or (caps < 0).any():
             raise ValueError("its tables contradict the rest")
-        dense = not self.clock(HASHED)
-        soundness.require_sound(
-            self.memory, self.settings.categories, cells.dense_rows(self.memory, caps) if dense else 0
-        )
+        dense = not memory["clock"][HASHED]
+        soundness.require_sound(memory, self.settings.categories, cells.dense_rows(memory, caps) if dense else 0)
         if dense:
-            cells.lay_out(self.memory, caps)
-        self._lay_out_scratch()
-
-    @property
-    def grid(self) -> int:
-        return int(self.memory["shape"][GRID])
+            cells.lay_out(memory, caps)
+        self._lay_out_scratch(memory)

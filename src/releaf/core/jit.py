@@ -13,6 +13,7 @@ import hashlib
 import os
 import pickle
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,7 +23,8 @@ from numba.core.caching import FunctionCache
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-# No NaN reaches a kernel and no kernel divides by zero, so numpy's error model (no checks) is safe.
+# No NaN reaches a kernel and no kernel divides by zero, so numpy's error model (no checks) is safe. A kernel lets other
+# threads run meanwhile; each learner has a lock that keeps them out of its own arrays.
 _OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True}
 
 
@@ -34,35 +36,52 @@ def _digest_of_sources() -> str:
 
 
 _SOURCES = _digest_of_sources()
+_DIGEST = hashlib.sha256().digest_size
+_MONTH = 30 * 24 * 3600
 
 
 class _KeyedFiles:
-    """One file for each compiled signature of a function; there is no index to fight over."""
+    """One file for each compiled signature of a function; there is no index to fight over.
+
+    A file is the SHA-256 of the rest, then the pickled machine code. One that was damaged is as good as none, and those
+    of other sources are removed when they have not been used for a month.
+    """
 
     def __init__(self, folder: str, name: str) -> None:
         self._folder = Path(folder)
         self._name = name
 
     def _path(self, key: tuple[Any, ...]) -> Path:
-        signature, target, _ = key
-        text = f"{signature} {target} {_SOURCES}"
+        text = f"{key[0]} {key[1]} {_SOURCES}"  # signature, processor
         return self._folder / f"{self._name}.{hashlib.sha256(text.encode()).hexdigest()[:20]}.nbc"
 
     def load(self, key: tuple[Any, ...]) -> Any:
+        path = self._path(key)
         try:
-            return pickle.loads(self._path(key).read_bytes())
-        except (OSError, EOFError, pickle.UnpicklingError):
+            content = path.read_bytes()
+            if hashlib.sha256(content[_DIGEST:]).digest() != content[:_DIGEST]:
+                return None
+            with contextlib.suppress(OSError):
+                os.utime(path)
+            return pickle.loads(content[_DIGEST:])
+        except Exception:
             return None
 
     def save(self, key: tuple[Any, ...], data: Any) -> None:
         path = self._path(key)
-        try:
+        content = pickle.dumps(data)
+        with contextlib.suppress(OSError):  # a full or read-only disk costs speed at the next start, nothing else
             handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
             with os.fdopen(handle, "wb") as file:
-                file.write(pickle.dumps(data))
+                file.write(hashlib.sha256(content).digest() + content)
             os.replace(temporary, path)
-        except OSError:  # a full or read-only disk costs speed at the next start, nothing else
-            return
+            self._remove_unused()
+
+    def _remove_unused(self) -> None:
+        function = self._name.rpartition("-")[0]  # without the line on which it stands
+        for path in self._folder.glob(f"{function}-*.nbc"):
+            if time.time() - path.stat().st_mtime > _MONTH:
+                path.unlink()
 
 
 class _Cache(FunctionCache):
@@ -74,7 +93,8 @@ class _Cache(FunctionCache):
 def door(function: Function) -> Function:
     """Compile a function that Python calls; the machine code is kept on disk."""
     compiled = numba.njit(**_OPTIONS)(function)
-    with contextlib.suppress(RuntimeError):  # Numba finds no folder to write to: go on without
+    # Numba finds no folder to write to, or a later Numba works otherwise: go on without
+    with contextlib.suppress(RuntimeError, AttributeError, TypeError):
         compiled._cache = _Cache(function)
     return compiled  # type: ignore[no-any-return]
 

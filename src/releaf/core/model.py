@@ -84,6 +84,7 @@ _FLOAT64 = {
     *("params", "edges", "scale", "split_at", "size", "weight", "cells", "sums"),
     *("need", "length", "low", "high", "chosen", "estimates"),
 }
+_OWN = ("clock", "shape", "params")  # what changes in place together with a branch
 SCRATCH = FIELDS[FIELDS.index("leaf") + 1 :]
 
 # Model.shape
@@ -114,6 +115,17 @@ class Memory:
         self._arrays: dict[str, Array] = {}
         self.book = np.zeros(len(FIELDS), dtype=np.int64)
         self["lengths"] = np.zeros(len(FIELDS))
+
+    def branch(self) -> Memory:
+        """Another memory of the same arrays, the small ones copied, to be changed and then to take this one's place.
+
+        Whatever interrupts the change, the memory in use stays whole.
+        """
+        other = Memory()
+        for field, array in self._arrays.items():
+            if field != "lengths":
+                other[field] = array.copy() if field in _OWN else array
+        return other
 
     def __getitem__(self, field: str) -> Array:
         return self._arrays[field]

@@ -69,6 +69,13 @@ def _require_partitions(memory: Memory, categories: Array) -> None:
     parents = np.flatnonzero(memory["child"] >= 0)
     _require_within(memory["level"][parents], 0, top - 1, "levels")
     _require_within(memory["child"][parents], parents + 1, nodes - base, "children")  # later ones: no circles
+    splittable = memory["level"] < top
+    _require_within(memory["rank"][splittable], 0, float(base) ** memory["level"][splittable] - 1, "ranks")
+    _require_within(memory["rank"], -1, np.maximum(categories.max(), float(base) ** top), "ranks")
+    for field in ("size", "weight"):
+        _require(bool(np.isfinite(memory[field]).all() and (memory[field] > 0).all()), f"{field}s")
+    for field in ("arrivals", "born", "relevance", "added_at"):
+        _require(bool((memory[field] >= 0).all()), field)
     roots = info[categories == 0, FIRST]
     _require(bool((roots + float(base) ** memory["level"][roots] <= nodes).all()), "first nodes")
 

@@ -11,7 +11,7 @@ import contextlib
 import hashlib
 import json
 import os
-import tempfile
+import secrets
 from pathlib import Path
 from typing import Any
 
@@ -43,15 +43,14 @@ def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str
     digest = hashlib.sha256()
     for chunk in chunks:
         digest.update(chunk)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with open(temporary, "xb") as file:
             file.write(MAGIC + digest.digest())
             for chunk in chunks:
                 file.write(chunk)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
         os.replace(temporary, target)
     except BaseException:
         with contextlib.suppress(OSError):
@@ -105,12 +104,6 @@ def _array(body: memoryview, place: dict[str, Any]) -> Array:
     begin = 8 + int.from_bytes(body[:8], "little") + place["offset"]
     flat = np.frombuffer(body[begin : begin + place["bytes"]], dtype=place["dtype"])
     return flat.reshape(place["shape"]).copy()
-
-
-def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current
 
 
 def _sync_folder(folder: Path) -> None:

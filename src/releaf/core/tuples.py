@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 IntArray = np.ndarray[Any, np.dtype[np.int32]]
-MOST_TUPLES = 20_000_000
+MOST_TUPLES = 50_000_000
 
 
 class Tuples(NamedTuple):
@@ -45,9 +45,10 @@ def enumerate_tuples(features: int, size: int, gamma: int) -> Tuples:
     [[0, 1], [0, 2], [1, 2]]
     """
     count = comb(features, size)
-    if count > MOST_TUPLES:
+    if max(count * comb(size, gamma), comb(features, gamma)) > MOST_TUPLES:
         raise ValueError(
-            f"{features} features have {count:,} tuples of {size}, more than {MOST_TUPLES:,}: "
+            f"{features} features have {count:,} tuples of {size} with {comb(size, gamma):,} candidates in each, "
+            f"more than {MOST_TUPLES:,} together: "
             f"use fewer features, a smaller gamma_rel or tuples='gamma+1'"
         )
     tuples = _combinations(features, size)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -35,6 +36,8 @@ Waiting = tuple[Array, int, int]
 
 class OnlinePolicy(ABC):
     """A policy that decides step by step. A subclass supplies the rule; see the methods that raise.
+
+    Threads may share a policy: their calls take turns.
 
     Parameters
     ----------
@@ -71,6 +74,7 @@ class OnlinePolicy(ABC):
         self._steps = 0
         self._waiting: OrderedDict[int, Waiting] = OrderedDict()
         self._token = secrets.randbits(62)
+        self._lock = threading.RLock()
 
     # --- what a subclass supplies -------------------------------------------------------------------------
 
@@ -133,13 +137,14 @@ class OnlinePolicy(ABC):
 
     def _decide(self, unit: Array) -> Decision:
         """Decide for an encoded context, and remember the decision where its reward is wanted."""
-        index, explored, probability, estimates, relevant = self._choose(unit)
-        self._steps = step = self._steps + 1
-        wants_reward = explored or self.observe == "always"
-        if wants_reward:
-            self._waiting[step] = (unit, index, len(self._labels))
-            if len(self._waiting) > self.max_pending:
-                self._waiting.popitem(last=False)
+        with self._lock:
+            index, explored, probability, estimates, relevant = self._choose(unit)
+            self._steps = step = self._steps + 1
+            wants_reward = explored or self.observe == "always"
+            if wants_reward:
+                self._waiting[step] = (unit, index, len(self._labels))
+                if len(self._waiting) > self.max_pending:
+                    self._waiting.popitem(last=False)
         label, token = self._labels[index], self._token
         return Decision(step, label, index, explored, wants_reward, probability, estimates, relevant, unit, token)
 
@@ -154,7 +159,8 @@ class OnlinePolicy(ABC):
         contexts
             A matrix, a table, or a sequence of contexts.
         """
-        return [self._decide(unit.copy()) for unit in self._encode_many(contexts)]
+        with self._lock:
+            return [self._decide(unit.copy()) for unit in self._encode_many(contexts)]
 
     def learn(self, choice: Decision | int, reward: Any) -> None:
         """Learn the reward of a decision that wants one: at once, late, or in any order.
@@ -168,31 +174,33 @@ class OnlinePolicy(ABC):
             from labels.
         """
         number = self._number_of(choice)
-        waiting = self._waiting.get(number)
-        if waiting is None:
-            raise ValueError(self._why_not_waiting(choice, number))
-        context, action, actions = waiting
-        if isinstance(choice, Decision) and choice._context is not context:
-            self._require_same(choice, context, action)
-        if self.observe == "all-actions":
-            self._take_in_all(context, number, self._checked_rewards(reward, actions))
-        else:
-            self._take_in(context, number, action, _checked_reward(reward))
-        del self._waiting[number]
+        with self._lock:
+            waiting = self._waiting.get(number)
+            if waiting is None:
+                raise ValueError(self._why_not_waiting(choice, number))
+            context, action, actions = waiting
+            if isinstance(choice, Decision) and choice._context is not context:
+                self._require_same(choice, context, action)
+            if self.observe == "all-actions":
+                self._take_in_all(context, number, self._checked_rewards(reward, actions))
+            else:
+                self._take_in(context, number, action, _checked_reward(reward))
+            del self._waiting[number]
 
     def replay(self, contexts: Any, rewards: Any) -> Trace:
         """Live through a recorded stream; see :func:`releaf.replay`."""
         if not hasattr(contexts, "__len__"):
             raise TypeError(f"contexts must be a matrix, a table or a sequence of contexts, got {contexts!r}")
         table = self._checked_table(rewards, len(contexts))
-        if not np.isnan(table).any():
-            return self._live_through(self._encode_many(contexts), table)
-        backup = self._snapshot()  # a reward that is needed may turn out to be NaN: then nothing has happened
-        try:
-            return self._live_through(self._encode_many(contexts), table)
-        except ValueError:
-            self._return_to(backup)
-            raise
+        with self._lock:
+            if not np.isnan(table).any():
+                return self._live_through(self._encode_many(contexts), table)
+            backup = self._snapshot()  # a reward that is needed may turn out to be NaN: then nothing has happened
+            try:
+                return self._live_through(self._encode_many(contexts), table)
+            except ValueError:
+                self._return_to(backup)
+                raise
 
     def _live_through(self, units: Array, rewards: Array) -> Trace:
         """Replay checked input, step by step; a policy with a compiled loop does it there."""
@@ -214,10 +222,11 @@ class OnlinePolicy(ABC):
             Its label; when None, the number of actions so far.
         """
         label = len(self._labels) if action is None else plain_label(action)
-        if label in self._labels:
-            raise ValueError(f"action {label!r} exists already; the actions are {self._labels!r}")
-        self._widen()
-        self._labels = (*self._labels, label)
+        with self._lock:
+            if label in self._labels:
+                raise ValueError(f"action {label!r} exists already; the actions are {self._labels!r}")
+            self._widen()
+            self._labels = (*self._labels, label)
         return label
 
     # --- contexts and rewards -----------------------------------------------------------------------------
@@ -225,7 +234,8 @@ class OnlinePolicy(ABC):
     def _encode(self, context: Any) -> Array:
         """The context as a row of its own; values in [0, 1] by the schema, or still to be checked by the rule."""
         if not self._encoder.is_unit:
-            return self._encoder.encode(context)
+            with self._lock:  # quantiles learn
+                return self._encoder.encode(context)
         if isinstance(context, list | tuple):
             if len(context) != self._shape[0]:
                 raise ValueError(width_error(len(context), self._schema.names))
@@ -233,7 +243,7 @@ class OnlinePolicy(ABC):
                 row = np.array(context, dtype=np.float64)
             except (TypeError, ValueError, OverflowError):
                 return self._encoder.encode(context)  # names the feature that is wrong
-            if row.shape == self._shape and not any(isinstance(value, str | bytes) for value in context):
+            if row.shape == self._shape and not any(isinstance(value, str | bytes | None) for value in context):
                 return row
         return self._encoder.encode(context)
 
@@ -241,7 +251,7 @@ class OnlinePolicy(ABC):
         """All contexts as a matrix, checked."""
         plain = self._encoder.is_unit and isinstance(contexts, np.ndarray) and contexts.dtype.kind in "fiub"
         if plain and contexts.ndim == 2 and contexts.shape[1] == self._shape[0]:
-            matrix = np.ascontiguousarray(contexts, dtype=np.float64)
+            matrix = np.require(contexts, dtype=np.float64, requirements=["C", "W"])  # kernels are compiled for that
             if bool(np.all((matrix >= 0.0) & (matrix <= 1.0))):
                 return matrix
         return self._encoder.encode_many(contexts)
@@ -276,7 +286,7 @@ class OnlinePolicy(ABC):
             given = np.zeros((0, len(self._labels)))
         text = given.dtype.kind in "USO" and any(isinstance(value, str | bytes) for value in given.flat)
         try:
-            table = np.ascontiguousarray(given, dtype=np.float64)
+            table = np.require(given, dtype=np.float64, requirements=["C", "W"])
         except (TypeError, ValueError, OverflowError):
             text = True
         if text:
@@ -333,11 +343,14 @@ class OnlinePolicy(ABC):
 
         The file holds plain arrays and JSON behind a checksum; loading it runs no code.
         """
-        state.write(path, *self._contents())
+        with self._lock:
+            header, arrays = self._contents()
+        state.write(path, header, arrays)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and pickles go the way of ``save``: the kernels' addresses must not be copied."""
-        return _revive, self._contents()
+        with self._lock:
+            return _revive, self._contents()
 
     def _contents(self) -> tuple[dict[str, Any], dict[str, Array]]:
         waiting = list(self._waiting.values())

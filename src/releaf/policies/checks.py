@@ -7,6 +7,15 @@ from typing import Any
 
 import numpy as np
 
+SMALLEST, LARGEST = 1e-50, 1e50  # between these no control number overflows
+
+
+def scale(name: str, value: Any) -> float:
+    """A positive number that is neither so small nor so large that control numbers overflow."""
+    if not SMALLEST <= positive(name, value) <= LARGEST:
+        raise ValueError(f"{name} must be between {SMALLEST:g} and {LARGEST:g}, got {name}={value!r}")
+    return float(value)
+
 
 def positive(name: str, value: Any, *, below: float = math.inf, zero: bool = False) -> float:
     """A finite number above 0 (or from 0 on), and below a limit."""
@@ -18,8 +27,9 @@ def positive(name: str, value: Any, *, below: float = math.inf, zero: bool = Fal
     return float(value)
 
 
-def whole(name: str, value: Any, *, least: int) -> int:
-    """A whole number from ``least`` on."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise ValueError(f"{name} must be a whole number of at least {least}, got {name}={value!r}")
+def whole(name: str, value: Any, *, least: int, most: float = math.inf) -> int:
+    """A whole number from ``least`` on, up to ``most``."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not least <= value <= most:
+        limit = "" if most == math.inf else f" and at most {most}"
+        raise ValueError(f"{name} must be a whole number of at least {least}{limit}, got {name}={value!r}")
     return int(value)

@@ -9,8 +9,9 @@ from releaf import theory
 from releaf.core.engine import Engine, Settings
 from releaf.decision import Label
 from releaf.policies.base import OBSERVE
-from releaf.policies.checks import positive, whole
+from releaf.policies.checks import positive, scale, whole
 from releaf.policies.partitioned import PartitionedPolicy
+from releaf.policies.releaf import LARGEST_BASE
 from releaf.schema import Feature, Schema
 
 
@@ -58,12 +59,12 @@ class GreedyReleaf(PartitionedPolicy):
     ) -> None:
         super().__init__(actions, features, observe, max_pending)
         self.seed = None if seed is None else whole("seed", seed, least=0)
-        self.lipschitz = positive("lipschitz", lipschitz)
+        self.lipschitz = scale("lipschitz", lipschitz)
         self.rho = None if rho is None else positive("rho", rho)
         self.delta = positive("delta", delta, below=1.0)
-        self.control_divisor = positive("control_divisor", control_divisor)
+        self.control_divisor = scale("control_divisor", control_divisor)
         self.observation_cost = positive("observation_cost", observation_cost, zero=True)
-        self.base = whole("base", base, least=2)
+        self.base = whole("base", base, least=2, most=LARGEST_BASE)
         settings = Settings(
             categories=tuple(feature.categories for feature in self.schema.features),
             missing=tuple(feature.missing and not feature.categories for feature in self.schema.features),

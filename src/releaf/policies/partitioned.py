@@ -9,7 +9,7 @@ import numpy as np
 
 from releaf.core import kernels
 from releaf.core.engine import Engine
-from releaf.core.model import EXPLOITED, EXPLORED, OBSERVED, UNDER_EXPLORED
+from releaf.core.model import EXPLOITED, EXPLORED, OBSERVED, TIME, UNDER_EXPLORED
 from releaf.decision import Decision
 from releaf.policies.base import Array, OnlinePolicy, Relevant, Verdict
 from releaf.policy import Trace
@@ -75,10 +75,12 @@ class PartitionedPolicy(OnlinePolicy):
         self._engine.learn_all(context, step, rewards)
 
     def _live_through(self, units: Array, rewards: Array) -> Trace:
-        actions, explored, observed, reached = self._engine.replay(units, rewards)
+        try:
+            actions, explored, observed, reached = self._engine.replay(units, rewards)
+        finally:  # also where it is interrupted
+            self._steps = self._engine.clock(TIME)
         if reached < len(units):
             raise ValueError(f"rewards of row {reached} are {rewards[reached].tolist()}: the learner needs what is NaN")
-        self._steps += len(units)
         return Trace(actions, explored, observed, rewards[np.arange(len(units)), actions])
 
     def _widen(self) -> None:

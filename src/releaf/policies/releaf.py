@@ -10,12 +10,13 @@ from releaf import theory
 from releaf.core.engine import Engine, Settings
 from releaf.decision import Label
 from releaf.policies.base import OBSERVE
-from releaf.policies.checks import positive, whole
+from releaf.policies.checks import positive, scale, whole
 from releaf.policies.partitioned import PartitionedPolicy
 from releaf.schema import Feature, Schema
 
 TUPLES = ("2gamma", "gamma+1")
 MOST_STARTING_LEAVES = 2**16
+LARGEST_BASE = 1024
 
 
 class Releaf(PartitionedPolicy):
@@ -97,13 +98,15 @@ class Releaf(PartitionedPolicy):
     ) -> None:
         super().__init__(actions, features, observe, max_pending)
         self.seed = None if seed is None else whole("seed", seed, least=0)
-        self.lipschitz = lipschitz if lipschitz == "unknown" else positive("lipschitz", lipschitz)
+        self.lipschitz: float | str = "unknown"
+        if not (isinstance(lipschitz, str) and lipschitz == "unknown"):
+            self.lipschitz = scale("lipschitz", lipschitz)
         self.gamma_rel = whole("gamma_rel", gamma_rel, least=1)
         self.rho = None if rho is None else positive("rho", rho)
         self.delta = positive("delta", delta, below=1.0)
-        self.control_divisor = positive("control_divisor", control_divisor)
+        self.control_divisor = scale("control_divisor", control_divisor)
         self.observation_cost = positive("observation_cost", observation_cost, zero=True)
-        self.base = whole("base", base, least=2)
+        self.base = whole("base", base, least=2, most=LARGEST_BASE)
         self.epsilon = None if epsilon is None else positive("epsilon", epsilon)
         if tuples not in TUPLES:
             raise ValueError(f"tuples must be one of {', '.join(map(repr, TUPLES))}, got tuples={tuples!r}")
@@ -140,9 +143,9 @@ class Releaf(PartitionedPolicy):
         if self.lipschitz == "unknown":
             raise ValueError(f"epsilon={self.epsilon} needs a known Lipschitz constant, got lipschitz='unknown'")
         level = theory.starting_level(float(self.lipschitz), self.epsilon, self.base)
-        if self.base**level > MOST_STARTING_LEAVES:
+        if level > math.log(MOST_STARTING_LEAVES, self.base):
             raise ValueError(
-                f"epsilon={self.epsilon} would start with {self.base**level:,} intervals for each feature, "
-                f"more than {MOST_STARTING_LEAVES:,}: expected a larger epsilon or a smaller lipschitz"
+                f"epsilon={self.epsilon} would start at level {level}, with more than {MOST_STARTING_LEAVES:,} "
+                f"intervals for each feature: expected a larger epsilon or a smaller lipschitz"
             )
         return level
