@@ -83,7 +83,7 @@ def limit_dense_cells(bandit: PartitionedPolicy, limit: int) -> None:
     """Start the learner anew, with hashed cells as soon as dense ones would take more bytes than this."""
     engine = bandit._engine
     seed = getattr(bandit, "seed", None)
-    bandit._start(Engine(dataclasses.replace(engine.settings, dense_limit=limit), engine.actions, seed))
+    bandit._use(Engine(dataclasses.replace(engine.settings, dense_limit=limit), engine.actions, seed))
 
 
 def assert_same_partitions(bandit: PartitionedPolicy, twin: Reference) -> None:
@@ -249,7 +249,7 @@ def test_hashed_and_dense_cells_decide_alike_over_a_long_stream() -> None:
 @given(st.data())
 def test_categories_and_missing_values_follow_the_plain_algorithm(data: st.DataObject) -> None:
     kinds = data.draw(st.lists(st.sampled_from(["number", "gap", "flag", "letter"]), min_size=2, max_size=5))
-    made: dict[str, releaf.schema.Feature] = {
+    made: dict[str, releaf.features.Feature] = {
         "number": releaf.Continuous(0, 1),
         "gap": releaf.Continuous(0, 1, missing=True),
         "flag": releaf.Boolean(missing=True),

@@ -33,7 +33,7 @@ MIXED = Schema(
 def hashed(dense_limit: int, **options: Any) -> Releaf:
     """A learner whose cells are hashed from the start, or from some size on."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("releaf.policies.releaf.Settings", partial(Settings, dense_limit=dense_limit))
+        patch.setattr("releaf.policies.partitioned.Settings", partial(Settings, dense_limit=dense_limit))
         return Releaf(2, 4, seed=1, **options)
 
 

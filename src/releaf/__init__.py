@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 from releaf import theory
 from releaf._version import __version__
 from releaf.decision import Decision
+from releaf.features import Boolean, Categorical, Continuous, Quantile
 from releaf.policy import Policy, Trace, replay
-from releaf.schema import Boolean, Categorical, Continuous, Quantile, Schema
+from releaf.schema import Schema
 
 if TYPE_CHECKING:
     from releaf.core.state import StateError

@@ -15,10 +15,12 @@ import numpy as np
 from releaf._version import __version__
 from releaf.core import state
 from releaf.decision import Decision, Label
+from releaf.features import MISSING, Feature
 from releaf.policies.checks import whole
+from releaf.policies.rewards import checked_reward, checked_rewards, checked_table
 from releaf.policy import Trace, action_labels, plain_label
-from releaf.schema import MISSING, Feature, Schema
-from releaf.table import is_table, ordered_columns, width_error
+from releaf.schema import Schema
+from releaf.table import width_error
 
 Array = np.ndarray[Any, np.dtype[Any]]
 OBSERVE = ("explored", "always", "all-actions")
@@ -182,16 +184,16 @@ class OnlinePolicy(ABC):
             if isinstance(choice, Decision) and choice._context is not context:
                 self._require_same(choice, context, action)
             if self.observe == "all-actions":
-                self._take_in_all(context, number, self._checked_rewards(reward, actions))
+                self._take_in_all(context, number, checked_rewards(reward, self._labels[:actions]))
             else:
-                self._take_in(context, number, action, _checked_reward(reward))
+                self._take_in(context, number, action, checked_reward(reward))
             del self._waiting[number]
 
     def replay(self, contexts: Any, rewards: Any) -> Trace:
         """Live through a recorded stream; see :func:`releaf.replay`."""
         if not hasattr(contexts, "__len__"):
             raise TypeError(f"contexts must be a matrix, a table or a sequence of contexts, got {contexts!r}")
-        table = self._checked_table(rewards, len(contexts))
+        table = checked_table(rewards, len(contexts), self._labels)
         with self._lock:
             if not np.isnan(table).any():
                 return self._live_through(self._encode_many(contexts), table)
@@ -259,48 +261,6 @@ class OnlinePolicy(ABC):
     def _out_of_range(self, context: Array, place: int) -> ValueError:
         feature, name = self._schema.features[place], self._schema.names[place]
         return ValueError(f"feature {name!r} is {context[place]}: expected {feature.expects}")
-
-    def _checked_rewards(self, rewards: Any, actions: int) -> Array:
-        if isinstance(rewards, Mapping):
-            unknown = [label for label in rewards if label not in self._labels]
-            lacking = [label for label in self._labels[:actions] if label not in rewards]
-            if unknown or lacking:
-                raise ValueError(
-                    f"rewards must have each action once: unknown {unknown!r}, lacking {lacking!r}; "
-                    f"the actions are {self._labels[:actions]!r}"
-                )
-            rewards = [rewards[label] for label in self._labels[:actions]]
-        if isinstance(rewards, str) or not hasattr(rewards, "__getitem__") or len(rewards) != actions:
-            raise ValueError(f"observe='all-actions' needs a reward for each of the {actions} actions, got {rewards!r}")
-        return np.array([_checked_reward(reward) for reward in rewards])
-
-    def _checked_table(self, rewards: Any, steps: int) -> Array:
-        """The rewards of all actions at all steps: in [0, 1], or NaN where they may turn out not to be needed.
-
-        The columns of a table are found by the actions' labels.
-        """
-        if is_table(rewards):
-            rewards = np.column_stack(ordered_columns(rewards, tuple(map(str, self._labels)), "rewards", "actions"))
-        given = np.asarray(rewards)
-        if steps == 0 and given.size == 0:
-            given = np.zeros((0, len(self._labels)))
-        text = given.dtype.kind in "USO" and any(isinstance(value, str | bytes) for value in given.flat)
-        try:
-            table = np.require(given, dtype=np.float64, requirements=["C", "W"])
-        except (TypeError, ValueError, OverflowError):
-            text = True
-        if text:
-            raise ValueError("rewards must be a matrix of numbers, one row for each step")
-        expected = (steps, len(self._labels))
-        if table.shape != expected:
-            raise ValueError(f"rewards have shape {table.shape}: expected {expected} (steps × actions)")
-        bad = (table < 0.0) | (table > 1.0)
-        if bool(bad.any()):
-            row, column = map(int, np.argwhere(bad)[0])
-            raise ValueError(
-                f"reward {table[row, column]} of row {row}, action {self._labels[column]!r}: expected [0, 1]"
-            )
-        return table
 
     def _number_of(self, choice: Decision | int) -> int:
         if isinstance(choice, Decision):
@@ -411,15 +371,3 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 def _revive(header: dict[str, Any], arrays: dict[str, Array]) -> OnlinePolicy:
     return _REGISTRY[header["class"]]._revive(header, arrays)
-
-
-def _checked_reward(reward: Any) -> float:
-    if type(reward) is float and 0.0 <= reward <= 1.0:
-        return reward
-    try:
-        value = None if isinstance(reward, str | bytes) else float(reward)
-    except (TypeError, ValueError, OverflowError):
-        value = None
-    if value is None or not 0.0 <= value <= 1.0:
-        raise ValueError(f"reward is {reward!r}: expected a number in [0, 1]")
-    return value

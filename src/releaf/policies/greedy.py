@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from releaf import theory
-from releaf.core.engine import Engine, Settings
 from releaf.decision import Label
-from releaf.policies.base import OBSERVE
-from releaf.policies.checks import positive, scale, whole
+from releaf.features import Feature
+from releaf.policies.checks import scale
 from releaf.policies.partitioned import PartitionedPolicy
-from releaf.policies.releaf import LARGEST_BASE
-from releaf.schema import Feature, Schema
+from releaf.schema import Schema
 
 
 class GreedyReleaf(PartitionedPolicy):
@@ -58,26 +55,13 @@ class GreedyReleaf(PartitionedPolicy):
         max_pending: int = 100_000,
     ) -> None:
         super().__init__(actions, features, observe, max_pending)
-        self.seed = None if seed is None else whole("seed", seed, least=0)
+        self._keep(seed, rho, delta, control_divisor, observation_cost, base)
         self.lipschitz = scale("lipschitz", lipschitz)
-        self.rho = None if rho is None else positive("rho", rho)
-        self.delta = positive("delta", delta, below=1.0)
-        self.control_divisor = scale("control_divisor", control_divisor)
-        self.observation_cost = positive("observation_cost", observation_cost, zero=True)
-        self.base = whole("base", base, least=2, most=LARGEST_BASE)
-        settings = Settings(
-            categories=tuple(feature.categories for feature in self.schema.features),
-            missing=tuple(feature.missing and not feature.categories for feature in self.schema.features),
+        self._start(
             gamma=1,
             tuple_size=1,
             confidence_terms=len(self.schema),
             lipschitz=self.lipschitz,
-            rho=theory.balanced_rho(1) if self.rho is None else self.rho,
-            delta=self.delta,
-            control_divisor=self.control_divisor,
-            base=self.base,
             start_level=0,
-            observe=OBSERVE.index(self.observe),
             greedy=True,
         )
-        self._start(Engine(settings, len(self.actions), self.seed))

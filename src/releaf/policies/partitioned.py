@@ -7,15 +7,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from releaf import theory
 from releaf.core import kernels
-from releaf.core.engine import Engine
+from releaf.core.engine import Engine, Settings
 from releaf.core.model import EXPLOITED, EXPLORED, OBSERVED, TIME, UNDER_EXPLORED
 from releaf.decision import Decision
-from releaf.policies.base import Array, OnlinePolicy, Relevant, Verdict
+from releaf.features import MISSING, Continuous, Quantile
+from releaf.policies.base import OBSERVE, Array, OnlinePolicy, Relevant, Verdict
+from releaf.policies.checks import positive, scale, whole
 from releaf.policy import Trace
-from releaf.schema import MISSING, Continuous, Quantile
 
 MOST_KNOWN = 4096
+LARGEST_BASE = 1024
 
 
 class Interval(NamedTuple):
@@ -33,14 +36,41 @@ class Interval(NamedTuple):
 
 
 class PartitionedPolicy(OnlinePolicy):
-    """Owns an engine and speaks for it. A subclass makes the engine."""
+    """Owns an engine and speaks for it. A subclass says what is special about it."""
 
     _engine: Engine
     _tuples: list[tuple[int, ...] | None]
     _known: dict[bytes, tuple[Relevant, float | None]]
+    seed: int | None
+    rho: float | None
     observation_cost: float
 
-    def _start(self, engine: Engine) -> None:
+    def _keep(self, seed: Any, rho: Any, delta: Any, control_divisor: Any, observation_cost: Any, base: Any) -> None:
+        """Check and keep the arguments that all these policies have."""
+        self.seed = None if seed is None else whole("seed", seed, least=0)
+        self.rho = None if rho is None else positive("rho", rho)
+        self.delta = positive("delta", delta, below=1.0)
+        self.control_divisor = scale("control_divisor", control_divisor)
+        self.observation_cost = positive("observation_cost", observation_cost, zero=True)
+        self.base = whole("base", base, least=2, most=LARGEST_BASE)
+
+    def _start(self, *, gamma: int, **further: Any) -> None:
+        """Make the engine of what was kept and of the settings in which these policies differ."""
+        features = self.schema.features
+        settings = Settings(
+            categories=tuple(feature.categories for feature in features),
+            missing=tuple(feature.missing and not feature.categories for feature in features),
+            gamma=gamma,
+            rho=theory.balanced_rho(gamma) if self.rho is None else self.rho,
+            delta=self.delta,
+            control_divisor=self.control_divisor,
+            base=self.base,
+            observe=OBSERVE.index(self.observe),
+            **further,
+        )
+        self._use(Engine(settings, len(self.actions), self.seed))
+
+    def _use(self, engine: Engine) -> None:
         self._engine = engine
         gamma = engine.settings.gamma
         candidates = engine.memory["targets"].reshape(-1, gamma).tolist()

@@ -7,16 +7,14 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from releaf import theory
-from releaf.core.engine import Engine, Settings
 from releaf.decision import Label
-from releaf.policies.base import OBSERVE
+from releaf.features import Feature
 from releaf.policies.checks import positive, scale, whole
 from releaf.policies.partitioned import PartitionedPolicy
-from releaf.schema import Feature, Schema
+from releaf.schema import Schema
 
 TUPLES = ("2gamma", "gamma+1")
 MOST_STARTING_LEAVES = 2**16
-LARGEST_BASE = 1024
 
 
 class Releaf(PartitionedPolicy):
@@ -97,44 +95,33 @@ class Releaf(PartitionedPolicy):
         max_pending: int = 100_000,
     ) -> None:
         super().__init__(actions, features, observe, max_pending)
-        self.seed = None if seed is None else whole("seed", seed, least=0)
+        self._keep(seed, rho, delta, control_divisor, observation_cost, base)
         self.lipschitz: float | str = "unknown"
         if not (isinstance(lipschitz, str) and lipschitz == "unknown"):
             self.lipschitz = scale("lipschitz", lipschitz)
         self.gamma_rel = whole("gamma_rel", gamma_rel, least=1)
-        self.rho = None if rho is None else positive("rho", rho)
-        self.delta = positive("delta", delta, below=1.0)
-        self.control_divisor = scale("control_divisor", control_divisor)
-        self.observation_cost = positive("observation_cost", observation_cost, zero=True)
-        self.base = whole("base", base, least=2, most=LARGEST_BASE)
         self.epsilon = None if epsilon is None else positive("epsilon", epsilon)
         if tuples not in TUPLES:
             raise ValueError(f"tuples must be one of {', '.join(map(repr, TUPLES))}, got tuples={tuples!r}")
         self.tuples = tuples
-        self._start(Engine(self._settings(), len(self.actions), self.seed))
-
-    def _settings(self) -> Settings:
-        features = len(self.schema)
-        size = 2 * self.gamma_rel if self.tuples == "2gamma" else self.gamma_rel + 1
-        if size > features:
-            needed = "2·gamma_rel" if self.tuples == "2gamma" else "gamma_rel + 1"
-            raise ValueError(
-                f"gamma_rel={self.gamma_rel} is too large for {features} features: expected {needed} ≤ features"
-            )
-        return Settings(
-            categories=tuple(feature.categories for feature in self.schema.features),
-            missing=tuple(feature.missing and not feature.categories for feature in self.schema.features),
+        size = self._tuple_size()
+        self._start(
             gamma=self.gamma_rel,
             tuple_size=size,
-            confidence_terms=math.comb(features - 1, size - 1),
+            confidence_terms=math.comb(len(self.schema) - 1, size - 1),
             lipschitz=0.0 if self.lipschitz == "unknown" else float(self.lipschitz),
-            rho=theory.balanced_rho(self.gamma_rel) if self.rho is None else self.rho,
-            delta=self.delta,
-            control_divisor=self.control_divisor,
-            base=self.base,
             start_level=self._start_level(),
-            observe=OBSERVE.index(self.observe),
         )
+
+    def _tuple_size(self) -> int:
+        """How many features a cell is about."""
+        size = 2 * self.gamma_rel if self.tuples == "2gamma" else self.gamma_rel + 1
+        if size > len(self.schema):
+            needed = "2·gamma_rel" if self.tuples == "2gamma" else "gamma_rel + 1"
+            raise ValueError(
+                f"gamma_rel={self.gamma_rel} is too large for {len(self.schema)} features: expected {needed} ≤ features"
+            )
+        return size
 
     def _start_level(self) -> int:
         """l_min of Theorem 4, or 0."""

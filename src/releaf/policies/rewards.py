@@ -1,0 +1,69 @@
+"""Checks of the rewards that users pass, one, one for each action, or a whole stream of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from releaf.decision import Label
+from releaf.table import is_table, ordered_columns
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def checked_reward(reward: Any) -> float:
+    """A reward as a float in [0, 1]."""
+    if type(reward) is float and 0.0 <= reward <= 1.0:
+        return reward
+    try:
+        value = None if isinstance(reward, str | bytes) else float(reward)
+    except (TypeError, ValueError, OverflowError):
+        value = None
+    if value is None or not 0.0 <= value <= 1.0:
+        raise ValueError(f"reward is {reward!r}: expected a number in [0, 1]")
+    return value
+
+
+def checked_rewards(rewards: Any, labels: tuple[Label, ...]) -> Array:
+    """One reward for each action, from a sequence or a mapping from labels."""
+    if isinstance(rewards, Mapping):
+        unknown = [label for label in rewards if label not in labels]
+        lacking = [label for label in labels if label not in rewards]
+        if unknown or lacking:
+            raise ValueError(
+                f"rewards must have each action once: unknown {unknown!r}, lacking {lacking!r}; "
+                f"the actions are {labels!r}"
+            )
+        rewards = [rewards[label] for label in labels]
+    if isinstance(rewards, str) or not hasattr(rewards, "__getitem__") or len(rewards) != len(labels):
+        raise ValueError(f"observe='all-actions' needs a reward for each of the {len(labels)} actions, got {rewards!r}")
+    return np.array([checked_reward(reward) for reward in rewards])
+
+
+def checked_table(rewards: Any, steps: int, labels: tuple[Label, ...]) -> Array:
+    """The rewards of all actions at all steps: in [0, 1], or NaN where they may turn out not to be needed.
+
+    The columns of a table are found by the actions' labels.
+    """
+    if is_table(rewards):
+        rewards = np.column_stack(ordered_columns(rewards, tuple(map(str, labels)), "rewards", "actions"))
+    given = np.asarray(rewards)
+    if steps == 0 and given.size == 0:
+        given = np.zeros((0, len(labels)))
+    text = given.dtype.kind in "USO" and any(isinstance(value, str | bytes) for value in given.flat)
+    try:
+        table = np.require(given, dtype=np.float64, requirements=["C", "W"])
+    except (TypeError, ValueError, OverflowError):
+        text = True
+    if text:
+        raise ValueError("rewards must be a matrix of numbers, one row for each step")
+    expected = (steps, len(labels))
+    if table.shape != expected:
+        raise ValueError(f"rewards have shape {table.shape}: expected {expected} (steps × actions)")
+    bad = (table < 0.0) | (table > 1.0)
+    if bool(bad.any()):
+        row, column = map(int, np.argwhere(bad)[0])
+        raise ValueError(f"reward {table[row, column]} of row {row}, action {labels[column]!r}: expected [0, 1]")
+    return table
