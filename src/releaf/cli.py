@@ -87,8 +87,8 @@ def _errors(results: dict[str, list[Result]], steps: int) -> Table:
     seeds = len(next(iter(results.values())))
     table = _table(
         f"Breast cancer: {steps:,} cases, {_times(seeds)}",
-        "error, missed, false: of exploitations; total: of all decisions. Settings\n"
-        "L = 1.5, ρ = 2+2√2, δ = 0.01, divisor 5000; the paper names only the divisor.",
+        "error, missed, false: of exploitations; total: of all decisions.\n"
+        "L = 1.5, ρ = 2+2√2, δ = 0.01, divisor 5000; the paper tells only the last.",
     )
     table.add_column("", no_wrap=True)
     for heading in ("error %", "missed %", "false %", "labels", "total %"):
