@@ -32,6 +32,7 @@ from releaf.core.model import (
 from releaf.core.partition import leaves_of
 
 DENSE_LIMIT = 2**29  # bytes of dense tables beyond which cells are hashed
+FEW = 4  # actions, up to which the width of lanes is their number
 _BYTES = 28  # count, mean and sum of one action, and the least count where there are few
 
 
@@ -238,7 +239,7 @@ def _enter(m, place, tuple_index, size, leaf):
 
 
 @inner
-def observe(m, action, reward):
+def observe(m, action, reward, width):
     """Let the cells in ``rows`` take in one reward of an action."""
     actions = m.shape[ACTIONS]
     for p in range(m.shape[TUPLES]):
@@ -248,15 +249,17 @@ def observe(m, action, reward):
         m.counts[here + action] = count
         m.sums[here + action] = total
         m.cells[cell + 1 + action] = total / count
-        # few actions: faster counted than asked; many: only where this one was among the least observed
-        if actions <= MAX_WIDTH or m.cells[cell] == count - 1:
-            _count_least(m, cell, here)
+        # few actions: faster counted than asked; more: only where this one was among the least observed
+        if len(width) <= FEW:
+            _count_least(m, cell, here, len(width))
+        elif m.cells[cell] == count - 1:
+            _count_least(m, cell, here, actions)
 
 
 @inner
-def _count_least(m, cell, here):
+def _count_least(m, cell, here, actions):
     least = m.counts[here]
-    for other in range(1, m.shape[ACTIONS]):
+    for other in range(1, actions):
         count = m.counts[here + other]
         least = count if count < least else least
     m.cells[cell] = least

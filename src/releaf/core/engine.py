@@ -131,7 +131,8 @@ class Engine:
         lengths |= {"short": actions, "chosen": MAX_WIDTH, "estimates": actions, "relevant": actions}
         for field in SCRATCH:
             memory[field] = np.zeros(lengths.get(field, features))
-        self.memory, self.width, self.size = memory, width, (0,) * self.settings.tuple_size
+        self.memory, self.width = memory, width
+        self.doors = kernels.doors(len(width), self.settings.tuple_size)
         self.estimates, self.relevant = memory["estimates"], memory["relevant"]
 
     @property
@@ -153,18 +154,18 @@ class Engine:
 
     def decide(self, context: Array) -> int:
         """2 · action, plus 1 when exploring; BAD_VALUE - feature when that feature's value is out of range."""
-        decision: int = kernels.decide(self.memory.book, context, self.width, self.size)
+        decision: int = self.doors.decide(self.memory.book, context)
         while kernels.BAD_VALUE < decision < 0:
             self.make_room(decision)
-            decision = kernels.decide(self.memory.book, context, self.width, self.size)
+            decision = self.doors.decide(self.memory.book, context)
         return decision
 
     def learn(self, context: Array, step: int, action: int, reward: float) -> None:
-        while kernels.learn(self.memory.book, context, step, action, reward, self.size):
+        while self.doors.learn(self.memory.book, context, step, action, reward):
             self.make_room(kernels.ROWS_LACKING)
 
     def learn_all(self, context: Array, step: int, rewards: Array) -> None:
-        while kernels.learn_all(self.memory.book, context, step, rewards, self.size):
+        while self.doors.learn_all(self.memory.book, context, step, rewards):
             self.make_room(kernels.ROWS_LACKING)
 
     def replay(self, contexts: Array, rewards: Array) -> tuple[Array, Array, Array, int]:
@@ -175,8 +176,8 @@ class Engine:
         row, lacking = 0, 0
         while row < steps and lacking != kernels.BAD_VALUE:
             decided = lacking == kernels.ROWS_LACKING
-            row, lacking = kernels.replay(
-                self.memory.book, contexts, rewards, row, decided, actions, explored, observed, self.width, self.size
+            row, lacking = self.doors.replay(
+                self.memory.book, contexts, rewards, row, decided, actions, explored, observed
             )
             if lacking and lacking != kernels.BAD_VALUE:
                 self.make_room(lacking)

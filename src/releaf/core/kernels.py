@@ -8,6 +8,9 @@ before, except for the range of the context's values, which is fastest checked h
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -305,7 +308,7 @@ def choose(m, width, size):
     return 2 * exploit(m)
 
 
-@door
+@inner
 def decide(book, context, width, size):
     """Decide for one context. Negative when Python must act first; then nothing was decided."""
     m = view(book)
@@ -333,40 +336,40 @@ def recall(m, context, step, size):
     return True
 
 
-@door
-def learn(book, context, step, action, reward, size):
+@inner
+def learn(book, context, step, action, reward, width, size):
     """Take in the reward of one action, in the cells that hold the context now."""
     m = view(book)
     if not recall(m, context, step, size):
         return ROWS_LACKING
     m.clock[OBSERVED] += 1
-    observe(m, action, reward)
+    observe(m, action, reward, width)
     return 0
 
 
-@door
-def learn_all(book, context, step, rewards, size):
+@inner
+def learn_all(book, context, step, rewards, width, size):
     """Take in the rewards of all actions, in the cells that hold the context now."""
     m = view(book)
     if not recall(m, context, step, size):
         return ROWS_LACKING
     m.clock[OBSERVED] += 1
     for action in range(len(rewards)):
-        observe(m, action, rewards[action])
+        observe(m, action, rewards[action], width)
     return 0
 
 
 @inner
-def take_in(m, rewards, action, size):
+def take_in(m, rewards, action, width, size):
     """Take in the reward of the chosen action, or of all, in the cells that were just decided on."""
     if m.clock[HASHED]:
         claim_rows(m, len(size), m.leaf)
     m.clock[OBSERVED] += 1
     if m.shape[OBSERVE] == OBSERVE_ALL_ACTIONS:
         for other in range(m.shape[ACTIONS]):
-            observe(m, other, rewards[other])
+            observe(m, other, rewards[other], width)
     else:
-        observe(m, action, rewards[action])
+        observe(m, action, rewards[action], width)
 
 
 @inner
@@ -380,7 +383,7 @@ def unknown_reward(m, rewards, action):
     return math.isnan(rewards[action])
 
 
-@door
+@inner
 def replay(book, contexts, rewards, start, decided, actions, explored, observed, width, size):
     """Live through a stream from row ``start`` on, which may be ``decided`` already.
 
@@ -404,5 +407,42 @@ def replay(book, contexts, rewards, start, decided, actions, explored, observed,
                 return t, BAD_VALUE
             if rows_lacking(m):
                 return t, ROWS_LACKING
-            take_in(m, rewards[t], actions[t], size)
+            take_in(m, rewards[t], actions[t], width, size)
     return len(contexts), 0
+
+
+# --- the doors ---------------------------------------------------------------------------------------------
+
+
+class Doors(NamedTuple):
+    """The kernels that Python calls, compiled for one width of lanes and one size of tuples."""
+
+    decide: Callable[..., Any]
+    learn: Callable[..., Any]
+    learn_all: Callable[..., Any]
+    replay: Callable[..., Any]
+
+
+_ARGUMENTS = {
+    decide: "book, context",
+    learn: "book, context, step, action, reward",
+    learn_all: "book, context, step, rewards",
+    replay: "book, contexts, rewards, start, decided, actions, explored, observed",
+}
+
+
+@cache
+def doors(lanes: int, size: int) -> Doors:
+    """The kernels with these sizes written into them.
+
+    Numba would take them as arguments too, but unpacking a tuple on each call costs a tenth of a decision.
+    """
+    made = []
+    for kernel, arguments in _ARGUMENTS.items():
+        name = f"{kernel.__name__}_{lanes}_{size}"
+        sizes = f"{(0.0,) * lanes}, {(0,) * size}"
+        text = f"def {name}({arguments}):\n    return kernel({arguments}, {sizes})"
+        scope: dict[str, Any] = {"kernel": kernel, "__name__": __name__}
+        exec(compile(text, __file__, "exec"), scope)
+        made.append(door(scope[name]))
+    return Doors(*made)

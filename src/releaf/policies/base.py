@@ -175,7 +175,10 @@ class OnlinePolicy(ABC):
             A number in [0, 1]. With ``observe="all-actions"`` one for each action, as a sequence or a mapping
             from labels.
         """
-        number = self._number_of(choice)
+        if type(choice) is Decision and choice._learner == self._token:
+            number = choice.id
+        else:
+            number = self._number_of(choice)
         with self._lock:
             waiting = self._waiting.get(number)
             if waiting is None:

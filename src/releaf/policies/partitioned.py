@@ -81,7 +81,9 @@ class PartitionedPolicy(OnlinePolicy):
 
     def _choose(self, context: Array) -> Verdict:
         engine = self._engine
-        decision = engine.decide(context)
+        decision = engine.doors.decide(engine.memory.book, context)
+        if decision < 0:
+            decision = engine.decide(context)  # which makes room where that was lacking
         if decision < 0:
             raise self._out_of_range(context, kernels.BAD_VALUE - decision)
         if decision & 1:
