@@ -204,7 +204,7 @@ class Engine:
 
     def leaf_at(self, feature: int, value: float, step: int) -> Node:
         """The leaf that held a value when decision ``step`` was made."""
-        return self.node(partition.ancestors(self.memory, feature, value, self.settings.base, step))
+        return self.node(partition.leaf_then(self.memory, feature, value, self.settings.base, step))
 
     def state(self) -> dict[str, Array]:
         """Copies of all that was learnt, to be saved; the constants follow from the settings."""

@@ -64,7 +64,7 @@ class _KeyedFiles:
             with contextlib.suppress(OSError):
                 os.utime(path)
             return pickle.loads(content[_DIGEST:])
-        except Exception:
+        except Exception:  # whatever is wrong with the file, the kernel is compiled anew
             return None
 
     def save(self, key: tuple[Any, ...], data: Any) -> None:

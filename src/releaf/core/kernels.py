@@ -204,7 +204,7 @@ def find_under_explored(m, size):
 
 
 @inner
-def pick_relevant(m, first, width, limit):
+def pick_relevant(m, width, limit):
     """Among the candidates Rel_t(a), the tuple with the smallest variation; the first of equals, -1 if none."""
     lanes, gamma = len(width), m.shape[GAMMA]
     smallest, best = splat(_FAR, width), splat(-1.0, width)
@@ -221,7 +221,7 @@ def pick_relevant(m, first, width, limit):
 
 
 @inner
-def pick_greedily(m, first, width):
+def pick_greedily(m, width):
     """Greedy-RELEAF: the feature whose interval has the highest mean."""
     lanes = len(width)
     smallest, best = splat(_FAR, width), splat(-1.0, width)
@@ -299,9 +299,9 @@ def choose(m, width, size):
             m.clock[EXPLORED] += 1
             return 2 * explore(m) + 1
         if m.shape[GREEDY]:
-            pick_greedily(m, first, width)
+            pick_greedily(m, width)
         else:
-            pick_relevant(m, first, width, 3.0 * lipschitz * m.params[SQRT_GAMMA])
+            pick_relevant(m, width, 3.0 * lipschitz * m.params[SQRT_GAMMA])
         for action in range(first, min(first + lanes, actions)):
             m.relevant[action] = np.int64(m.chosen[action - first])
     m.clock[UNDER_EXPLORED] = 0

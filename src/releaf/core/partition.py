@@ -171,7 +171,7 @@ def check(m, context):
     return -1
 
 
-def ancestors(memory: Memory, feature: int, value: float, base: int, step: int) -> int:
+def leaf_then(memory: Memory, feature: int, value: float, base: int, step: int) -> int:
     """The node that was the leaf of a value when decision ``step`` was made, though it may have split since."""
     info = memory["features"][4 * feature : 4 * feature + 4]
     if value < 0:
