@@ -36,7 +36,7 @@ FEW = 4  # actions, up to which the width of lanes is their number
 _BYTES = 28  # count, mean and sum of one action, and the least count where there are few
 
 
-def build(memory: Memory, *, dense_limit: int = DENSE_LIMIT) -> None:
+def build(memory: Memory, *, dense_limit: int) -> None:
     """Make empty cells for the leaves there are, with room for as many again."""
     leaves = memory["features"][LEAVES::4]
     memory["table"], memory["keys"] = np.zeros(0), np.zeros(0)
@@ -45,7 +45,7 @@ def build(memory: Memory, *, dense_limit: int = DENSE_LIMIT) -> None:
         _make_hashed(memory, rows=1024)
 
 
-def make_room(memory: Memory, base: int, *, dense_limit: int = DENSE_LIMIT) -> None:
+def make_room(memory: Memory, base: int, *, dense_limit: int) -> None:
     """Give the cells room for more leaves (dense) or more rows (hashed), keeping what they hold."""
     if memory["clock"][HASHED]:
         _rehash(memory)
@@ -54,13 +54,10 @@ def make_room(memory: Memory, base: int, *, dense_limit: int = DENSE_LIMIT) -> N
     leaves, caps = memory["features"][LEAVES::4], memory["caps"]
     slots = _leaves_by_slot(memory)
     roomy = leaves + base - 1 <= caps
-    if _make_dense(memory, np.where(roomy, caps, np.maximum(2 * caps, leaves + base - 1)), dense_limit):
-        move_dense(memory.book, *slots, *old)
-    else:
-        actions = int(memory["shape"][ACTIONS])
-        visited = int(np.count_nonzero(old[3].reshape(-1, actions).any(axis=1)))
-        _make_hashed(memory, rows=visited + 1024)
-        move_dense(memory.book, *slots, *old)
+    if not _make_dense(memory, np.where(roomy, caps, np.maximum(2 * caps, leaves + base - 1)), dense_limit):
+        counts = old[3].reshape(-1, memory["shape"][ACTIONS])
+        _make_hashed(memory, rows=int(np.count_nonzero(counts.any(axis=1))) + 1024)
+    move_dense(memory.book, *slots, *old)
 
 
 def add_action(memory: Memory) -> None:

@@ -34,8 +34,9 @@ from releaf.core.model import (
 )
 from releaf.core.tuples import enumerate_tuples
 
-_FIXED = FIELDS[: FIELDS.index("clock")]
 _FROM_CAPS = ("offsets", "strides")
+# Constants follow from the settings, and where dense tables begin from their caps; scratch is scratch.
+_SAVED = [f for f in FIELDS[FIELDS.index("clock") :] if f not in SCRATCH and f not in _FROM_CAPS]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -207,12 +208,10 @@ class Engine:
         return self.node(partition.leaf_then(self.memory, feature, value, self.settings.base, step))
 
     def state(self) -> dict[str, Array]:
-        """Copies of all that was learnt, to be saved; the constants follow from the settings."""
+        """Copies of all that was learnt, to be saved."""
         nodes = self.clock(NODES)
         arrays = {}
-        for field in FIELDS:
-            if field in _FIXED or field in SCRATCH or field in _FROM_CAPS:
-                continue
+        for field in _SAVED:
             array = self.memory[field]
             arrays[field] = array[:nodes].copy() if field in partition.NODE_FIELDS else array.copy()
         arrays["clock"][ROWS_OF] = 0  # the rows at hand are scratch
@@ -226,9 +225,8 @@ class Engine:
         memory = self.memory.branch()
         memory["shape"][ACTIONS] = len(state["added_at"])
         self._set_confidence(memory)
-        for field in FIELDS:
-            if field not in _FIXED and field not in SCRATCH and field not in _FROM_CAPS:
-                memory[field] = state[field]
+        for field in _SAVED:
+            memory[field] = state[field]
         caps = memory["caps"]
         if len(caps) != len(self.settings.categories) or (caps < 0).any():
             raise ValueError("its tables contradict the rest")
