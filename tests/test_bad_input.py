@@ -145,7 +145,7 @@ def test_a_reward_that_is_no_number_in_the_unit_interval_is_refused(reward: Any,
 
 
 ACTIONS = "('wait', 'treat')"
-EACH = "observe='all-actions' needs a reward for each of the 2 actions, got"
+EACH = "a reward is wanted for each of the 2 actions, got"
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_rewards_that_are_not_one_for_each_action_are_refused(rewards: Any, text
 
 
 def test_a_set_of_rewards_has_no_order_and_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"^observe='all-actions' needs a reward for each"):
+    with pytest.raises(ValueError, match=r"^a reward is wanted for each"):
         experienced("all-actions").learn(121, {0.25, 0.5})
 
 

@@ -35,7 +35,7 @@ def live(bandit: Any, contexts: Any, rewards: Any) -> list[tuple[Any, ...]]:
     for context, reward in zip(contexts, rewards, strict=True):
         choice = bandit.decide(context)
         if choice.wants_reward:
-            bandit.learn(choice, reward if bandit.observe == "all-actions" else reward[choice.index])
+            bandit.learn(choice, reward if bandit.observe in ("all-actions", "labels") else reward[choice.index])
         decisions.append(plain(choice))
     return decisions
 

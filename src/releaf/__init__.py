@@ -21,17 +21,35 @@ from releaf.schema import Schema
 if TYPE_CHECKING:
     from releaf.core.state import StateError
     from releaf.policies.base import load
+    from releaf.policies.cmab_rl import CMABRL
+    from releaf.policies.epsilon_greedy import EpsilonGreedy
     from releaf.policies.greedy import GreedyReleaf
+    from releaf.policies.hybrid import HybridEpsilon
+    from releaf.policies.linear_epsilon import LinearEpsilonGreedy
+    from releaf.policies.lints import LinTS
+    from releaf.policies.linucb import LinUCB
+    from releaf.policies.random import Random
     from releaf.policies.releaf import Releaf
+    from releaf.policies.ucb1 import UCB1
+    from releaf.policies.zooming import ContextualZooming
 
 __all__ = [
+    "CMABRL",
+    "UCB1",
     "Boolean",
     "Categorical",
+    "ContextualZooming",
     "Continuous",
     "Decision",
+    "EpsilonGreedy",
     "GreedyReleaf",
+    "HybridEpsilon",
+    "LinTS",
+    "LinUCB",
+    "LinearEpsilonGreedy",
     "Policy",
     "Quantile",
+    "Random",
     "Releaf",
     "Schema",
     "StateError",
@@ -44,10 +62,19 @@ __all__ = [
 
 # Imported when first used: compiling needs Numba, which takes longer to import than all the rest.
 _LATER = {
+    "CMABRL": "releaf.policies.cmab_rl",
+    "ContextualZooming": "releaf.policies.zooming",
+    "EpsilonGreedy": "releaf.policies.epsilon_greedy",
     "GreedyReleaf": "releaf.policies.greedy",
+    "HybridEpsilon": "releaf.policies.hybrid",
+    "LinTS": "releaf.policies.lints",
+    "LinUCB": "releaf.policies.linucb",
+    "LinearEpsilonGreedy": "releaf.policies.linear_epsilon",
+    "Random": "releaf.policies.random",
     "Releaf": "releaf.policies.releaf",
+    "UCB1": "releaf.policies.ucb1",
     "StateError": "releaf.core.state",
-    "load": "releaf.policies",
+    "load": "releaf.ensembles",  # the highest room that decides: it knows all policies
 }
 
 

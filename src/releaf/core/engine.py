@@ -32,6 +32,7 @@ from releaf.core.model import (
     Array,
     Memory,
 )
+from releaf.core.randomness import first_state
 from releaf.core.tuples import enumerate_tuples
 
 _FROM_CAPS = ("offsets", "strides")
@@ -82,7 +83,7 @@ class Engine:
         self.memory = Memory()
         self._lay_out_constants(actions)
         clock = np.zeros(CLOCK_LENGTH, dtype=np.int64)
-        clock[RANDOM] = np.random.SeedSequence(seed).generate_state(1, np.uint64).view(np.int64)[0]
+        clock[RANDOM] = first_state(seed)
         self.memory["clock"] = clock
         features = len(settings.categories)
         self.memory["relevance"] = np.zeros(actions * features)

@@ -2,8 +2,8 @@
 
 Numba's own cache keeps one index per function that concurrent processes overwrite, and notices only changes
 of the file a kernel stands in. Here every compiled kernel has a file of its own, named after a digest of
-its signature, the processor and *all* sources of ``releaf.core``, and appears under that name complete or
-not at all. Where no folder can be written, kernels are compiled anew in each process.
+its signature, the processor and *all* sources of ``releaf.core`` and of the folder it stands in, and appears
+under that name complete or not at all. Where no folder can be written, kernels are compiled anew in each process.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import pickle
 import tempfile
 import time
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,14 +29,14 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 _OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True}
 
 
-def _digest_of_sources() -> str:
+@cache
+def _digest_of_sources(folder: Path) -> str:
     digest = hashlib.sha256(numba.__version__.encode())
-    for path in sorted(Path(__file__).parent.glob("*.py")):
+    for path in sorted({*Path(__file__).parent.glob("*.py"), *folder.glob("*.py")}):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 
 
-_SOURCES = _digest_of_sources()
 _DIGEST = hashlib.sha256().digest_size
 _MONTH = 30 * 24 * 3600
 
@@ -47,12 +48,13 @@ class _KeyedFiles:
     of other sources are removed when they have not been used for a month.
     """
 
-    def __init__(self, folder: str, name: str) -> None:
+    def __init__(self, folder: str, name: str, sources: str) -> None:
         self._folder = Path(folder)
         self._name = name
+        self._sources = sources
 
     def _path(self, key: tuple[Any, ...]) -> Path:
-        text = f"{key[0]} {key[1]} {_SOURCES}"  # signature, processor
+        text = f"{key[0]} {key[1]} {self._sources}"  # signature, processor
         return self._folder / f"{self._name}.{hashlib.sha256(text.encode()).hexdigest()[:20]}.nbc"
 
     def load(self, key: tuple[Any, ...]) -> Any:
@@ -87,7 +89,8 @@ class _KeyedFiles:
 class _Cache(FunctionCache):
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
-        self._cache_file = _KeyedFiles(self._cache_path, self._impl.filename_base)
+        sources = _digest_of_sources(Path(function.__code__.co_filename).parent)
+        self._cache_file = _KeyedFiles(self._cache_path, self._impl.filename_base, sources)
 
 
 def door(function: Function) -> Function:

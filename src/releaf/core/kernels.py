@@ -49,21 +49,12 @@ from releaf.core.model import (
     UNDER_EXPLORED,
     view,
 )
+from releaf.core.randomness import whole_below
 
 # What a door returns when it did nothing because Python must act first.
 NODES_LACKING, LEAVES_LACKING, ROWS_LACKING = -1, -2, -3
 BAD_VALUE = -4  # and below: BAD_VALUE - feature
 _FAR = 1e300
-
-
-@inner
-def draw(m, below):
-    """A uniform integer in [0, below) from the learner's own generator (splitmix64)."""
-    state = np.uint64(m.clock[RANDOM]) + np.uint64(0x9E3779B97F4A7C15)
-    m.clock[RANDOM] = np.int64(state)
-    mixed = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.int64((mixed ^ (mixed >> np.uint64(31))) % np.uint64(below))
 
 
 @inner
@@ -250,7 +241,7 @@ def estimate(m, action, candidate):
 @inner
 def explore(m):
     """One of the under-explored actions, each with the same probability."""
-    turn = draw(m, m.clock[UNDER_EXPLORED])
+    turn = whole_below(m.clock, RANDOM, m.clock[UNDER_EXPLORED])
     for action in range(m.shape[ACTIONS]):
         turn -= m.short[action]
         if turn < 0:
@@ -270,7 +261,7 @@ def exploit(m):
             for k in range(gamma):
                 m.relevance[action * features + m.targets[candidate * gamma + k]] += 1
         else:
-            candidate = draw(m, m.shape[CANDIDATES])
+            candidate = whole_below(m.clock, RANDOM, m.shape[CANDIDATES])
         value = estimate(m, action, candidate)
         m.estimates[action] = value
         winner = action if value > highest_estimate else winner

@@ -12,6 +12,7 @@ from releaf.core.model import (
     ACTIONS,
     BASE,
     CATEGORIES,
+    CLOCK_LENGTH,
     FEATURES,
     FIRST,
     GRID,
@@ -37,6 +38,7 @@ def require_sound(memory: Memory, categories: tuple[int, ...], dense_rows: float
     """
     actions, features = int(memory["shape"][ACTIONS]), int(memory["shape"][FEATURES])
     clock = memory["clock"]
+    _require(len(clock) == CLOCK_LENGTH, "counters")
     _require(0 <= clock[HASHED] <= 1 and 0 <= clock[PENDING] <= 1 and bool((clock[:ROWS] >= 0).all()), "counters")
     _require(len(memory["relevance"]) == actions * features, "tallies of relevance")
     _require_partitions(memory, np.array(categories))

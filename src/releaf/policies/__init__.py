@@ -1,7 +1,30 @@
 """All that decides. Importing this package makes every policy known to ``load``."""
 
 from releaf.policies.base import OnlinePolicy, load
+from releaf.policies.cmab_rl import CMABRL
+from releaf.policies.epsilon_greedy import EpsilonGreedy
 from releaf.policies.greedy import GreedyReleaf
+from releaf.policies.hybrid import HybridEpsilon
+from releaf.policies.linear_epsilon import LinearEpsilonGreedy
+from releaf.policies.lints import LinTS
+from releaf.policies.linucb import LinUCB
+from releaf.policies.random import Random
 from releaf.policies.releaf import Releaf
+from releaf.policies.ucb1 import UCB1
+from releaf.policies.zooming import ContextualZooming
 
-__all__ = ["GreedyReleaf", "OnlinePolicy", "Releaf", "load"]
+__all__ = [
+    "CMABRL",
+    "UCB1",
+    "ContextualZooming",
+    "EpsilonGreedy",
+    "GreedyReleaf",
+    "HybridEpsilon",
+    "LinTS",
+    "LinUCB",
+    "LinearEpsilonGreedy",
+    "OnlinePolicy",
+    "Random",
+    "Releaf",
+    "load",
+]

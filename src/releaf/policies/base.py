@@ -18,12 +18,12 @@ from releaf.decision import Decision, Label
 from releaf.features import MISSING, Feature
 from releaf.policies.checks import whole
 from releaf.policies.rewards import checked_reward, checked_rewards, checked_table
+from releaf.policies.traits import Traits
 from releaf.policy import Trace, action_labels, plain_label
 from releaf.schema import Schema
 from releaf.table import width_error
 
 Array = np.ndarray[Any, np.dtype[Any]]
-OBSERVE = ("explored", "always", "all-actions")
 _FLOAT64 = np.dtype(np.float64)
 _REGISTRY: dict[str, type[OnlinePolicy]] = {}
 
@@ -46,12 +46,15 @@ class OnlinePolicy(ABC):
     actions, features
         As for :class:`releaf.Releaf`.
     observe
-        When the reward is wanted: "explored", "always" or "all-actions".
+        Which rewards are wanted: "never" any; "explored", that of the action, on explorations; "always";
+        "all-actions", those of all actions, on explorations; "labels", those of all actions, always, as the right
+        label tells them.
     max_pending
         How many decisions may wait for their reward; beyond that the oldest is forgotten.
     """
 
     parameters: ClassVar[tuple[str, ...]]  # names of the constructor's arguments that are saved
+    traits: ClassVar[Traits]
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -64,14 +67,14 @@ class OnlinePolicy(ABC):
         observe: str,
         max_pending: int,
     ) -> None:
-        if observe not in OBSERVE:
-            raise ValueError(f"observe must be one of {', '.join(map(repr, OBSERVE))}, got observe={observe!r}")
         self._labels = action_labels(actions)
         self._schema = Schema.of(features)
         self._encoder = self._schema.encoder()
         self._shape = (len(self._schema),)
         self._plain_shape = self._shape if self._encoder.is_unit else None
         self.observe = observe
+        self._always_wants = observe in ("always", "labels")
+        self._wants_all = observe in ("all-actions", "labels")
         self.max_pending = whole("max_pending", max_pending, least=1)
         self._steps = 0
         self._waiting: OrderedDict[int, Waiting] = OrderedDict()
@@ -121,6 +124,11 @@ class OnlinePolicy(ABC):
         return self._schema
 
     @property
+    def prior_labels(self) -> int:
+        """How many labelled cases it was given before its first decision; part of what its decisions cost."""
+        return 0
+
+    @property
     def pending(self) -> int:
         """How many decisions wait for their reward."""
         return len(self._waiting)
@@ -142,7 +150,7 @@ class OnlinePolicy(ABC):
         with self._lock:
             index, explored, probability, estimates, relevant = self._choose(unit)
             self._steps = step = self._steps + 1
-            wants_reward = explored or self.observe == "always"
+            wants_reward = self._always_wants or (explored and self.observe != "never")
             if wants_reward:
                 self._waiting[step] = (unit, index, len(self._labels))
                 if len(self._waiting) > self.max_pending:
@@ -172,8 +180,8 @@ class OnlinePolicy(ABC):
         choice
             The decision, or its ``id``.
         reward
-            A number in [0, 1]. With ``observe="all-actions"`` one for each action, as a sequence or a mapping
-            from labels.
+            A number in [0, 1]. With ``observe="all-actions"`` or ``"labels"`` one for each action, as a sequence or a
+            mapping from labels.
         """
         if type(choice) is Decision and choice._learner == self._token:
             number = choice.id
@@ -186,7 +194,7 @@ class OnlinePolicy(ABC):
             context, action, actions = waiting
             if isinstance(choice, Decision) and choice._context is not context:
                 self._require_same(choice, context, action)
-            if self.observe == "all-actions":
+            if self._wants_all:
                 self._take_in_all(context, number, checked_rewards(reward, self._labels[:actions]))
             else:
                 self._take_in(context, number, action, checked_reward(reward))
@@ -215,7 +223,7 @@ class OnlinePolicy(ABC):
             choice = self._decide(unit.copy())
             actions[step], explored[step], observed[step] = choice.index, choice.explored, choice.wants_reward
             if choice.wants_reward:
-                self.learn(choice, rewards[step] if self.observe == "all-actions" else rewards[step, choice.index])
+                self.learn(choice, rewards[step] if self._wants_all else rewards[step, choice.index])
         return Trace(actions, explored, observed, rewards[np.arange(len(units)), actions])
 
     def add_action(self, action: Label | None = None) -> Label:
@@ -313,7 +321,7 @@ class OnlinePolicy(ABC):
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and pickles go the way of ``save``: the kernels' addresses must not be copied."""
         with self._lock:
-            return _revive, self._contents()
+            return type(self)._revive, self._contents()
 
     def _contents(self) -> tuple[dict[str, Any], dict[str, Array]]:
         waiting = list(self._waiting.values())
@@ -335,11 +343,17 @@ class OnlinePolicy(ABC):
         return header, arrays
 
     @classmethod
+    def _given(cls, arrays: dict[str, Array]) -> dict[str, Any]:
+        """Arguments of the constructor that are made of arrays."""
+        return {}
+
+    @classmethod
     def _revive(cls, header: dict[str, Any], arrays: dict[str, Array]) -> Self:
         policy = cls(
             actions=header["actions"],
             features=Schema.from_dict(header["schema"]),
             **header["parameters"],
+            **cls._given(arrays),
         )
         policy._labels = tuple(header["actions"])
         policy._steps, policy._token = header["steps"], header["token"]
@@ -367,10 +381,6 @@ def load(path: str | os.PathLike[str]) -> Any:
     if header.get("class") not in _REGISTRY:
         raise state.StateError(f"{path} holds a {header.get('class')!r}, which this version of releaf does not know")
     try:
-        return _revive(header, arrays)
+        return _REGISTRY[header["class"]]._revive(header, arrays)
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise state.StateError(f"{path} is no learner that this version of releaf can go on with: {error}") from error
-
-
-def _revive(header: dict[str, Any], arrays: dict[str, Array]) -> OnlinePolicy:
-    return _REGISTRY[header["class"]]._revive(header, arrays)

@@ -17,11 +17,12 @@ def scale(name: str, value: Any) -> float:
     return float(value)
 
 
-def positive(name: str, value: Any, *, below: float = math.inf, zero: bool = False) -> float:
-    """A finite number above 0 (or from 0 on), and below a limit."""
+def positive(name: str, value: Any, *, below: float = math.inf, most: float = math.inf, zero: bool = False) -> float:
+    """A finite number above 0 (or from 0 on), below a limit, and at most as large as another."""
     allowed = not isinstance(value, bool) and isinstance(value, int | float | np.integer | np.floating)
-    if not (allowed and (value > 0 or (zero and value == 0)) and value < below):
+    if not (allowed and (value > 0 or (zero and value == 0)) and value < below and value <= most):
         limit = f" below {below:g}" if below < math.inf else ""
+        limit += f" and at most {most:g}" if most < math.inf else ""
         kind = "a number of at least 0" if zero else "a positive number"
         raise ValueError(f"{name} must be {kind}{limit}, got {name}={value!r}")
     return float(value)

@@ -9,6 +9,7 @@ from releaf.decision import Label
 from releaf.features import Feature
 from releaf.policies.checks import scale
 from releaf.policies.partitioned import PartitionedPolicy
+from releaf.policies.traits import Traits
 from releaf.schema import Schema
 
 
@@ -37,6 +38,14 @@ class GreedyReleaf(PartitionedPolicy):
     parameters = (
         *("seed", "lipschitz", "rho", "delta", "control_divisor", "observe"),
         *("observation_cost", "base", "max_pending"),
+    )
+
+    traits = Traits(
+        "Greedy-RELEAF (GCL)",
+        "Tekin and van der Schaar 2015",
+        learns_actively=True,
+        finds_relevance=True,
+        observes="as RELEAF",
     )
 
     def __init__(

@@ -13,10 +13,11 @@ from releaf.core.engine import Engine, Settings
 from releaf.core.model import EXPLOITED, EXPLORED, OBSERVED, TIME, UNDER_EXPLORED
 from releaf.decision import Decision
 from releaf.features import MISSING, Continuous, Quantile
-from releaf.policies.base import OBSERVE, Array, OnlinePolicy, Relevant, Verdict
+from releaf.policies.base import Array, OnlinePolicy, Relevant, Verdict
 from releaf.policies.checks import positive, scale, whole
 from releaf.policy import Trace
 
+OBSERVE = ("explored", "always", "all-actions")
 MOST_KNOWN = 4096
 LARGEST_BASE = 1024
 
@@ -44,6 +45,11 @@ class PartitionedPolicy(OnlinePolicy):
     seed: int | None
     rho: float | None
     observation_cost: float
+
+    def __init__(self, actions: Any, features: Any, observe: Any, max_pending: Any) -> None:
+        if observe not in OBSERVE:
+            raise ValueError(f"observe must be one of {', '.join(map(repr, OBSERVE))}, got observe={observe!r}")
+        super().__init__(actions, features, observe, max_pending)
 
     def _keep(self, seed: Any, rho: Any, delta: Any, control_divisor: Any, observation_cost: Any, base: Any) -> None:
         """Check and keep the arguments that all these policies have."""

@@ -11,6 +11,7 @@ from releaf.decision import Label
 from releaf.features import Feature
 from releaf.policies.checks import positive, scale, whole
 from releaf.policies.partitioned import PartitionedPolicy
+from releaf.policies.traits import Traits
 from releaf.schema import Schema
 
 TUPLES = ("2gamma", "gamma+1")
@@ -74,6 +75,15 @@ class Releaf(PartitionedPolicy):
     parameters = (
         *("seed", "lipschitz", "rho", "delta", "gamma_rel", "control_divisor", "observe"),
         *("observation_cost", "base", "epsilon", "tuples", "max_pending"),
+    )
+
+    traits = Traits(
+        "RELEAF",
+        "Tekin and van der Schaar 2015",
+        learns_actively=True,
+        finds_relevance=True,
+        observes="the reward of its action on explorations; or always (RELEAF-ALL); or all rewards on explorations "
+        "(RELEAF-FO)",
     )
 
     def __init__(

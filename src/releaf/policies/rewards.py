@@ -38,7 +38,7 @@ def checked_rewards(rewards: Any, labels: tuple[Label, ...]) -> Array:
             )
         rewards = [rewards[label] for label in labels]
     if isinstance(rewards, str) or not hasattr(rewards, "__getitem__") or len(rewards) != len(labels):
-        raise ValueError(f"observe='all-actions' needs a reward for each of the {len(labels)} actions, got {rewards!r}")
+        raise ValueError(f"a reward is wanted for each of the {len(labels)} actions, got {rewards!r}")
     return np.array([checked_reward(reward) for reward in rewards])
 
 

@@ -1,0 +1,116 @@
+"""One mean for each action, whatever the context: UCB1, ε-greedy, and chance."""
+
+# mypy: disable-error-code="no-untyped-def"
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from releaf.core.jit import inner
+from releaf.core.randomness import whole_below
+from releaf.core.rivals.common import (
+    RANDOM,
+    SINCE,
+    TIME,
+    Array,
+    bad_value,
+    best_of,
+    exploration_rate,
+    mostly_best,
+    new_clock,
+)
+from releaf.core.rivals.doors import learn_nothing, make_doors
+
+FIRST, SECOND = 0, 1  # params: the confidence of UCB1; the constant and the fixed rate of ε-greedy
+
+
+class Means(NamedTuple):
+    """What is known: of each action how often it was observed, and the sum of its rewards."""
+
+    clock: Array
+    params: Array
+    limits: Array
+    counts: Array
+    sums: Array
+    estimates: Array
+    chance: Array
+
+
+def new_means(seed: int | None, limits: Array, actions: int, params: tuple[float, float] = (0.0, 0.0)) -> Means:
+    """Means of nothing yet."""
+    sums, estimates = np.zeros((2, actions))
+    counts = np.zeros(actions, dtype=np.int64)
+    return Means(new_clock(seed), np.array(params), limits, counts, sums, estimates, np.zeros(1))
+
+
+@inner
+def take_in(state, context, step, action, reward):
+    state.counts[action] += 1
+    state.sums[action] += reward
+
+
+@inner
+def unobserved(state):
+    """The first action that was never observed, -1 when there is none; the means go to ``estimates``."""
+    first = -1
+    for action in range(len(state.counts)):
+        state.estimates[action] = 0.0
+        if state.counts[action] > 0:
+            state.estimates[action] = state.sums[action] / state.counts[action]
+        elif first < 0:
+            first = action
+    return first
+
+
+@inner
+def choose_ucb1(state, context):
+    bad = bad_value(context, state.limits)
+    if bad < -1:
+        return bad
+    state.clock[TIME] += 1
+    state.chance[0] = 1.0
+    first = unobserved(state)
+    if first >= 0:
+        return 2 * first + 1
+    total = 0
+    for count in state.counts:
+        total += count
+    scale = state.params[FIRST] * math.log(total)
+    chosen, highest = 0, -1.0
+    for action in range(len(state.counts)):
+        index = state.estimates[action] + math.sqrt(scale / state.counts[action])
+        if index > highest:
+            chosen, highest = action, index
+    return 2 * chosen + (state.estimates[chosen] < state.estimates[best_of(state.estimates)])
+
+
+@inner
+def choose_epsilon_greedily(state, context):
+    bad = bad_value(context, state.limits)
+    if bad < -1:
+        return bad
+    state.clock[TIME] += 1
+    first = unobserved(state)
+    if first >= 0:
+        state.chance[0] = 1.0
+        return 2 * first + 1
+    steps = state.clock[TIME] - state.clock[SINCE]
+    rate = exploration_rate(state.params[FIRST], state.params[SECOND], len(state.counts), steps)
+    return mostly_best(state.clock, state.estimates, rate, state.chance)
+
+
+@inner
+def choose_by_chance(state, context):
+    bad = bad_value(context, state.limits)
+    if bad < -1:
+        return bad
+    state.clock[TIME] += 1
+    state.chance[0] = 1.0 / len(state.counts)
+    return 2 * whole_below(state.clock, RANDOM, len(state.counts)) + 1
+
+
+UCB1 = make_doors(Means, choose_ucb1, take_in, file=__file__)
+EPSILON_GREEDY = make_doors(Means, choose_epsilon_greedily, take_in, file=__file__)
+CHANCE = make_doors(Means, choose_by_chance, learn_nothing, file=__file__, rewards="none")

@@ -1,0 +1,19 @@
+"""The paper's ensembles: base classifiers, trained beforehand, that vote. Importing it makes them known to ``load``."""
+
+from releaf.ensembles.adaboost import AdaBoost, OnlineAdaBoost
+from releaf.ensembles.experts import Experts, train_experts
+from releaf.ensembles.majority import AverageMajority
+from releaf.ensembles.weighted import Blum, FixedShare, WeightedMajority
+from releaf.policies import load
+
+__all__ = [
+    "AdaBoost",
+    "AverageMajority",
+    "Blum",
+    "Experts",
+    "FixedShare",
+    "OnlineAdaBoost",
+    "WeightedMajority",
+    "load",
+    "train_experts",
+]

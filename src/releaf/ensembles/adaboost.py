@@ -1,0 +1,125 @@
+"""AdaBoost over given base classifiers: weights from a labelled sample, or from the latest labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from releaf.core.rivals.votes import FIXED, ONLINE_BOOSTING, boost
+from releaf.decision import Label
+from releaf.ensembles.ensemble import Ensemble
+from releaf.ensembles.experts import Array, Experts, columns_of, encoded
+from releaf.features import Feature
+from releaf.policies.checks import whole
+from releaf.policies.rewards import checked_table
+from releaf.policies.traits import Traits
+from releaf.schema import Schema
+
+
+class AdaBoost(Ensemble):
+    """Weighs the base classifiers' votes by a labelled sample, then no more (Freund and Schapire, 1997).
+
+    In each round the classifier with the smallest weighted error ε of those left gets the weight
+    ½ (ln((1-ε)/ε) + ln(A-1)), which is Freund and Schapire's for two actions and SAMME's for more, and the cases
+    that it got wrong count for more in the next. Classifiers that are no better than chance get none; an ε of 0
+    counts as half a case. The paper's sample has 1,500 cases.
+
+    Parameters
+    ----------
+    actions, features, seed
+        As for :class:`releaf.Releaf`. Nothing is drawn at random, so the seed changes nothing.
+    experts
+        The base classifiers, of :func:`releaf.ensembles.train_experts`.
+    sample
+        The labelled cases: contexts, and the rewards of all actions (T × A). None leaves all votes alike.
+
+    Examples
+    --------
+    >>> from releaf.ensembles import AdaBoost, train_experts
+    >>> from releaf.streams import breast_cancer
+    >>> cases = breast_cancer(steps=1_500)
+    >>> experts = train_experts(cases.contexts, cases.rewards, actions=cases.actions, features=cases.features)
+    >>> AdaBoost(cases.actions, cases.features, experts=experts, sample=(cases.contexts, cases.rewards)).prior_labels
+    1560
+    """
+
+    parameters = ("seed",)
+    traits = Traits(
+        "AdaBoost",
+        "Freund and Schapire 1997",
+        base_classifiers=True,
+        prior_training=True,
+        learns_online=False,
+        observes="nothing",
+    )
+    _doors = FIXED
+
+    def __init__(
+        self,
+        actions: int | Sequence[Label],
+        features: int | Sequence[str] | Mapping[str, Feature] | Schema,
+        *,
+        experts: Experts,
+        sample: tuple[Any, Any] | None = None,
+        seed: int | None = None,
+    ) -> None:
+        super().__init__(actions, features, experts, "never", seed)
+        self._start()
+        if sample is not None:
+            right = self._right_on(*sample)
+            boost(right, len(self.actions), self._state.weights)
+            self._sample = len(right)
+
+    def _right_on(self, contexts: Any, rewards: Any) -> Array:
+        """Who is right on each case of a sample."""
+        columns = columns_of(encoded(contexts, self.schema), self.schema)
+        table = checked_table(rewards, len(columns), self.actions)
+        if not len(columns) or np.isnan(table).any():
+            raise ValueError("sample must have at least one case, and all its rewards, got none or NaN")
+        scores = np.einsum("tw,eaw->tea", columns, self._experts.coefficients) + self._experts.intercepts
+        advice = np.argmax(scores, axis=2)
+        right: Array = np.take_along_axis(table, advice, axis=1) == table.max(axis=1, keepdims=True)
+        return right.astype(np.uint8)
+
+
+class OnlineAdaBoost(Ensemble):
+    """Weighs the votes as :class:`AdaBoost` does, anew with each label, from the latest labels (Fan, Stolfo and Zhang).
+
+    Fan et al. also train new classifiers on each increment of data; as in the paper, the base classifiers stay.
+
+    Parameters
+    ----------
+    actions, features, seed, max_pending
+        As for :class:`releaf.Releaf`. Nothing is drawn at random, so the seed changes nothing.
+    experts
+        The base classifiers, of :func:`releaf.ensembles.train_experts`.
+    window
+        How many of the latest labels the weights rest on.
+    """
+
+    parameters = ("seed", "window", "max_pending")
+    traits = Traits(
+        "Online AdaBoost",
+        "Fan et al. 1999",
+        base_classifiers=True,
+        prior_training=True,
+        observes="the label (all rewards), always",
+    )
+    _doors = ONLINE_BOOSTING
+    _kept = (*Ensemble._kept, "window")
+
+    def __init__(
+        self,
+        actions: int | Sequence[Label],
+        features: int | Sequence[str] | Mapping[str, Feature] | Schema,
+        *,
+        experts: Experts,
+        window: int = 1_000,
+        seed: int | None = None,
+        max_pending: int = 100_000,
+    ) -> None:
+        super().__init__(actions, features, experts, "labels", seed, max_pending)
+        self.window = self._window = whole("window", window, least=1)
+        self._start()

@@ -1,0 +1,107 @@
+"""What all ensembles share: base classifiers that vote, whose votes have weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from releaf.core.rivals.design import width_of
+from releaf.core.rivals.votes import Votes, new_votes
+from releaf.decision import Label
+from releaf.ensembles.experts import Experts, encoded, schema_design
+from releaf.features import Feature
+from releaf.policies.base import Array
+from releaf.policies.compiled import CompiledPolicy
+from releaf.schema import Schema
+
+
+class Ensemble(CompiledPolicy):
+    """Takes the action that the base classifiers vote for. How their weights come about is the subclass's.
+
+    They predict before the label is seen, and stay as they are; only the weights of their votes may change. An action
+    that is added later is one that they never vote for. ``Decision.estimates`` are each action's share of the votes.
+    """
+
+    _kept: ClassVar[tuple[str, ...]] = ("clock", "coefficients", "intercepts", "weights")
+    _window = 1
+
+    def __init__(
+        self,
+        actions: int | Sequence[Label],
+        features: int | Sequence[str] | Mapping[str, Feature] | Schema,
+        experts: Experts,
+        observe: str,
+        seed: int | None,
+        max_pending: int = 1,
+    ) -> None:
+        super().__init__(actions, features, observe, seed, max_pending)
+        if not isinstance(experts, Experts):
+            raise TypeError(f"experts must come from releaf.ensembles.train_experts, got {experts!r}")
+        encoded(np.zeros((0, len(self.schema))), self.schema)  # which raises for features that can't be encoded ahead
+        self._design = schema_design(self.schema)
+        expected = (len(self.actions), width_of(self._design, intercept=False))
+        if experts.coefficients.shape[1:] != expected:
+            raise ValueError(
+                f"experts score {experts.coefficients.shape[1]} actions by {experts.coefficients.shape[2]} columns: "
+                f"expected {expected[0]} actions and {expected[1]} columns; train them for this schema"
+            )
+        self._experts = experts
+        self._sample = 0
+
+    @property
+    def _rule(self) -> tuple[float, float]:
+        """The numbers that the rule of learning needs."""
+        return 0.0, 0.0
+
+    def _build(self, actions: int) -> Votes:
+        return new_votes(
+            self.seed,
+            self._limits(),
+            self._design,
+            self._experts.coefficients,
+            self._experts.intercepts,
+            actions=actions,
+            window=self._window,
+            params=self._rule,
+        )
+
+    def _take_in(self, context: Array, step: int, index: int, reward: float) -> None:
+        raise NotImplementedError("an ensemble learns from labels, the rewards of all actions")
+
+    def _take_in_all(self, context: Array, step: int, rewards: Array) -> None:
+        self._doors.learn(*self._state, context, step, rewards)
+
+    @property
+    def prior_labels(self) -> int:
+        """How many labelled cases the base classifiers, and the weights of their votes, were trained with."""
+        return self._experts.labels + self._sample
+
+    def weights(self) -> Array:
+        """The weight of each base classifier's vote; they add up to 1."""
+        with self._lock:
+            shares: Array = self._state.weights / self._state.weights.sum()
+            return shares
+
+    # --- saving and loading: the base classifiers are arrays, so they are saved with what was learnt -------
+
+    def _arrays(self) -> dict[str, Array]:
+        return {**super()._arrays(), "labels": np.array([self._experts.labels, self._sample])}
+
+    def _take_up(self, arrays: dict[str, Array]) -> None:
+        if arrays["labels"].shape != (2,) or (arrays["labels"] < 0).any():
+            raise ValueError("its labels contradict the rest")
+        super()._take_up(arrays)
+        self._sample = int(arrays["labels"][1])
+
+    def _require_sound(self, state: Any) -> None:
+        if (state.weights < 0).any() or not state.weights.sum() > 0:
+            raise ValueError("its weights contradict the rest")
+
+    @classmethod
+    def _given(cls, arrays: dict[str, Array]) -> dict[str, Any]:
+        coefficients, intercepts = arrays["policy.coefficients"], arrays["policy.intercepts"]
+        if coefficients.ndim != 3 or coefficients.shape[:2] != intercepts.shape:
+            raise ValueError("its base classifiers contradict the rest")
+        return {"experts": Experts(coefficients, intercepts, int(arrays["policy.labels"][0]))}

@@ -1,0 +1,46 @@
+"""Average Majority: all base classifiers count alike (Gao, Fan and Han, 2007)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from releaf.core.rivals.votes import FIXED
+from releaf.decision import Label
+from releaf.ensembles.ensemble import Ensemble
+from releaf.ensembles.experts import Experts
+from releaf.features import Feature
+from releaf.policies.traits import Traits
+from releaf.schema import Schema
+
+
+class AverageMajority(Ensemble):
+    """Takes the action that most base classifiers predict, the first of them on ties. It learns nothing online.
+
+    Parameters
+    ----------
+    actions, features, seed
+        As for :class:`releaf.Releaf`. Nothing is drawn at random, so the seed changes nothing.
+    experts
+        The base classifiers, of :func:`releaf.ensembles.train_experts`.
+    """
+
+    parameters = ("seed",)
+    traits = Traits(
+        "Average Majority (AM)",
+        "Gao et al. 2007",
+        base_classifiers=True,
+        learns_online=False,
+        observes="nothing",
+    )
+    _doors = FIXED
+
+    def __init__(
+        self,
+        actions: int | Sequence[Label],
+        features: int | Sequence[str] | Mapping[str, Feature] | Schema,
+        *,
+        experts: Experts,
+        seed: int | None = None,
+    ) -> None:
+        super().__init__(actions, features, experts, "never", seed)
+        self._start()

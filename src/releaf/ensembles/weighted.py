@@ -1,0 +1,142 @@
+"""Votes that lose weight with each mistake: Weighted Majority, Blum's variant of it, and fixed share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from releaf.core.rivals.votes import BLUM, WEIGHTED_MAJORITY
+from releaf.decision import Label
+from releaf.ensembles.ensemble import Ensemble
+from releaf.ensembles.experts import Experts
+from releaf.features import Feature
+from releaf.policies.checks import positive
+from releaf.policies.traits import Traits
+from releaf.schema import Schema
+
+_OBSERVES = "the label (all rewards), always"
+
+
+class WeightedMajority(Ensemble):
+    """Multiplies the weight of a vote by β^loss after each label (Littlestone and Warmuth, 1994).
+
+    The loss is 1 less the reward of the action it was for: 1 for a mistake where rewards are 0 and 1.
+
+    Parameters
+    ----------
+    actions, features, seed, max_pending
+        As for :class:`releaf.Releaf`. Nothing is drawn at random, so the seed changes nothing.
+    experts
+        The base classifiers, of :func:`releaf.ensembles.train_experts`.
+    beta
+        What is left of a weight after a mistake (β), in (0, 1).
+    """
+
+    parameters: ClassVar[tuple[str, ...]] = ("seed", "beta", "max_pending")
+    traits = Traits(
+        "Weighted Majority (WM)",
+        "Littlestone and Warmuth 1994",
+        base_classifiers=True,
+        prior_training=True,
+        observes=_OBSERVES,
+    )
+    _doors = WEIGHTED_MAJORITY
+    _kept = (*Ensemble._kept, "logs")
+
+    def __init__(
+        self,
+        actions: int | Sequence[Label],
+        features: int | Sequence[str] | Mapping[str, Feature] | Schema,
+        *,
+        experts: Experts,
+        beta: float = 0.5,
+        seed: int | None = None,
+        max_pending: int = 100_000,
+    ) -> None:
+        super().__init__(actions, features, experts, "labels", seed, max_pending)
+        self.beta = positive("beta", beta, below=1.0)
+        self._start()
+
+    @property
+    def _rule(self) -> tuple[float, float]:
+        return math.log(self.beta), 0.0
+
+
+class FixedShare(WeightedMajority):
+    """Weighted majority whose votes also share: each passes α of its weight on to the others (Herbster and Warmuth).
+
+    "TrackExp" in the paper's draft: a vote that was bad regains its weight soon after it becomes good.
+
+    Parameters
+    ----------
+    actions, features, seed, experts, beta, max_pending
+        As for :class:`WeightedMajority`.
+    alpha
+        The share of its weight that a vote passes on after each label (α), in [0, 1); 0 is weighted majority.
+    """
+
+    parameters = ("seed", "beta", "alpha", "max_pending")
+    traits = Traits(
+        "Fixed share (TrackExp)",
+        "Herbster and Warmuth 1998",
+        base_classifiers=True,
+        prior_training=True,
+        observes=_OBSERVES,
+    )
+
+    def __init__(
+        self,
+        actions: int | Sequence[Label],
+        features: int | Sequence[str] | Mapping[str, Feature] | Schema,
+        *,
+        experts: Experts,
+        beta: float = 0.5,
+        alpha: float = 0.01,
+        seed: int | None = None,
+        max_pending: int = 100_000,
+    ) -> None:
+        self.alpha = positive("alpha", alpha, below=1.0, zero=True)
+        super().__init__(actions, features, experts=experts, beta=beta, seed=seed, max_pending=max_pending)
+
+    @property
+    def _rule(self) -> tuple[float, float]:
+        return math.log(self.beta), self.alpha
+
+
+class Blum(Ensemble):
+    """Changes the votes' weights only when the vote was wrong: half for the wrong ones, 3/2 for the right ones.
+
+    Blum's (1997) variant of weighted majority, which he takes from Winnow. His specialists may abstain; base
+    classifiers never do. A label that comes late is judged by the weights of that time.
+
+    Parameters
+    ----------
+    actions, features, seed, max_pending
+        As for :class:`releaf.Releaf`. Nothing is drawn at random, so the seed changes nothing.
+    experts
+        The base classifiers, of :func:`releaf.ensembles.train_experts`.
+    """
+
+    parameters = ("seed", "max_pending")
+    traits = Traits(
+        "Blum's variant of WM",
+        "Blum 1997",
+        base_classifiers=True,
+        prior_training=True,
+        observes=_OBSERVES,
+    )
+    _doors = BLUM
+    _kept = (*Ensemble._kept, "logs")
+
+    def __init__(
+        self,
+        actions: int | Sequence[Label],
+        features: int | Sequence[str] | Mapping[str, Feature] | Schema,
+        *,
+        experts: Experts,
+        seed: int | None = None,
+        max_pending: int = 100_000,
+    ) -> None:
+        super().__init__(actions, features, experts, "labels", seed, max_pending)
+        self._start()

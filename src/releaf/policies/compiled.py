@@ -1,0 +1,163 @@
+"""Policies whose knowledge is a handful of named arrays and whose rule is compiled: what RELEAF's rivals share."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from releaf.core.rivals.common import SINCE, TIME
+from releaf.core.rivals.doors import Doors
+from releaf.decision import Label
+from releaf.features import Feature
+from releaf.policies.base import Array, OnlinePolicy, Relevant, Verdict
+from releaf.policies.checks import whole
+from releaf.policy import Trace
+from releaf.schema import Schema
+
+
+class CompiledPolicy(OnlinePolicy):
+    """Owns a state, a named tuple of arrays, and calls the doors of its rule with it.
+
+    A subclass gives ``_doors`` and ``_build``, and says which arrays it keeps in files and which may grow.
+    """
+
+    _doors: Doors
+    _state: Any
+    _kept: ClassVar[tuple[str, ...]]  # arrays that were learnt; the others follow from the parameters, or are scratch
+    _growing: ClassVar[Mapping[str, int]] = {}  # arrays with an axis that is as long as was needed, and that axis
+
+    def __init__(
+        self,
+        actions: int | Sequence[Label],
+        features: int | Sequence[str] | Mapping[str, Feature] | Schema,
+        observe: str,
+        seed: int | None,
+        max_pending: int = 1,  # where no reward is ever wanted
+    ) -> None:
+        super().__init__(actions, features, observe, max_pending)
+        self.seed = None if seed is None else whole("seed", seed, least=0)
+
+    @abstractmethod
+    def _build(self, actions: int) -> Any:
+        """A state for so many actions that knows nothing yet."""
+
+    def _start(self) -> None:
+        """Begin; a subclass calls it when all parameters are checked and kept."""
+        self._state = self._build(len(self.actions))
+
+    def _limits(self) -> Array:
+        """The lowest value of each feature: 0, or -1, which stands for a missing one."""
+        optional = [feature.missing and not feature.categories for feature in self.schema.features]
+        return np.where(optional, -1.0, 0.0)
+
+    def _stretch(self) -> Array:
+        """What makes categories 1 apart, which are the closer the more there are; 1 for numbers."""
+        return np.array([max(feature.categories, 1) for feature in self.schema.features], dtype=np.float64)
+
+    # --- the rule -----------------------------------------------------------------------------------------
+
+    def _choose(self, context: Array) -> Verdict:
+        self._make_room()
+        decision = self._doors.decide(*self._state, context)
+        if decision < 0:
+            raise self._out_of_range(context, -2 - decision)
+        action, explored = decision >> 1, bool(decision & 1)
+        probability = self._probability(action)
+        if explored:
+            return action, True, probability, None, None
+        return action, False, probability, tuple(self._state.estimates.tolist()), self._relevant()
+
+    def _probability(self, action: int) -> float | None:
+        """With what probability the action was taken."""
+        return float(self._state.chance[0])
+
+    def _relevant(self) -> Relevant | None:
+        """The features that each estimate rests on, where the policy tells some from others."""
+        return None
+
+    def _take_in(self, context: Array, step: int, index: int, reward: float) -> None:
+        self._make_room()
+        self._doors.learn(*self._state, context, step, index, reward)
+
+    def _take_in_all(self, context: Array, step: int, rewards: Array) -> None:
+        for index, reward in enumerate(rewards):
+            self._take_in(context, step, index, float(reward))
+
+    def _live_through(self, units: Array, rewards: Array) -> Trace:
+        actions = np.zeros(len(units), dtype=np.int64)
+        explored = np.zeros(len(units), dtype=np.bool_)
+        reached, before = 0, -1
+        try:
+            while before < reached < len(units):  # a row that is not passed twice running has an unknown reward
+                self._make_room()
+                before = reached
+                reached = self._doors.replay(*self._state, units, rewards, reached, actions, explored)
+        finally:  # also where it is interrupted
+            self._steps = int(self._state.clock[TIME])
+        if reached < len(units):
+            raise ValueError(f"rewards of row {reached} are {rewards[reached].tolist()}: the learner needs what is NaN")
+        observed = np.full(len(units), self._always_wants)
+        return Trace(actions, explored, observed, rewards[np.arange(len(units)), actions])
+
+    # --- room ---------------------------------------------------------------------------------------------
+
+    def _make_room(self) -> None:
+        """Let the growing arrays grow where the next decision or reward might need more of them."""
+
+    def _double(self) -> None:
+        """Twice as long growing arrays."""
+        self._state = self._with_room(self._state, 2 * self._room(self._state))
+
+    def _room(self, state: Any) -> int:
+        """How long the growing arrays are."""
+        lengths = {getattr(state, name).shape[axis] for name, axis in self._growing.items() if name in self._kept}
+        if len(lengths) > 1:
+            raise ValueError("its sizes contradict one another")
+        return int(lengths.pop()) if lengths else 0
+
+    def _with_room(self, state: Any, room: int) -> Any:
+        sized = {name: _sized(getattr(state, name), axis, room) for name, axis in self._growing.items()}
+        return state._replace(**sized)
+
+    def _widen(self) -> None:
+        wider = self._with_room(self._build(len(self.actions) + 1), self._room(self._state))
+        for name in self._kept:
+            old = getattr(self._state, name)
+            getattr(wider, name)[tuple(slice(length) for length in old.shape)] = old
+        wider.clock[SINCE] = wider.clock[TIME]
+        self._state = wider
+
+    # --- saving and loading -------------------------------------------------------------------------------
+
+    def _arrays(self) -> dict[str, Array]:
+        return {name: getattr(self._state, name).copy() for name in self._kept}
+
+    def _take_up(self, arrays: dict[str, Array]) -> None:
+        fresh = self._build(len(self.actions))
+        state = fresh._replace(**{name: np.ascontiguousarray(arrays[name]) for name in self._kept})
+        fresh = self._with_room(fresh, self._room(state))
+        for name in self._kept:
+            array, model = arrays[name], getattr(fresh, name)
+            if array.dtype != model.dtype or array.shape != model.shape or not np.isfinite(array).all():
+                raise ValueError(f"its {name} contradict the rest")
+        state = fresh._replace(**{name: getattr(state, name) for name in self._kept})
+        if state.clock[TIME] != self._steps:
+            raise ValueError("its clock contradicts the rest")
+        self._require_sound(state)
+        self._state = state
+
+    def _require_sound(self, state: Any) -> None:
+        """Raise a ValueError where a state from a file would lead the kernels astray, which check no bounds."""
+
+
+def _sized(array: Array, axis: int, length: int) -> Array:
+    """An array of another length along one axis, with this one's values as far as they go, then zeros."""
+    shape = list(array.shape)
+    shape[axis] = length
+    other = np.zeros(shape, dtype=array.dtype)
+    common = tuple(slice(min(old, new)) for old, new in zip(array.shape, shape, strict=True))
+    other[common] = array[common]
+    return other

@@ -1,0 +1,66 @@
+"""ε-greedy without context (Auer, Cesa-Bianchi and Fischer, 2002)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from releaf.core.rivals.means import EPSILON_GREEDY, Means, new_means
+from releaf.decision import Label
+from releaf.features import Feature
+from releaf.policies.exploring import Exploring
+from releaf.policies.traits import Traits
+from releaf.schema import Schema
+
+
+class EpsilonGreedy(Exploring):
+    """Takes the action with the highest mean reward, or with probability ε_t = min(1, c·A/t) any action at random.
+
+    It ignores the context. An action that was never observed is tried at once, and when an action is added, t starts
+    again. The paper's draft says ε_t ~ 1/t and takes the *best* action with probability ε_t, which must be a slip;
+    Auer et al. have ε_t = min(1, c·A / (d²·t)) with d below the gap between the best two actions.
+
+    Parameters
+    ----------
+    actions, features, seed, max_pending
+        As for :class:`releaf.Releaf`.
+    exploration
+        How much is explored (c; the c/d² of Auer et al.): about c·A·ln t of t decisions.
+    epsilon
+        Explore with this probability at every step (ε), instead of one that falls.
+
+    Examples
+    --------
+    >>> import releaf
+    >>> bandit = releaf.EpsilonGreedy(actions=2, features=1, seed=1, epsilon=0.1)
+    >>> for reward in (0.0, 1.0):
+    ...     bandit.learn(bandit.decide([0.5]), reward)
+    >>> choice = bandit.decide([0.5])
+    >>> choice.index, round(choice.probability, 2), choice.estimates
+    (1, 0.95, (0.0, 1.0))
+    """
+
+    parameters = ("seed", "exploration", "epsilon", "max_pending")
+    traits = Traits("ε-greedy", "Auer et al. 2002", uses_context=False)
+    _doors = EPSILON_GREEDY
+    _kept = ("clock", "counts", "sums")
+
+    def __init__(
+        self,
+        actions: int | Sequence[Label],
+        features: int | Sequence[str] | Mapping[str, Feature] | Schema,
+        *,
+        seed: int | None = None,
+        exploration: float = 5.0,
+        epsilon: float | None = None,
+        max_pending: int = 100_000,
+    ) -> None:
+        super().__init__(actions, features, "always", seed, max_pending)
+        self._keep_exploration(exploration, epsilon)
+        self._start()
+
+    def _build(self, actions: int) -> Means:
+        return new_means(self.seed, self._limits(), actions, self._rates)
+
+    def _require_sound(self, state: Means) -> None:
+        if (state.counts < 0).any():
+            raise ValueError("its counts contradict the rest")

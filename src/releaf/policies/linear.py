@@ -1,0 +1,69 @@
+"""Policies that take an action's expected reward to be a weighted sum of the features."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from releaf.core.rivals.ridge import Ridge, new_ridge
+from releaf.decision import Label
+from releaf.features import Feature
+from releaf.policies.base import Array
+from releaf.policies.checks import scale
+from releaf.policies.compiled import CompiledPolicy
+from releaf.schema import Schema
+
+
+class LinearPolicy(CompiledPolicy):
+    """A ridge regression for each action; how it is used to choose is the subclass's."""
+
+    _kept = ("clock", "inverse", "theta")
+
+    def __init__(
+        self,
+        actions: int | Sequence[Label],
+        features: int | Sequence[str] | Mapping[str, Feature] | Schema,
+        seed: int | None,
+        ridge: float,
+        intercept: bool,
+        max_pending: int,
+    ) -> None:
+        super().__init__(actions, features, "always", seed, max_pending)
+        self.ridge = scale("ridge", ridge)
+        if not isinstance(intercept, bool):
+            raise TypeError(f"intercept must be True or False, got intercept={intercept!r}")
+        self.intercept = intercept
+
+    @property
+    @abstractmethod
+    def _rule(self) -> tuple[float, float]:
+        """The numbers that the rule of choice needs."""
+
+    def _build(self, actions: int) -> Ridge:
+        categories = [feature.categories for feature in self.schema.features]
+        return new_ridge(
+            self.seed,
+            self._limits(),
+            categories,
+            actions,
+            penalty=self.ridge,
+            intercept=self.intercept,
+            params=self._rule,
+        )
+
+    def _require_sound(self, state: Any) -> None:
+        if not np.array_equal(state.inverse, state.inverse.transpose(0, 2, 1)):
+            raise ValueError("its inverse matrices contradict the rest")
+
+    def weights(self) -> Array:
+        """The weight of each column for each action (A × columns).
+
+        Columns are the intercept, where there is one, then the features in their order: one for a number, and one more
+        that is 1 where it is missing if it may be; one for each category.
+        """
+        with self._lock:
+            found: Array = self._state.theta.copy()
+            return found

@@ -1,0 +1,60 @@
+"""ε-greedy over a linear model: the simplest contextual bandit that a user would try first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from releaf.core.rivals.ridge import LINEAR_EPSILON_GREEDY
+from releaf.decision import Label
+from releaf.features import Feature
+from releaf.policies.exploring import Exploring
+from releaf.policies.linear import LinearPolicy
+from releaf.policies.traits import Traits
+from releaf.schema import Schema
+
+
+class LinearEpsilonGreedy(LinearPolicy, Exploring):
+    """Takes the action whose linear estimate is highest, or with probability ε_t = min(1, c·A/t) any at random.
+
+    When an action is added, t starts again.
+
+    Parameters
+    ----------
+    actions, features, seed, max_pending
+        As for :class:`releaf.Releaf`.
+    exploration, epsilon
+        As for :class:`releaf.EpsilonGreedy`.
+    ridge, intercept
+        As for :class:`releaf.LinUCB`.
+
+    Examples
+    --------
+    >>> import releaf
+    >>> bandit = releaf.LinearEpsilonGreedy(actions=2, features=1, seed=0, epsilon=0.1)
+    >>> bandit.decide([0.5]).probability
+    0.95
+    """
+
+    parameters = ("seed", "exploration", "epsilon", "ridge", "intercept", "max_pending")
+    traits = Traits("ε-greedy, linear", "Langford and Zhang 2007")
+    _doors = LINEAR_EPSILON_GREEDY
+
+    def __init__(
+        self,
+        actions: int | Sequence[Label],
+        features: int | Sequence[str] | Mapping[str, Feature] | Schema,
+        *,
+        seed: int | None = None,
+        exploration: float = 5.0,
+        epsilon: float | None = None,
+        ridge: float = 1.0,
+        intercept: bool = True,
+        max_pending: int = 100_000,
+    ) -> None:
+        super().__init__(actions, features, seed, ridge, intercept, max_pending)
+        self._keep_exploration(exploration, epsilon)
+        self._start()
+
+    @property
+    def _rule(self) -> tuple[float, float]:
+        return self._rates

@@ -1,0 +1,71 @@
+"""Thompson sampling with disjoint linear models (Agrawal and Goyal, 2013)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from releaf.core.rivals.ridge import LINTS, chance_of_highest
+from releaf.decision import Label
+from releaf.features import Feature
+from releaf.policies.checks import positive
+from releaf.policies.linear import LinearPolicy
+from releaf.policies.traits import Traits
+from releaf.schema import Schema
+
+
+class LinTS(LinearPolicy):
+    """Draws for each action the weights of a linear reward from what is known of them, and takes the best action.
+
+    The weights of action a are drawn from a normal distribution with mean θ_a and covariance v² A_a⁻¹; see
+    :class:`releaf.LinUCB` for both. The probability of a decision is worked out, so its log can be used to estimate
+    other policies. A decision counts as an exploration when its action's estimate θ_aᵀx is not the highest.
+
+    Parameters
+    ----------
+    actions, features, seed, max_pending
+        As for :class:`releaf.Releaf`.
+    spread
+        How widely weights are drawn (v). A reward in [0, 1] varies by 1/2 at most; Agrawal and Goyal prove their
+        bound for a far larger v, which grows with time.
+    ridge, intercept
+        As for :class:`releaf.LinUCB`.
+
+    Examples
+    --------
+    >>> import releaf
+    >>> releaf.LinTS(actions=4, features=2, seed=0).decide([0.5, 0.5]).probability
+    0.25
+    """
+
+    parameters = ("seed", "spread", "ridge", "intercept", "max_pending")
+    traits = Traits("LinTS", "Agrawal and Goyal 2013")
+    _doors = LINTS
+
+    def __init__(
+        self,
+        actions: int | Sequence[Label],
+        features: int | Sequence[str] | Mapping[str, Feature] | Schema,
+        *,
+        seed: int | None = None,
+        spread: float = 0.5,
+        ridge: float = 1.0,
+        intercept: bool = True,
+        max_pending: int = 100_000,
+    ) -> None:
+        super().__init__(actions, features, seed, ridge, intercept, max_pending)
+        self.spread = positive("spread", spread)
+        self._start()
+
+    @property
+    def _rule(self) -> tuple[float, float]:
+        return self.spread, 0.0
+
+    def _probability(self, action: int) -> float | None:
+        means, spreads = self._state.estimates, self._state.spreads
+        if not spreads.all():  # a context of zeros without an intercept: the first action it is
+            return 1.0
+        if len(means) == 2:
+            gap = (means[action] - means[1 - action]) / math.hypot(*spreads)
+            return 0.5 * math.erfc(-gap * math.sqrt(0.5))
+        return round(float(chance_of_highest(means, spreads, action)), 12)

@@ -1,0 +1,69 @@
+"""LinUCB with disjoint linear models (Li, Chu, Langford and Schapire, 2010, Algorithm 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from releaf.core.rivals.ridge import LINUCB
+from releaf.decision import Label
+from releaf.features import Feature
+from releaf.policies.checks import positive
+from releaf.policies.linear import LinearPolicy
+from releaf.policies.traits import Traits
+from releaf.schema import Schema
+
+
+class LinUCB(LinearPolicy):
+    """Takes the action whose reward, linear in the features, could be highest: θ_aᵀx + α √(xᵀ A_a⁻¹ x).
+
+    A_a = λI + Σ x xᵀ and θ_a = A_a⁻¹ Σ r x, over the observations of the action. A decision counts as an exploration
+    when its action's estimate θ_aᵀx is not the highest.
+
+    The paper tells neither α, nor λ, nor whether there was a constant feature; Li et al. have λ = 1 and a constant
+    feature.
+
+    Parameters
+    ----------
+    actions, features, seed, max_pending
+        As for :class:`releaf.Releaf`. Nothing is drawn at random, so the seed changes nothing.
+    alpha
+        How optimistic it is (α). Li et al. prove their bound for 1 + √(ln(2/δ)/2).
+    ridge
+        How strongly weights are pulled to 0 (λ).
+    intercept
+        Whether to add a feature that is always 1.
+
+    Examples
+    --------
+    >>> import releaf
+    >>> bandit = releaf.LinUCB(actions=2, features=1)
+    >>> for step in range(200):
+    ...     value = step % 10 / 10
+    ...     choice = bandit.decide([value])
+    ...     bandit.learn(choice, value if choice.index else 1 - value)
+    >>> [bandit.decide([value]).index for value in (0.1, 0.9)]
+    [0, 1]
+    """
+
+    parameters = ("seed", "alpha", "ridge", "intercept", "max_pending")
+    traits = Traits("LinUCB", "Li et al. 2010")
+    _doors = LINUCB
+
+    def __init__(
+        self,
+        actions: int | Sequence[Label],
+        features: int | Sequence[str] | Mapping[str, Feature] | Schema,
+        *,
+        seed: int | None = None,
+        alpha: float = 1.0,
+        ridge: float = 1.0,
+        intercept: bool = True,
+        max_pending: int = 100_000,
+    ) -> None:
+        super().__init__(actions, features, seed, ridge, intercept, max_pending)
+        self.alpha = positive("alpha", alpha, zero=True)
+        self._start()
+
+    @property
+    def _rule(self) -> tuple[float, float]:
+        return self.alpha, 0.0

@@ -1,0 +1,48 @@
+"""Any action, whatever the context: the floor that every other policy must be above."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from releaf.core.rivals.means import CHANCE, Means, new_means
+from releaf.decision import Label
+from releaf.features import Feature
+from releaf.policies.compiled import CompiledPolicy
+from releaf.policies.traits import Traits
+from releaf.schema import Schema
+
+
+class Random(CompiledPolicy):
+    """Takes every action with the same probability. It asks for no reward, and counts every decision as an exploration.
+
+    Its log, with the probabilities that it notes, is what off-policy estimates like best.
+
+    Parameters
+    ----------
+    actions, features, seed
+        As for :class:`releaf.Releaf`.
+
+    Examples
+    --------
+    >>> import releaf
+    >>> releaf.Random(actions=4, features=2, seed=0).decide([0.5, 0.5]).probability
+    0.25
+    """
+
+    parameters = ("seed",)
+    traits = Traits("Random", "the paper's draft", learns_online=False, uses_context=False, observes="nothing")
+    _doors = CHANCE
+    _kept = ("clock",)
+
+    def __init__(
+        self,
+        actions: int | Sequence[Label],
+        features: int | Sequence[str] | Mapping[str, Feature] | Schema,
+        *,
+        seed: int | None = None,
+    ) -> None:
+        super().__init__(actions, features, "never", seed)
+        self._start()
+
+    def _build(self, actions: int) -> Means:
+        return new_means(self.seed, self._limits(), actions)

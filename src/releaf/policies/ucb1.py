@@ -1,0 +1,63 @@
+"""UCB1: optimism without context (Auer, Cesa-Bianchi and Fischer, 2002)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from releaf.core.rivals.means import UCB1 as DOORS
+from releaf.core.rivals.means import Means, new_means
+from releaf.decision import Label
+from releaf.features import Feature
+from releaf.policies.checks import positive
+from releaf.policies.compiled import CompiledPolicy
+from releaf.policies.traits import Traits
+from releaf.schema import Schema
+
+
+class UCB1(CompiledPolicy):
+    """Takes each action once, then the one whose mean reward could be highest: r̄_a + √(c · ln n / n_a).
+
+    Here n_a is how many rewards of the action were learnt, and n how many of all. It ignores the context. A decision
+    counts as an exploration when its action's mean is not the highest.
+
+    Parameters
+    ----------
+    actions, features, seed, max_pending
+        As for :class:`releaf.Releaf`. Nothing is drawn at random, so the seed changes nothing.
+    confidence
+        How wide the confidence bounds are (c); the authors' regret bound is for 2.
+
+    Examples
+    --------
+    >>> import releaf
+    >>> bandit = releaf.UCB1(actions=["a", "b"], features=1)
+    >>> for reward in (0.2, 0.9):
+    ...     bandit.learn(bandit.decide([0.5]), reward)
+    >>> bandit.decide([0.5]).action
+    'b'
+    """
+
+    parameters = ("seed", "confidence", "max_pending")
+    traits = Traits("UCB1", "Auer et al. 2002", uses_context=False)
+    _doors = DOORS
+    _kept = ("clock", "counts", "sums")
+
+    def __init__(
+        self,
+        actions: int | Sequence[Label],
+        features: int | Sequence[str] | Mapping[str, Feature] | Schema,
+        *,
+        seed: int | None = None,
+        confidence: float = 2.0,
+        max_pending: int = 100_000,
+    ) -> None:
+        super().__init__(actions, features, "always", seed, max_pending)
+        self.confidence = positive("confidence", confidence, zero=True)
+        self._start()
+
+    def _build(self, actions: int) -> Means:
+        return new_means(self.seed, self._limits(), actions, (self.confidence, 0.0))
+
+    def _require_sound(self, state: Means) -> None:
+        if (state.counts < 0).any():
+            raise ValueError("its counts contradict the rest")

@@ -1,0 +1,120 @@
+"""Contextual zooming (Slivkins, "Contextual bandits with similarity information", 2011 and 2014)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, NamedTuple
+
+from releaf.core.rivals.balls import ANY, ZOOMING, Balls, new_balls
+from releaf.core.rivals.common import LATEST, USED
+from releaf.decision import Label
+from releaf.features import Feature
+from releaf.policies.checks import positive, scale, whole
+from releaf.policies.compiled import CompiledPolicy
+from releaf.policies.traits import Traits
+from releaf.schema import Schema
+
+
+class Ball(NamedTuple):
+    """A ball of contexts and one action; the first ball holds all contexts and actions, and its action is None."""
+
+    action: Label | None
+    centre: tuple[float, ...]
+    radius: float
+    chosen: int
+    mean: float
+
+
+class ContextualZooming(CompiledPolicy):
+    """Keeps balls of similar contexts for each action, and takes the action of the ball whose reward could be highest.
+
+    The distance of two contexts is L times their Euclidean distance, at most 1; two actions are 1 apart. A ball of
+    radius r that was chosen n times with mean reward ν has the confidence radius conf = c · √(ln T / (1 + n)) and the
+    pre-index ν + r + conf. Its index is r plus the least, over all balls that are at least as large, of their
+    pre-index plus the distance to them. Of the balls whose domain (what no smaller ball holds) has the context, the one
+    with the highest index is chosen; when its conf is at most r, a ball of half its radius starts at the context.
+
+    A decision counts as an exploration when its action's estimate is not the highest; the estimate is the mean of
+    the smallest ball around that was chosen before. Features that are categories or missing are as far apart as a
+    feature can be unless they are equal. A late reward goes to the ball that would be chosen for its context and
+    action by then.
+
+    The paper gives L = 0.5 for network intrusion and nothing else.
+
+    Parameters
+    ----------
+    actions, features, seed, max_pending
+        As for :class:`releaf.Releaf`.
+    lipschitz
+        How fast the expected reward may change with the context (L).
+    confidence
+        How wide confidence radii are (c). Slivkins proves his bound for 4, with which balls shrink so slowly that
+        tens of thousands of decisions are not enough.
+    horizon
+        How many decisions there will be (T). When None, the power of two that their number has reached.
+
+    Examples
+    --------
+    >>> import releaf
+    >>> bandit = releaf.ContextualZooming(actions=2, features=1, seed=0)
+    >>> bandit.learn(bandit.decide([0.5]), 1.0)
+    >>> bandit.balls()[0].chosen
+    1
+    """
+
+    parameters = ("seed", "lipschitz", "confidence", "horizon", "max_pending")
+    traits = Traits("Contextual zooming (CZ)", "Slivkins 2011")
+    _doors = ZOOMING
+    _kept = ("clock", "centres", "sieve", "arms", "radii", "counts", "sums", "bounds")
+    _growing: ClassVar = {
+        **dict.fromkeys(("centres", "arms", "radii", "counts", "sums", "bounds", "apart", "inside"), 0),
+        "sieve": 1,
+    }
+
+    def __init__(
+        self,
+        actions: int | Sequence[Label],
+        features: int | Sequence[str] | Mapping[str, Feature] | Schema,
+        *,
+        seed: int | None = None,
+        lipschitz: float = 1.0,
+        confidence: float = 0.25,
+        horizon: int | None = None,
+        max_pending: int = 100_000,
+    ) -> None:
+        super().__init__(actions, features, "always", seed, max_pending)
+        self.lipschitz = scale("lipschitz", lipschitz)
+        self.confidence = positive("confidence", confidence)
+        self.horizon = None if horizon is None else whole("horizon", horizon, least=2)
+        self._start()
+
+    def _build(self, actions: int) -> Balls:
+        params = (self.lipschitz, self.confidence, float(self.horizon or 0))
+        return new_balls(self.seed, self._limits(), self._stretch(), actions, params)
+
+    def _make_room(self) -> None:
+        if self._state.clock[USED] == len(self._state.arms):
+            self._double()
+
+    def _require_sound(self, state: Balls) -> None:
+        used, arms = int(state.clock[USED]), state.arms
+        fits = 1 <= used <= len(arms) and 0 <= state.clock[LATEST] < used
+        fits = fits and arms[0] == ANY and bool(((arms[1:used] >= 0) & (arms[1:used] < len(self.actions))).all())
+        fits = fits and state.radii[0] == 1.0 and bool(((state.radii >= 0) & (state.radii <= 1)).all())
+        if not (fits and (state.counts >= 0).all()):
+            raise ValueError("its balls contradict the rest")
+
+    def balls(self) -> list[Ball]:
+        """All balls so far, in the order in which they came to be; the centres as values in [0, 1]."""
+        with self._lock:
+            state = self._state
+            return [
+                Ball(
+                    None if state.arms[ball] == ANY else self.actions[state.arms[ball]],
+                    tuple(state.centres[ball].tolist()),
+                    float(state.radii[ball]),
+                    int(state.counts[ball]),
+                    float(state.sums[ball] / max(state.counts[ball], 1)),
+                )
+                for ball in range(state.clock[USED])
+            ]

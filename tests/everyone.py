@@ -1,0 +1,76 @@
+"""Every policy of the package, made alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+import releaf
+from releaf import ensembles, policies
+from releaf.ensembles.ensemble import Ensemble
+from releaf.policies.base import OnlinePolicy
+from releaf.policy import action_labels
+from twins import stream
+
+assert ensembles
+assert policies
+
+
+def _concrete(policy: type[Any]) -> Iterator[type[Any]]:
+    if "parameters" in vars(policy) and policy.__module__.startswith("releaf."):
+        yield policy
+    for subclass in policy.__subclasses__():
+        yield from _concrete(subclass)
+
+
+# A new policy is here by itself; LinearEpsilonGreedy has two parents.
+POLICIES: list[type[Any]] = sorted(set(_concrete(OnlinePolicy)), key=lambda policy: policy.__name__)
+NAMES = [policy.__name__ for policy in POLICIES]
+# Nothing that they do depends on what happens, so nothing is learnt.
+FIXED = ("AdaBoost", "AverageMajority", "Random")
+RANDOMISED = ("ContextualZooming", "EpsilonGreedy", "GreedyReleaf", "HybridEpsilon", "LinTS")
+RANDOMISED = (*RANDOMISED, "LinearEpsilonGreedy", "Random", "Releaf")
+
+
+_TRAINED: dict[str, ensembles.Experts] = {}
+
+
+def _experts(actions: Any, schema: releaf.Schema) -> ensembles.Experts:
+    key = f"{actions!r} {schema.to_dict()!r}"
+    if key not in _TRAINED:
+        contexts, rewards = stream(400, len(schema), len(action_labels(actions)), seed=99)
+        given = {"actions": actions, "features": schema, "count": 5, "size": 40}
+        _TRAINED[key] = ensembles.train_experts(in_own_terms(contexts, schema), rewards, **given)
+    return _TRAINED[key]
+
+
+def in_own_terms(contexts: Any, schema: releaf.Schema) -> Any:
+    """Contexts with values in [0, 1] as values of the schema's features."""
+    if all(feature == releaf.Continuous() for feature in schema.features):
+        return contexts
+    return [[feature_value(f, value) for f, value in zip(schema.features, row, strict=True)] for row in contexts]
+
+
+def feature_value(feature: Any, unit: float) -> Any:
+    """A value of the feature at about this place of its range."""
+    if isinstance(feature, releaf.Categorical):
+        return feature.values[int(unit * len(feature.values))]
+    if isinstance(feature, releaf.Boolean):
+        return unit > 0.5
+    return feature.low + unit * (feature.high - feature.low)
+
+
+def make(policy: type[Any], actions: Any = 2, features: Any = 3, seed: int | None = 6, **further: Any) -> Any:
+    """A policy that knows nothing yet; ensembles with base classifiers that know the twins' stream."""
+    if issubclass(policy, Ensemble):
+        further = {"experts": _experts(actions, releaf.Schema.of(features)), **further}
+    return policy(actions, features, seed=seed, **further)
+
+
+def wanted(bandit: Any, rewards: Any, choice: Any) -> Any:
+    """What to tell a policy of the rewards of all actions."""
+    if bandit.observe in ("all-actions", "labels"):
+        return rewards
+    return float(np.asarray(rewards)[choice.index])
