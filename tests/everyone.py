@@ -30,8 +30,10 @@ POLICIES: list[type[Any]] = sorted(set(_concrete(OnlinePolicy)), key=lambda poli
 NAMES = [policy.__name__ for policy in POLICIES]
 # Nothing that they do depends on what happens, so nothing is learnt.
 FIXED = ("AdaBoost", "AverageMajority", "Random")
-RANDOMISED = ("ContextualZooming", "EpsilonGreedy", "GreedyReleaf", "HybridEpsilon", "LinTS")
-RANDOMISED = (*RANDOMISED, "LinearEpsilonGreedy", "Random", "Releaf")
+RANDOMISED = (
+    *("ContextualZooming", "EpsilonGreedy", "GreedyReleaf", "HybridEpsilon", "LinTS"),
+    *("LinearEpsilonGreedy", "Random", "Releaf"),
+)
 
 
 _TRAINED: dict[str, ensembles.Experts] = {}

@@ -186,8 +186,8 @@ class RelevanceLearner:
             rewards = [r for w in self.tuples if best and set(best) <= set(w) for r in cells[w]]
             estimates.append(float(np.mean(rewards)) if rewards else 0.0)
             indices.append(estimates[-1] + 5 * max(doubt.values()))
-        action = None if None in relevant else int(np.argmax(indices))
-        return action, estimates, relevant
+        chosen = None if None in relevant else int(np.argmax(indices))
+        return chosen, estimates, relevant
 
     def learn(self, context: Array, action: int, reward: float) -> None:
         for w in self.tuples:

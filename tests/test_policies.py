@@ -217,7 +217,7 @@ def test_a_replay_that_lacks_a_reward_is_refused_and_changes_nothing(policy: Any
         assert np.isnan(trace.rewards).sum() == 1
         return
     rewards[150:] = math.nan
-    arguments = {"control_divisor": 5} if policy.traits.learns_actively else {}  # so that it still explores
+    arguments: Any = {"control_divisor": 5} if policy.traits.learns_actively else {}  # so that it still explores
     needs = "the learner needs what is NaN"
     assert_refused(policy, lambda bandit: bandit.replay(CONTEXTS, rewards), needs, **arguments)
 
