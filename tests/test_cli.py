@@ -75,7 +75,7 @@ def test_version() -> None:
 
 
 def test_warmup_compiles_for_the_numbers_of_actions_asked_for() -> None:
-    assert "ready for 2 actions" in run("warmup", "--actions", "2")
+    assert "RELEAF's for 2 actions" in run("warmup", "--actions", "2")
 
 
 def test_a_wrong_option_is_an_error_with_a_hint() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
@@ -140,16 +141,39 @@ def warmup(
     actions: Annotated[list[int] | None, typer.Option(min=1, help="Numbers of actions to expect [1 to 8].")] = None,
     gamma_rel: Annotated[list[int] | None, typer.Option(min=1, help="Values of gamma_rel to expect [1].")] = None,
 ) -> None:
-    """Compile the kernels ahead, some seconds for each number of actions, so that later processes start fast."""
+    """Compile the kernels ahead, some seconds for each number of actions, so that later processes start fast.
+
+    Those of the other policies serve all numbers of actions.
+    """
     from releaf.policies import Releaf
 
     cases = [(number, gamma) for gamma in gamma_rel or [1] for number in actions or range(1, 9)]
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        for number, gamma in progress.track(cases, description="compiling"):
-            contexts = np.random.default_rng(0).random((200, 2 * gamma))
+        for number, gamma in progress.track(cases, description="compiling RELEAF"):
             for observe in ("explored", "all-actions"):
-                bandit = Releaf(number, 2 * gamma, gamma_rel=gamma, seed=0, observe=observe)
-                bandit.learn(bandit.decide(contexts[0]), 1.0 if observe == "explored" else [1.0] * number)
-                bandit.replay(contexts, np.ones((len(contexts), number)))
+                _compile(Releaf(number, 2 * gamma, gamma_rel=gamma, seed=0, observe=observe))
+        for policy in progress.track(list(_other_policies()), description="compiling the others"):
+            _compile(policy)
     numbers = ", ".join(map(str, actions or range(1, 9)))
-    console.print(f"Kernels are ready for {numbers} actions.")
+    console.print(f"Kernels are ready: RELEAF's for {numbers} actions, the other policies' for any number.")
+
+
+def _other_policies() -> Iterator[Any]:
+    """One of each policy that is not RELEAF."""
+    from releaf import ensembles, policies
+
+    votes = ensembles.Experts(np.zeros((1, 3, 2)), np.zeros((1, 3)), 0)
+    for room, given in ((policies, {}), (ensembles, {"experts": votes})):
+        for name in room.__all__:
+            policy: Any = getattr(room, name)
+            if hasattr(policy, "traits"):
+                yield policy(3, 2, seed=0, **given)
+
+
+def _compile(policy: Any) -> None:
+    """Call every kernel of a policy once."""
+    contexts, actions = np.random.default_rng(0).random((200, len(policy.schema))), len(policy.actions)
+    choice = policy.decide(contexts[0])
+    if choice.wants_reward:
+        policy.learn(choice, [1.0] * actions if policy.observe in ("all-actions", "labels") else 1.0)
+    policy.replay(contexts, np.ones((len(contexts), actions)))

@@ -22,7 +22,8 @@ class Decision:
     action
         What to do: one of the learner's actions.
     explored
-        Whether the action was tried to learn about it (True) or taken as the best known (False).
+        Whether the action was tried to learn about it (True) or taken as the best known (False). A policy that is
+        optimistic, not random, explores when it takes an action whose estimate is not the highest.
     wants_reward
         Whether the learner asks for the reward. It accepts none that it did not ask for.
     probability

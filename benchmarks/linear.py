@@ -1,0 +1,56 @@
+"""LinUCB here, and LinUCB in other libraries: one step, at once or from Python. D = 15 features, A = 2 actions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import releaf
+from benchmarks.measure import Finding, Say, in_turn
+from benchmarks.rivals import ACTIONS, FEATURES, Step, mabwiser_step, river_step
+from benchmarks.workload import Array, stream
+
+REPLAYED, STEPPED = 100_000, 20_000
+STEPS = {"River": 1_000, "MABWiser": 300}
+
+
+def linucb_step() -> Step:
+    bandit = releaf.LinUCB(ACTIONS, FEATURES, alpha=0.1)
+
+    def step(row: Array, rewards: list[float]) -> int:
+        choice = bandit.decide(row)
+        bandit.learn(choice, rewards[choice.index])
+        return choice.index
+
+    return step
+
+
+def run(say: Say) -> list[Finding]:
+    contexts, rewards = stream(REPLAYED, FEATURES, ACTIONS, seed=1)
+    replayed = releaf.LinUCB(ACTIONS, FEATURES, alpha=0.1)
+    sides: dict[str, Callable[[], object]] = {
+        "replay": lambda: releaf.replay(replayed, contexts, rewards),
+        "step by step": _loop(linucb_step(), STEPPED, contexts, rewards),
+        "River": _loop(river_step(), STEPS["River"], contexts, rewards),
+        "MABWiser": _loop(mabwiser_step(), STEPS["MABWiser"], contexts, rewards),
+    }
+    seconds = in_turn(sides, say=lambda text: say(f"linear: {text}"))
+    counts = {"replay": REPLAYED, "step by step": STEPPED, **STEPS}
+    per_step = {name: 1e6 * taken / counts[name] for name, taken in seconds.items()}
+    findings = []
+    for way in ("replay", "step by step"):
+        for rival in STEPS:
+            value = per_step[rival] / per_step[way]
+            least = 50.0 if rival == "River" else 1.0
+            what = f"LinUCB, {way}: times faster than {rival}'s"
+            findings.append(Finding(what=what, value=value, at_least=least, detail={"microseconds": per_step}))
+    return findings
+
+
+def _loop(step: Step, count: int, contexts: Array, rewards: Array) -> Callable[[], None]:
+    rows, gains = list(contexts[:count]), rewards[:count].tolist()
+
+    def live() -> None:
+        for row, gain in zip(rows, gains, strict=True):
+            step(row, gain)
+
+    return live
