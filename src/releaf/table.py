@@ -30,6 +30,12 @@ def is_table(data: Any) -> bool:
     return _column_names(data) is not None
 
 
+def table_columns(table: Any) -> dict[str, list[Any]]:
+    """All columns of a table by their names, as plain values."""
+    names = _column_names(table) or []
+    return {name: _column(table, place).tolist() for place, name in enumerate(names)}
+
+
 def _check_names(given: list[str], names: tuple[str, ...], what: str, kind: str = "features") -> None:
     lacking = [name for name in names if name not in given]
     unknown = [name for name in given if name not in names]

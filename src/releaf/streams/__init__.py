@@ -1,6 +1,25 @@
 """Where contexts and rewards come from."""
 
 from releaf.streams.breast_cancer import breast_cancer
-from releaf.streams.stream import Stream
+from releaf.streams.files import DataError
+from releaf.streams.intrusion import intrusion
+from releaf.streams.stream import Log, Stream
+from releaf.streams.synthetic import draft, generate, lemma1
+from releaf.streams.tables import log, table
+from releaf.streams.webpages import open_bandit, read_yahoo, yahoo
 
-__all__ = ["Stream", "breast_cancer"]
+__all__ = [
+    "DataError",
+    "Log",
+    "Stream",
+    "breast_cancer",
+    "draft",
+    "generate",
+    "intrusion",
+    "lemma1",
+    "log",
+    "open_bandit",
+    "read_yahoo",
+    "table",
+    "yahoo",
+]

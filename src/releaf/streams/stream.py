@@ -1,4 +1,4 @@
-"""A recorded stream: contexts, and the reward that every action would have earned."""
+"""Recorded streams: contexts with the rewards of all actions, or of the one action that was taken at the time."""
 
 from __future__ import annotations
 
@@ -7,27 +7,69 @@ from typing import Any
 
 import numpy as np
 
+from releaf.decision import Label
+
 Matrix = np.ndarray[Any, np.dtype[np.float64]]
+Array = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stream:
-    """T steps of D features and A actions.
+    """T steps of D features and A actions, with the reward that every action would have earned.
 
     Attributes
     ----------
     contexts
-        T × D, each value in [0, 1].
+        T × D: values in [0, 1], or what the schema describes.
     rewards
         T × A, the reward of every action.
-    features, actions
-        Their names.
+    features
+        Their names, or a :class:`releaf.Schema`.
+    actions
+        Their labels.
+    expected
+        T × A, what each reward is on average, where that is known; regret is measured against the best of them.
     """
 
-    contexts: Matrix
+    contexts: Any
     rewards: Matrix
-    features: tuple[str, ...]
-    actions: tuple[str, ...]
+    features: Any
+    actions: tuple[Label, ...]
+    expected: Matrix | None = None
 
     def __len__(self) -> int:
-        return len(self.contexts)
+        return len(self.rewards)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Log:
+    """T decisions that some other policy made, with the reward of the action it took.
+
+    Attributes
+    ----------
+    contexts
+        T × D: values in [0, 1], or what the schema describes.
+    taken
+        The position of the action taken at each step.
+    rewards
+        Its reward.
+    probabilities
+        With what probability it was taken, where that is known.
+    features
+        Their names, or a :class:`releaf.Schema`.
+    actions
+        The labels of the actions.
+    skipped
+        How many broken rows were left out.
+    """
+
+    contexts: Any
+    taken: Array
+    rewards: Array
+    probabilities: Array | None
+    features: Any
+    actions: tuple[Label, ...]
+    skipped: int = 0
+
+    def __len__(self) -> int:
+        return len(self.taken)

@@ -1,0 +1,150 @@
+"""Streams whose expected rewards are known, so that regret can be measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from releaf.streams.files import scaled
+from releaf.streams.stream import Matrix, Stream
+
+DRAFT_RELEVANCE = (3, 3, 6, 9, 12)  # of each action, counted from 1
+_erf = np.vectorize(math.erf, otypes=[float])
+
+
+def draft(steps: int = 50_000, seed: int = 0) -> Stream:
+    """The synthetic stream of the paper's draft: 12 features, 5 actions, each relevant to one feature.
+
+    Contexts are normal, independent, and scaled to [0, 1] by their minimum and maximum. The reward of an action is
+    normal around its relevant feature with standard deviation 0.3 (the draft says "N(x, 0.3)"), cut off at 0 and 1,
+    since rewards must be in [0, 1]; ``expected`` is what the cut leaves on average.
+    """
+    generator = np.random.default_rng(seed)
+    contexts = scaled(generator.normal(size=(steps, 12)))
+    centres = contexts[:, [feature - 1 for feature in DRAFT_RELEVANCE]]
+    rewards = np.clip(generator.normal(centres, 0.3), 0.0, 1.0)
+    names = tuple(f"x{place}" for place in range(1, 13))
+    return Stream(contexts, rewards, names, tuple(range(1, 6)), _clipped_normal_mean(centres, 0.3))
+
+
+def _clipped_normal_mean(centres: Matrix, deviation: float) -> Matrix:
+    """E[min(max(N(m, s), 0), 1)]."""
+    low, high = -centres / deviation, (1.0 - centres) / deviation
+    below, above = (0.5 * (1.0 + _erf(z / math.sqrt(2.0))) for z in (low, high))
+    density_low, density_high = (np.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi) for z in (low, high))
+    mean: Matrix = centres * (above - below) + deviation * (density_low - density_high) + (1.0 - above)
+    return mean
+
+
+def lemma1(steps: int = 100_000, seed: int = 0) -> Stream:
+    """The process of Lemma 1, on which judging features one by one loses without end.
+
+    Action a earns 0.5 on average; b earns x_j, which is 1 on 80 % of the steps and 0 on the others. x_i is always the
+    same, so b looks worth 0.8 to whoever looks at x_i alone, although at x_j = 0 it earns nothing.
+    """
+    generator = np.random.default_rng(seed)
+    x_j = (generator.random(steps) < 0.8).astype(np.float64)
+    expected = np.column_stack([np.full(steps, 0.5), x_j])
+    rewards = (generator.random((steps, 2)) < expected).astype(np.float64)
+    return Stream(np.column_stack([np.full(steps, 0.3), x_j]), rewards, ("x_i", "x_j"), ("a", "b"), expected)
+
+
+def generate(
+    steps: int = 10_000,
+    *,
+    features: int = 10,
+    actions: int = 3,
+    relevant: Sequence[Sequence[int]] | None = None,
+    gamma_rel: int = 1,
+    lipschitz: float = 1.0,
+    noise: float = 0.1,
+    drift: Literal["none", "abrupt", "gradual"] = "none",
+    changes: int = 1,
+    seed: int = 0,
+) -> Stream:
+    """A stream with a chosen relevance relation and a known oracle.
+
+    Contexts are uniform. The expected reward of an action is a wave of slope ±L along some direction of its relevant
+    features, so it is Lipschitz with constant L and depends on them together. The reward is uniform around it.
+
+    Parameters
+    ----------
+    steps, features, actions
+        T, D and A.
+    relevant
+        For each action its relevant features, counted from 0; drawn at random when None.
+    gamma_rel
+        How many relevant features each action has (γ_rel), when they are drawn.
+    lipschitz
+        How fast expected rewards change (L).
+    noise
+        How far a reward may be from its expectation, at most 0.5.
+    drift
+        "abrupt": relevance and waves are drawn anew ``changes`` times, at equal distances; "gradual": they pass over
+        into the next, little by little, all the time.
+    changes
+        How many times they are drawn anew.
+    seed
+        For everything that is random.
+
+    Examples
+    --------
+    >>> stream = generate(1_000, features=4, relevant=[[0], [2]], actions=2)
+    >>> bool(abs(stream.rewards - stream.expected).max() <= 0.1)
+    True
+    """
+    if not 0.0 <= noise <= 0.5:
+        raise ValueError(f"noise must be from 0 to 0.5, got noise={noise!r}")
+    if drift not in ("none", "abrupt", "gradual"):
+        raise ValueError(f"drift must be 'none', 'abrupt' or 'gradual', got drift={drift!r}")
+    if relevant is not None and len(relevant) != actions:
+        raise ValueError(f"relevant must have the features of each of the {actions} actions, got {relevant!r}")
+    generator = np.random.default_rng(seed)
+    contexts = generator.random((steps, features))
+    epochs = 1 if drift == "none" else changes + 1
+    worlds = []
+    for epoch in range(epochs):
+        chosen = relevant if relevant is not None and (epoch == 0 or drift == "none") else None
+        worlds.append(_waves(contexts, actions, chosen, gamma_rel, lipschitz / (1.0 - 2.0 * noise or 1.0), generator))
+    expected = noise + (1.0 - 2.0 * noise) * _blend(worlds, drift)
+    rewards = expected + generator.uniform(-noise, noise, expected.shape)
+    names = tuple(f"x{place}" for place in range(features))
+    return Stream(contexts, np.clip(rewards, 0.0, 1.0), names, tuple(range(actions)), expected)
+
+
+def _waves(
+    contexts: Matrix,
+    actions: int,
+    relevant: Sequence[Sequence[int]] | None,
+    gamma: int,
+    slope: float,
+    generator: np.random.Generator,
+) -> Matrix:
+    """For each action a triangle wave between 0 and 1 along a direction of its relevant features (T × A)."""
+    columns = []
+    for action in range(actions):
+        places = relevant[action] if relevant is not None else generator.choice(contexts.shape[1], gamma, replace=False)
+        direction = generator.choice([-1.0, 1.0], len(places)) / math.sqrt(len(places))
+        phase = generator.uniform(0.0, 2.0)
+        turned = np.mod(slope * contexts[:, list(places)] @ direction + phase, 2.0)
+        columns.append(np.minimum(turned, 2.0 - turned))
+    return np.column_stack(columns)
+
+
+def _blend(worlds: list[Matrix], drift: str) -> Matrix:
+    """The world of each step: one after the other, or passing over into one another."""
+    steps = len(worlds[0])
+    if len(worlds) == 1:
+        return worlds[0]
+    if drift == "abrupt":
+        epoch = np.minimum(np.arange(steps) * len(worlds) // steps, len(worlds) - 1)
+        return np.stack(worlds)[epoch, np.arange(steps)]
+    place = np.linspace(0.0, len(worlds) - 1, steps)
+    before = np.minimum(place.astype(int), len(worlds) - 2)
+    share = (place - before)[:, None]
+    stacked, rows = np.stack(worlds), np.arange(steps)
+    blended: Matrix = (1.0 - share) * stacked[before, rows] + share * stacked[before + 1, rows]
+    return blended

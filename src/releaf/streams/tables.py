@@ -1,0 +1,269 @@
+"""A user's own table or log as a stream: CSV, Parquet or Arrow files, pandas, polars and pyarrow tables."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from releaf.decision import Label
+from releaf.features import Boolean, Categorical, Continuous, Feature, is_missing
+from releaf.policy import plain_label
+from releaf.schema import Schema
+from releaf.streams.files import open_text
+from releaf.streams.stream import Log, Stream
+from releaf.table import is_table, table_columns
+
+MOST_CATEGORIES = 1_000
+_MOSTLY = 0.9  # of a column's values, when numbers make it a column of numbers with mistakes in it
+_TRUE_FALSE = {"true": True, "false": False}
+Columns = dict[str, Any]
+
+
+class Rows:
+    """Columns that were read, the lines they stand on, and the lines that were left out."""
+
+    def __init__(self, columns: Columns, lines: Sequence[int] | None, skipped: int, source: str) -> None:
+        self.columns, self.lines, self.skipped, self.source = columns, lines, skipped, source
+
+    def where(self, row: int) -> str:
+        return f"{self.source}, line {self.lines[row]}" if self.lines is not None else f"{self.source}, row {row}"
+
+    def column(self, name: str) -> Any:
+        if name not in self.columns:
+            raise ValueError(f"{self.source} has no column {name!r}; it has {', '.join(self.columns)}")
+        return self.columns[name]
+
+    def without(self, bad: set[int]) -> Rows:
+        keep = [row for row in range(len(next(iter(self.columns.values())))) if row not in bad]
+        columns = {name: [values[row] for row in keep] for name, values in self.columns.items()}
+        lines = None if self.lines is None else [self.lines[row] for row in keep]
+        return Rows(columns, lines, self.skipped + len(bad), self.source)
+
+
+def table(
+    data: Any,
+    *,
+    label: str | None = None,
+    rewards: Sequence[str] | Mapping[str, Label] | None = None,
+    features: Sequence[str] | Schema | None = None,
+    skip_bad: bool = False,
+) -> Stream:
+    """A stream from a table with a label for each row, or with the rewards of all actions.
+
+    Parameters
+    ----------
+    data
+        The name of a CSV, Parquet or Arrow file, or a pandas, polars or pyarrow table.
+    label
+        The column of right actions: each different value is an action, and earns 1 where it is right.
+    rewards
+        Instead: the columns with the reward of each action, from 0 to 1; or a mapping from columns to actions.
+    features
+        The columns that make the context; all others when None. A :class:`releaf.Schema` also tells what they are;
+        otherwise numbers range from their least to their largest value, and texts are categories.
+    skip_bad
+        Leave out rows that can't be read or lack a label or reward. Otherwise the first of them raises, with its line.
+
+    Examples
+    --------
+    >>> import pandas
+    >>> cases = pandas.DataFrame({"age": [30, 60, 45], "plan": ["a", "b", "a"], "best": ["call", "mail", "call"]})
+    >>> stream = table(cases, label="best")
+    >>> stream.actions, stream.rewards.tolist()
+    (('call', 'mail'), [[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
+    """
+    if (label is None) == (rewards is None):
+        raise ValueError(f"expected either label or rewards, got label={label!r} and rewards={rewards!r}")
+    rows = _read(data, skip_bad)
+    if label is not None:
+        rows = _complete(rows, [label], skip_bad)
+        values = [_plain(value) for value in rows.column(label)]
+        actions = tuple(sorted(set(values), key=lambda value: (str(type(value)), value)))
+        gained = np.array([[value == action for action in actions] for value in values], dtype=np.float64)
+        used = {label}
+    else:
+        named = rewards if isinstance(rewards, Mapping) else {name: name for name in rewards or ()}
+        rows = _complete(rows, list(named), skip_bad, unit=True)
+        actions, used = tuple(named.values()), set(named)
+        gained = np.column_stack([np.array(rows.column(name), dtype=np.float64) for name in named])
+    contexts, described = _contexts(rows, features, used)
+    return Stream(contexts, gained.reshape(-1, len(actions)), described, actions)
+
+
+def log(
+    data: Any,
+    *,
+    action: str,
+    reward: str,
+    probability: str | None = None,
+    features: Sequence[str] | Schema | None = None,
+    skip_bad: bool = False,
+) -> Log:
+    """A log of decisions: what was known, what was done, and what it earned.
+
+    Parameters
+    ----------
+    data
+        The name of a CSV, Parquet or Arrow file, or a pandas, polars or pyarrow table.
+    action, reward
+        The columns of the action taken, and of its reward, from 0 to 1.
+    probability
+        The column that tells with what probability the action was taken; off-policy estimates need it.
+    features, skip_bad
+        As for :func:`table`.
+    """
+    used = [action, reward] + ([probability] if probability is not None else [])
+    rows = _complete(_read(data, skip_bad), used[:1], skip_bad)
+    rows = _complete(rows, used[1:], skip_bad, unit=True)
+    chosen = [_plain(value) for value in rows.column(action)]
+    actions = tuple(sorted(set(chosen), key=lambda value: (str(type(value)), value)))
+    contexts, described = _contexts(rows, features, set(used))
+    taken = np.array([actions.index(value) for value in chosen], dtype=np.int64)
+    gained = np.array(rows.column(reward), dtype=np.float64)
+    chances = None if probability is None else np.array(rows.column(probability), dtype=np.float64)
+    if chances is not None and not (chances > 0).all():
+        row = int(np.flatnonzero(~(chances > 0))[0])
+        raise ValueError(f"{rows.where(row)}: {probability!r} is {chances[row]}: expected a probability above 0")
+    return Log(contexts, taken, gained, chances, described, actions, rows.skipped)
+
+
+# --- reading --------------------------------------------------------------------------------------------------
+
+
+def _read(data: Any, skip_bad: bool) -> Rows:
+    if is_table(data):
+        return Rows(table_columns(data), None, 0, "table")
+    if not isinstance(data, str | os.PathLike):
+        raise TypeError(f"data must be the name of a file or a pandas, polars or pyarrow table, got {data!r}")
+    path = Path(data)
+    kind = path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
+    if kind in (".parquet", ".arrow", ".feather"):
+        return Rows(table_columns(_arrow(path, kind)), None, 0, str(path))
+    return _read_csv(path, skip_bad)
+
+
+def _arrow(path: Path, kind: str) -> Any:
+    try:
+        from pyarrow import feather, parquet
+    except ImportError as error:
+        raise ImportError(f"{path} needs pyarrow to be read: pip install releaf[tables]") from error
+    return parquet.read_table(path) if kind == ".parquet" else feather.read_table(path)
+
+
+def _read_csv(path: Path, skip_bad: bool) -> Rows:
+    """Columns of texts, turned into numbers or truth values where all of them are; an empty field is missing."""
+    with open_text(path) as file:
+        reader = csv.reader(file)
+        names = next(reader, None)
+        if not names:
+            raise ValueError(f"{path} is empty: expected a line with the names of the columns")
+        lines, rows, skipped = [], [], 0
+        for row in reader:
+            if len(row) == len(names):
+                lines.append(reader.line_num)
+                rows.append(row)
+            elif row and not skip_bad:
+                raise ValueError(f"{path}, line {reader.line_num}: {len(row)} fields, expected {len(names)}")
+            else:
+                skipped += bool(row)
+    texts = {name: [row[place] for row in rows] for place, name in enumerate(names)}
+    found = Rows({}, lines, skipped, str(path))
+    bad: set[int] = set()
+    for name, column in texts.items():
+        found.columns[name] = _converted(found, name, column, bad, skip_bad)
+    return found.without(bad) if bad else found
+
+
+def _converted(rows: Rows, name: str, column: list[str], bad: set[int], skip_bad: bool) -> list[Any]:
+    values: list[Any] = [None if text.strip() == "" else _number(text) for text in column]
+    present = [value for value in values if value is not None]
+    numbers = sum(isinstance(value, float) for value in present)
+    if numbers == len(present):
+        return values
+    if numbers >= _MOSTLY * len(present):
+        wrong = [row for row, value in enumerate(values) if isinstance(value, str)]
+        if not skip_bad:
+            share = f"{numbers / len(present):.0%} of the column are"
+            raise ValueError(f"{rows.where(wrong[0])}: {name!r} is {column[wrong[0]]!r}: expected a number ({share})")
+        bad.update(wrong)
+        return values
+    lowered = {text.strip().lower() for text in column if text.strip()}
+    if lowered <= set(_TRUE_FALSE):
+        return [None if not text.strip() else _TRUE_FALSE[text.strip().lower()] for text in column]
+    return [None if not text.strip() else text for text in column]
+
+
+def _number(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+# --- checking -------------------------------------------------------------------------------------------------
+
+
+def _complete(rows: Rows, names: list[str], skip_bad: bool, unit: bool = False) -> Rows:
+    """The rows that have these columns, as numbers from 0 to 1 where that is asked for."""
+    bad: set[int] = set()
+    for name in names:
+        for row, value in enumerate(rows.column(name)):
+            wrong = is_missing(value) or (unit and not _is_unit(value))
+            if wrong and not skip_bad:
+                expected = "a number from 0 to 1" if unit else "a value"
+                raise ValueError(f"{rows.where(row)}: {name!r} is {value!r}: expected {expected}")
+            if wrong:
+                bad.add(row)
+    return rows.without(bad) if bad else rows
+
+
+def _is_unit(value: Any) -> bool:
+    try:
+        return not isinstance(value, str) and 0.0 <= float(value) <= 1.0
+    except (TypeError, ValueError):
+        return False
+
+
+def _plain(value: Any) -> Label:
+    """An action's label; a whole number in a column of floats is a whole number."""
+    label = plain_label(value)
+    return int(label) if isinstance(label, float) and label.is_integer() else label
+
+
+def _contexts(rows: Rows, features: Sequence[str] | Schema | None, used: set[str]) -> tuple[Any, Schema]:
+    if isinstance(features, Schema):
+        names = list(features.names)
+    else:
+        names = [name for name in rows.columns if name not in used] if features is None else list(features)
+    if not names:
+        raise ValueError(f"{rows.source} has no columns left to make contexts of")
+    columns = [rows.column(name) for name in names]
+    schema = (
+        features
+        if isinstance(features, Schema)
+        else Schema({name: _described(rows, name, column) for name, column in zip(names, columns, strict=True)})
+    )
+    return [list(row) for row in zip(*columns, strict=True)], schema
+
+
+def _described(rows: Rows, name: str, column: Any) -> Feature:
+    """What a column's values say that it is."""
+    present = [value for value in column if not is_missing(value)]
+    missing = len(present) < len(column)
+    if present and all(isinstance(value, bool | np.bool_) for value in present):
+        return Boolean(missing=missing)
+    if present and all(isinstance(value, int | float | np.number) for value in present):
+        low, high = float(min(present)), float(max(present))
+        return Continuous(low, high if high > low else low + 1.0, missing=missing)
+    values = sorted({str(value) for value in present})
+    if not values or len(values) > MOST_CATEGORIES or any(not isinstance(value, str) for value in present):
+        raise ValueError(
+            f"{rows.source}: column {name!r} has {len(values)} different values that are no numbers: "
+            f"leave it out with features=…, or describe it with a Schema"
+        )
+    return Categorical(values, missing=missing)
