@@ -57,6 +57,11 @@ def run(say: Say) -> list[Finding]:
         what = f"{name}: {STEPS:,} steps, {FEATURES} features, {ACTIONS} actions"
         value = median(_seconds(make(0), contexts, rewards) for _ in range(RUNS))
         findings.append(Finding(what=what, value=value, unit="s", at_most=5.0))
+    for lipschitz in (0.25, 1.0):
+        say(f"policies: the time of ContextualZooming, L = {lipschitz}")
+        policy = releaf.ContextualZooming(ACTIONS, FEATURES, seed=0, lipschitz=lipschitz)
+        seconds = _seconds(policy, contexts, rewards)
+        findings.append(Finding(what=f"ContextualZooming, L = {lipschitz}: the same", value=seconds, unit="s"))
     return findings + _errors(say)
 
 

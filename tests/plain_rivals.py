@@ -163,13 +163,14 @@ class RelevanceLearner:
         self.tuples = list(combinations(range(features), 2 * gamma))
         self.candidates = list(combinations(range(features), gamma))
         self.seen: dict[Any, list[float]] = {}
+        self.taken = [0] * actions
 
     def cell(self, w: tuple[int, ...], context: Array, action: int) -> list[float]:
         place = tuple(max(math.ceil(context[i] * self.m) - 1, 0) for i in w)
         return self.seen.setdefault((w, place, action), [])
 
-    def expect(self, context: Array) -> tuple[int | None, list[float], list[tuple[int, ...] | None]]:
-        """The action (None where chance decides), the estimates and the relevant features."""
+    def expect(self, context: Array) -> tuple[list[int] | None, list[float], list[tuple[int, ...] | None]]:
+        """The actions that may be taken (None where chance decides), the estimates and the relevant features."""
         indices, estimates, relevant = [], [], []
         for action in range(self.actions):
             cells = {w: self.cell(w, context, action) for w in self.tuples}
@@ -186,10 +187,13 @@ class RelevanceLearner:
             rewards = [r for w in self.tuples if best and set(best) <= set(w) for r in cells[w]]
             estimates.append(float(np.mean(rewards)) if rewards else 0.0)
             indices.append(estimates[-1] + 5 * max(doubt.values()))
-        chosen = None if None in relevant else int(np.argmax(indices))
-        return chosen, estimates, relevant
+        allowed = [action for action in range(self.actions) if indices[action] >= max(indices) - 1e-9]
+        if math.isinf(max(indices)):  # of those that are unknown, the one least often taken
+            allowed = [min(allowed, key=lambda action: self.taken[action])]
+        return (None if None in relevant else allowed), estimates, relevant
 
     def learn(self, context: Array, action: int, reward: float) -> None:
+        self.taken[action] += 1
         for w in self.tuples:
             self.cell(w, context, action).append(reward)
 

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -30,7 +31,13 @@ CASES = breast_cancer(683)
 # Three that look at one feature each: the first says 1 above 0.5, the second above 0.25, the third below 0.5.
 SLOPES = np.array([[[0.0, 0.0], [1.0, 0.0]], [[0.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [0.0, 0.0]]])
 BORDERS = np.array([[0.5, 0.0], [0.25, 0.0], [0.0, 0.5]])
-THREE = Experts(SLOPES, BORDERS, labels=30)
+THREE = Experts(SLOPES, BORDERS, 30, (0, 1), releaf.Schema.of(2))
+
+
+def only(experts: Experts, place: int) -> Experts:
+    """One of them."""
+    parts = (experts.coefficients[[place]], experts.intercepts[[place]], experts.labels)
+    return Experts(*parts, experts.actions, experts.schema)
 
 
 def advice(contexts: Any) -> Any:
@@ -52,13 +59,13 @@ def stream(steps: int, seed: int = 0) -> tuple[Any, Any, Any]:
 
 def test_base_classifiers_predict_what_scikit_learn_predicts() -> None:
     given = {"actions": CASES.actions, "features": CASES.features, "count": 6, "size": 10, "seed": 0}
-    experts = train_experts(CASES.contexts, CASES.rewards, **given)  # type: ignore[arg-type]
+    experts = train_experts(CASES.contexts, CASES.rewards, **given)
     assert experts.labels == 60
     order, right = np.random.default_rng(0).permutation(683), CASES.rewards.argmax(axis=1)
     for place in range(6):
         rows = order[10 * place : 10 * place + 10]
         model = LogisticRegression(C=100.0, max_iter=10_000).fit(CASES.contexts[rows], right[rows])
-        alone = Experts(experts.coefficients[[place]], experts.intercepts[[place]], 10)
+        alone = only(experts, place)
         trace = AverageMajority(CASES.actions, CASES.features, experts=alone).replay(CASES.contexts, CASES.rewards)
         assert np.array_equal(trace.actions, model.predict(CASES.contexts))
 
@@ -71,7 +78,7 @@ def test_base_classifiers_of_more_than_two_actions_predict_what_scikit_learn_pre
     for place in range(2):
         rows = np.arange(200 * place, 200 * place + 200)
         model = LogisticRegression(C=100.0, max_iter=10_000).fit(contexts[rows], right[rows])
-        alone = Experts(experts.coefficients[[place]], experts.intercepts[[place]], 200)
+        alone = only(experts, place)
         trace = AverageMajority(3, 4, experts=alone).replay(contexts, np.eye(3)[right])
         assert np.array_equal(trace.actions, model.predict(contexts))
 
@@ -81,7 +88,7 @@ def test_a_slice_of_one_label_predicts_it_and_unseen_labels_are_never_predicted(
     right = np.repeat([1, 2], 20)
     experts = train_experts(contexts, np.eye(3)[right], actions=3, features=2, count=2, size=20, seed=None)
     for place, label in ((0, 1), (1, 2)):
-        alone = Experts(experts.coefficients[[place]], experts.intercepts[[place]], 20)
+        alone = only(experts, place)
         assert set(AverageMajority(3, 2, experts=alone).replay(contexts, np.eye(3)[right]).actions) == {label}
 
 
@@ -99,18 +106,63 @@ def test_bad_training_is_refused(arguments: Any, text: str) -> None:
         train_experts(CASES.contexts, CASES.rewards, **{"actions": 2, "features": 9, **arguments})
 
 
-def test_base_classifiers_of_another_schema_are_refused() -> None:
-    with pytest.raises(ValueError, match="experts score 2 actions by 2 columns: expected 2 actions and 9 columns"):
-        AverageMajority(2, 9, experts=THREE)
+@pytest.mark.parametrize(
+    ("actions", "features", "text"),
+    [
+        ([1, 0], 2, r"experts were trained for the actions \(0, 1\), expected \(1, 0\)"),
+        (3, 2, r"experts were trained for the actions \(0, 1\), expected \(0, 1, 2\)"),
+        (2, 9, "experts were trained for Schema"),
+        (2, ["x1", "x0"], "experts were trained for Schema"),
+        (2, {"x0": releaf.Continuous(0, 2), "x1": releaf.Continuous()}, "experts were trained for Schema"),
+    ],
+)
+def test_base_classifiers_that_were_trained_for_something_else_are_refused(
+    actions: Any, features: Any, text: str
+) -> None:
+    with pytest.raises(ValueError, match=text):
+        AverageMajority(actions, features, experts=THREE)
+
+
+def test_what_is_no_base_classifiers_is_refused() -> None:
     with pytest.raises(TypeError, match=r"experts must come from releaf.ensembles.train_experts, got \[\]"):
         AverageMajority(2, 9, experts=[])  # type: ignore[arg-type]
+
+
+def test_rewards_that_are_not_known_can_not_be_trained_with() -> None:
+    rewards = CASES.rewards.copy()
+    rewards[7, 0] = np.nan
+    with pytest.raises(ValueError, match="rewards of row 7 have NaN: expected those of all"):
+        train_experts(CASES.contexts, rewards, actions=2, features=9)
+
+
+@pytest.mark.parametrize("sample", [(CASES.contexts,), CASES.contexts[:2].tolist()[:1]])
+def test_a_sample_is_a_pair(sample: Any) -> None:
+    with pytest.raises(TypeError, match="sample must be a pair of contexts and rewards"):
+        AdaBoost(2, 2, experts=THREE, sample=sample)
+
+
+@pytest.mark.parametrize("reward", [np.float64(1), np.array(1.0), 1.0])
+def test_one_reward_is_not_enough(reward: Any) -> None:
+    ensemble = WeightedMajority(2, 2, experts=THREE)
+    with pytest.raises(ValueError, match="a reward is wanted for each of the 2 actions"):
+        ensemble.learn(ensemble.decide([0.1, 0.2]), reward)
+
+
+def test_a_row_of_rewards_goes_by_its_labels() -> None:
+    named = Experts(SLOPES, BORDERS, 30, ("no", "yes"), releaf.Schema.of(2))
+    ensemble = WeightedMajority(["no", "yes"], 2, experts=named, beta=0.5)
+    ensemble.learn(ensemble.decide([0.6, 0.1]), pd.Series({"yes": 1.0, "no": 0.0}))
+    assert ensemble.weights() == pytest.approx([0.5, 0.25, 0.25])
+    with pytest.raises(ValueError, match="unknown"):
+        ensemble.learn(ensemble.decide([0.6, 0.1]), pd.Series({"yes": 1.0, "never": 0.0}))
 
 
 # --- votes ----------------------------------------------------------------------------------------------------
 
 
 def test_the_majority_decides_and_its_share_is_told() -> None:
-    ensemble = AverageMajority(["no", "yes"], 2, experts=THREE)
+    named = Experts(SLOPES, BORDERS, 30, ("no", "yes"), releaf.Schema.of(2))
+    ensemble = AverageMajority(["no", "yes"], 2, experts=named)
     for context, votes in [([0.6, 0.3], 2), ([0.6, 0.2], 1), ([0.4, 0.3], 2), ([0.4, 0.1], 1)]:
         choice = ensemble.decide(context)
         assert choice.action == ("yes" if votes == 2 else "no")
@@ -251,12 +303,12 @@ def test_on_breast_cancer_learnt_votes_beat_equal_ones() -> None:
     given = {"actions": cases.actions, "features": cases.features}
     errors: dict[str, list[float]] = {"equal": [], "boosted": [], "weighted": []}
     for seed in range(5):
-        experts = train_experts(CASES.contexts, CASES.rewards, seed=seed, **given)  # type: ignore[arg-type]
+        experts = train_experts(CASES.contexts, CASES.rewards, seed=seed, **given)
         sample = (cases.contexts[:1_500], cases.rewards[:1_500])
         makers: dict[str, Any] = {
-            "equal": AverageMajority(**given, experts=experts),  # type: ignore[arg-type]
-            "boosted": AdaBoost(**given, experts=experts, sample=sample),  # type: ignore[arg-type]
-            "weighted": WeightedMajority(**given, experts=experts),  # type: ignore[arg-type]
+            "equal": AverageMajority(**given, experts=experts),
+            "boosted": AdaBoost(**given, experts=experts, sample=sample),
+            "weighted": WeightedMajority(**given, experts=experts),
         }
         for name, ensemble in makers.items():
             errors[name].append(1 - ensemble.replay(cases.contexts[1_500:], cases.rewards[1_500:]).rewards.mean())

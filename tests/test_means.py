@@ -121,7 +121,11 @@ def test_random_takes_all_actions_alike_and_asks_for_nothing() -> None:
         (releaf.LinUCB, {"ridge": 0}, "ridge must be a positive number, got ridge=0"),
         (releaf.LinTS, {"spread": 0.0}, "spread must be a positive number, got spread=0.0"),
         (releaf.ContextualZooming, {"lipschitz": -1}, "lipschitz must be a positive number, got lipschitz=-1"),
-        (releaf.ContextualZooming, {"horizon": 1}, "horizon must be a whole number of at least 2, got horizon=1"),
+        (
+            releaf.ContextualZooming,
+            {"horizon": 1},
+            "horizon must be a whole number of at least 2 and at most",
+        ),
         (releaf.CMABRL, {"gamma_rel": 2}, "gamma_rel=2 is too large for 3 features: expected 2·gamma_rel ≤ features"),
         (releaf.CMABRL, {"intervals": 5_000}, "3 features in 5000 intervals make 75,000,000 cells for each of 2"),
     ],

@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import math
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -156,6 +158,13 @@ def test_rewards_may_be_late_lost_or_out_of_order(policy: Any) -> None:
     assert all(np.isfinite(value) for value in bandit.decide(CONTEXTS[0]).estimates or [])
 
 
+@pytest.mark.parametrize("name", ["UCB1", "EpsilonGreedy", "LinUCB", "CMABRL"])
+def test_while_no_reward_has_come_all_actions_have_their_turns(name: str) -> None:
+    bandit = make(getattr(releaf, name), 3)
+    taken = [choice.index for choice in bandit.decide_many(CONTEXTS[:30])]
+    assert np.bincount(taken, minlength=3).tolist() == [10, 10, 10]
+
+
 # --- bad input ------------------------------------------------------------------------------------------------
 
 UNIT = "expected a number in [0, 1]"
@@ -240,6 +249,35 @@ def test_bad_arguments_are_refused(policy: Any, arguments: Any, text: str) -> No
         policy(**given)
 
 
+WAITING: list[tuple[str, Any]] = [
+    ("contexts", np.full((1, 100_000), 0.5)),
+    ("contexts", np.full((1, 4), 1.5)),
+    ("contexts", np.array([[0.5, 1.0, 0.5, 0.5]])),  # 1.0 is no category
+    ("contexts", np.array([[0.5, 0.5, 0.5, -1.0]])),  # the last one can't be missing
+    ("numbers", np.array([7])),
+    ("numbers", np.array([0])),
+    ("choices", np.array([[2, 2]])),
+    ("choices", np.array([[0, 3]])),
+]
+
+
+@every_policy
+@pytest.mark.parametrize(("part", "value"), WAITING)
+def test_waiting_decisions_that_can_not_be_are_refused(policy: Any, part: str, value: Any, tmp_path: Path) -> None:
+    bandit = make(policy, 2, SCHEMA)
+    bandit.decide([30, "free", True, 0.5])
+    bandit.save(tmp_path / "good.releaf")
+    header, arrays = state.read(tmp_path / "good.releaf")
+    arrays["waiting.numbers"] = np.array([1])
+    arrays["waiting.contexts"] = np.array([[0.25, 0.5, 0.5, 0.5]])
+    arrays["waiting.choices"] = np.array([[0, 2]])
+    state.write(tmp_path / "still-good.releaf", header, arrays)
+    releaf.load(tmp_path / "still-good.releaf")
+    state.write(tmp_path / "bad.releaf", header, {**arrays, f"waiting.{part}": value})
+    with pytest.raises(releaf.StateError):
+        releaf.load(tmp_path / "bad.releaf")
+
+
 @every_policy
 def test_an_altered_file_is_refused(policy: Any, tmp_path: Path) -> None:
     bandit = make(policy)
@@ -249,7 +287,11 @@ def test_an_altered_file_is_refused(policy: Any, tmp_path: Path) -> None:
     for name, array in arrays.items():
         if not name.startswith("policy.") or not array.size:
             continue
-        others = [{**arrays, name: array[..., :-1]}, {key: value for key, value in arrays.items() if key != name}]
+        others = [
+            {**arrays, name: array[..., :-1]},
+            {**arrays, name: array[:0]},
+            {key: value for key, value in arrays.items() if key != name},
+        ]
         if array.dtype.kind == "f":
             others.append({**arrays, name: np.full_like(array, math.nan)})
         if array.dtype.kind == "i":
@@ -258,6 +300,28 @@ def test_an_altered_file_is_refused(policy: Any, tmp_path: Path) -> None:
             state.write(tmp_path / "bad.releaf", header, altered)
             with pytest.raises(releaf.StateError):
                 releaf.load(tmp_path / "bad.releaf")
+
+
+@pytest.mark.parametrize("name", ["LinUCB", "WeightedMajority"])
+def test_a_pickle_works_in_another_process(name: str, tmp_path: Path) -> None:
+    (policy,) = (policy for policy in POLICIES if policy.__name__ == name)
+    bandit = make(policy)
+    live(bandit, CONTEXTS[:50], REWARDS[:50])
+    (tmp_path / "bandit.pickle").write_bytes(pickle.dumps(bandit))
+    program = "import pickle, sys; print(pickle.load(open(sys.argv[1], 'rb')).decide([0.5, 0.5, 0.5]).index)"
+    command = [sys.executable, "-c", program, str(tmp_path / "bandit.pickle")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    assert int(done.stdout) == bandit.decide([0.5, 0.5, 0.5]).index
+
+
+@every_policy
+def test_a_preview_leaves_no_trace(policy: Any) -> None:
+    bandit = make(policy)
+    live(bandit, CONTEXTS[:100], REWARDS[:100])
+    before = knowledge(bandit)
+    seen = bandit.preview(CONTEXTS[100])
+    assert knowledge(bandit) == before
+    assert plain(seen) == plain(bandit.decide(CONTEXTS[100]))
 
 
 # --- features of all kinds ------------------------------------------------------------------------------------

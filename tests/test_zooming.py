@@ -121,6 +121,30 @@ def test_categories_and_missing_values_are_near_only_to_themselves() -> None:
     assert [ball.chosen for ball in bandit.balls()] == [ball.chosen for ball in plain.balls]
 
 
+def test_late_rewards_start_no_ball_where_there_is_one() -> None:
+    bandit = releaf.ContextualZooming(1, 1, seed=0, confidence=0.1)
+    first, second = bandit.decide([0.5]), bandit.decide([0.5])
+    bandit.learn(first, 1.0)
+    bandit.learn(second, 1.0)
+    balls = [(ball.radius, ball.centre) for ball in bandit.balls()]
+    assert len(balls) == len(set(balls)) == 3
+
+
+@pytest.mark.parametrize("lipschitz", [100.0, 1e4, 1e5])
+def test_small_balls_are_found_again(lipschitz: float) -> None:
+    """Balls so small that single precision, which most are ruled out by, can hardly tell them apart."""
+    generator = np.random.default_rng(0)
+    bandit = releaf.ContextualZooming(1, 1, seed=0, lipschitz=lipschitz, confidence=1e-6)
+    plain = Zooming(1, [0], lipschitz, 1e-6, None)
+    centres = generator.random(8)
+    for _ in range(400):
+        context = np.clip(generator.choice(centres) + generator.uniform(-1, 1, 1) / lipschitz, 0, 1)
+        bandit.learn(bandit.decide(context), 0.5)
+        plain.expect(context)
+        plain.learn(context, 0, 0.5)
+    assert [ball.chosen for ball in bandit.balls()] == [ball.chosen for ball in plain.balls]
+
+
 def test_no_two_balls_of_a_size_hold_each_others_centre() -> None:
     generator = np.random.default_rng(3)
     bandit = releaf.ContextualZooming(2, 2, seed=0, confidence=0.1)

@@ -160,9 +160,10 @@ def warmup(
 
 def _other_policies() -> Iterator[Any]:
     """One of each policy that is not RELEAF."""
-    from releaf import ensembles, policies
+    from releaf import Schema, ensembles, policies
 
-    votes = ensembles.Experts(np.zeros((1, 3, 2)), np.zeros((1, 3)), 0)
+    votes = ensembles.Experts(np.zeros((1, 3, 2)), np.zeros((1, 3)), 0, (0, 1, 2), Schema.of(2))
+    ensembles.AdaBoost(3, 2, experts=votes, sample=(np.zeros((1, 2)), np.ones((1, 3))))  # for its training
     for room, given in ((policies, {}), (ensembles, {"experts": votes})):
         for name in room.__all__:
             policy: Any = getattr(room, name)

@@ -68,6 +68,8 @@ class AdaBoost(Ensemble):
         super().__init__(actions, features, experts, "never", seed)
         self._start()
         if sample is not None:
+            if not (isinstance(sample, tuple | list) and len(sample) == 2):
+                raise TypeError(f"sample must be a pair of contexts and rewards, got {type(sample).__name__}")
             right = self._right_on(*sample)
             boost(right, len(self.actions), self._state.weights)
             self._sample = len(right)
@@ -87,7 +89,8 @@ class AdaBoost(Ensemble):
 class OnlineAdaBoost(Ensemble):
     """Weighs the votes as :class:`AdaBoost` does, anew with each label, from the latest labels (Fan, Stolfo and Zhang).
 
-    Fan et al. also train new classifiers on each increment of data; as in the paper, the base classifiers stay.
+    Fan et al. also train new classifiers on each increment of data; as in the paper, the base classifiers stay. While
+    none of them is better than chance, all votes count alike.
 
     Parameters
     ----------
@@ -121,5 +124,5 @@ class OnlineAdaBoost(Ensemble):
         max_pending: int = 100_000,
     ) -> None:
         super().__init__(actions, features, experts, "labels", seed, max_pending)
-        self.window = self._window = whole("window", window, least=1)
+        self.window = self._window = whole("window", window, least=1, most=10**7)
         self._start()

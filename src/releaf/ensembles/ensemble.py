@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from releaf.core.rivals.common import USED
 from releaf.core.rivals.design import width_of
 from releaf.core.rivals.votes import Votes, new_votes
 from releaf.decision import Label
@@ -41,12 +42,13 @@ class Ensemble(CompiledPolicy):
             raise TypeError(f"experts must come from releaf.ensembles.train_experts, got {experts!r}")
         encoded(np.zeros((0, len(self.schema))), self.schema)  # which raises for features that can't be encoded ahead
         self._design = schema_design(self.schema)
+        if experts.actions != self.actions:
+            raise ValueError(f"experts were trained for the actions {experts.actions!r}, expected {self.actions!r}")
+        if experts.schema.to_dict() != self.schema.to_dict():
+            raise ValueError(f"experts were trained for {experts.schema!r}, expected {self.schema!r}")
         expected = (len(self.actions), width_of(self._design, intercept=False))
         if experts.coefficients.shape[1:] != expected:
-            raise ValueError(
-                f"experts score {experts.coefficients.shape[1]} actions by {experts.coefficients.shape[2]} columns: "
-                f"expected {expected[0]} actions and {expected[1]} columns; train them for this schema"
-            )
+            raise ValueError(f"experts have coefficients of shape {experts.coefficients.shape}, not (E, *{expected})")
         self._experts = experts
         self._sample = 0
 
@@ -96,12 +98,11 @@ class Ensemble(CompiledPolicy):
         self._sample = int(arrays["labels"][1])
 
     def _require_sound(self, state: Any) -> None:
-        if (state.weights < 0).any() or not state.weights.sum() > 0:
+        if (state.weights < 0).any() or not state.weights.sum() > 0 or not 0 <= state.clock[USED] <= self._steps:
             raise ValueError("its weights contradict the rest")
 
     @classmethod
-    def _given(cls, arrays: dict[str, Array]) -> dict[str, Any]:
+    def _given(cls, header: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
         coefficients, intercepts = arrays["policy.coefficients"], arrays["policy.intercepts"]
-        if coefficients.ndim != 3 or coefficients.shape[:2] != intercepts.shape:
-            raise ValueError("its base classifiers contradict the rest")
-        return {"experts": Experts(coefficients, intercepts, int(arrays["policy.labels"][0]))}
+        actions, schema = tuple(header["actions"]), Schema.from_dict(header["schema"])
+        return {"experts": Experts(coefficients, intercepts, int(arrays["policy.labels"][0]), actions, schema)}

@@ -32,11 +32,24 @@ class Experts:
         E × A.
     labels
         How many labelled cases they were trained with, all together.
+    actions, schema
+        What they were trained for.
     """
 
     coefficients: Array
     intercepts: Array
     labels: int
+    actions: tuple[Label, ...]
+    schema: Schema
+
+    def __post_init__(self) -> None:
+        for name in ("coefficients", "intercepts"):
+            object.__setattr__(self, name, np.array(getattr(self, name), dtype=np.float64, order="C"))
+        scores, shifts = self.coefficients, self.intercepts
+        if scores.ndim != 3 or not scores.shape[0] or scores.shape[:2] != shifts.shape:
+            raise ValueError(f"experts need E × A × columns coefficients, got shapes {scores.shape} and {shifts.shape}")
+        if not (np.isfinite(scores).all() and np.isfinite(shifts).all()):
+            raise ValueError("experts need finite coefficients and intercepts, got some that are not")
 
     def __len__(self) -> int:
         return len(self.coefficients)
@@ -114,13 +127,17 @@ def train_experts(
     regularisation = positive("regularisation", regularisation)
     columns = columns_of(encoded(contexts, schema), schema)
     table = checked_table(rewards, len(columns), labels)
+    if np.isnan(table).any():
+        raise ValueError(f"rewards of row {int(np.isnan(table).any(axis=1).argmax())} have NaN: expected those of all")
+    seed = None if seed is None else whole("seed", seed, least=0)
     if count * size > len(columns):
         raise ValueError(f"{count} slices of {size} need {count * size} labelled cases, got {len(columns)}")
     order = np.arange(len(columns)) if seed is None else np.random.default_rng(seed).permutation(len(columns))
     slices = order[: count * size].reshape(count, size)
     right = np.argmax(table, axis=1)
     trained = [_train(columns[rows], right[rows], len(labels), regularisation) for rows in slices]
-    return Experts(np.stack([t[0] for t in trained]), np.stack([t[1] for t in trained]), count * size)
+    coefficients, intercepts = (np.stack(parts) for parts in zip(*trained, strict=True))
+    return Experts(coefficients, intercepts, count * size, labels, schema)
 
 
 def _train(columns: Array, right: Array, actions: int, regularisation: float) -> tuple[Array, Array]:

@@ -15,6 +15,7 @@ from releaf.policies.checks import positive
 from releaf.policies.traits import Traits
 from releaf.schema import Schema
 
+LEAST_SHARE = 1e-12
 _OBSERVES = "the label (all rewards), always"
 
 
@@ -97,6 +98,8 @@ class FixedShare(WeightedMajority):
         max_pending: int = 100_000,
     ) -> None:
         self.alpha = positive("alpha", alpha, below=1.0, zero=True)
+        if 0.0 < self.alpha < LEAST_SHARE:
+            raise ValueError(f"alpha must be 0 or at least {LEAST_SHARE:g}, got alpha={alpha!r}")
         super().__init__(actions, features, experts=experts, beta=beta, seed=seed, max_pending=max_pending)
 
     @property
@@ -107,8 +110,9 @@ class FixedShare(WeightedMajority):
 class Blum(Ensemble):
     """Changes the votes' weights only when the vote was wrong: half for the wrong ones, 3/2 for the right ones.
 
-    Blum's (1997) variant of weighted majority, which he takes from Winnow. His specialists may abstain; base
-    classifiers never do. A label that comes late is judged by the weights of that time.
+    The variant of weighted majority that Blum (1997) takes from Winnow, which learns from its own mistakes only; the
+    paper does not tell which of his algorithms it means. His specialists may abstain; base classifiers never do. For a
+    label that comes late, the vote is counted again, with the weights at hand when it comes.
 
     Parameters
     ----------

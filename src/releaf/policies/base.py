@@ -172,6 +172,21 @@ class OnlinePolicy(ABC):
         with self._lock:
             return [self._decide(unit.copy()) for unit in self._encode_many(contexts)]
 
+    def preview(self, context: Any) -> Decision:
+        """The decision that it would make now, without making it: nothing is remembered, counted or drawn.
+
+        Parameters
+        ----------
+        context
+            As for ``decide``.
+        """
+        with self._lock:
+            before = self._snapshot()
+            try:
+                return self.decide(context)
+            finally:
+                self._return_to(before)
+
     def learn(self, choice: Decision | int, reward: Any) -> None:
         """Learn the reward of a decision that wants one: at once, late, or in any order.
 
@@ -290,6 +305,8 @@ class OnlinePolicy(ABC):
     def _why_not_waiting(self, choice: Decision | int, number: int) -> str:
         if not 1 <= number <= self._steps:
             return f"unknown decision {number}: this learner has made decisions 1 to {self._steps}"
+        if self.observe == "never":
+            return f"decision {number} does not wait for a reward: {type(self).__name__} never asks for one"
         if isinstance(choice, Decision) and not choice.wants_reward:
             return (
                 f"decision {number} did not ask for a reward (observe={self.observe!r}): learn only where wants_reward"
@@ -343,7 +360,7 @@ class OnlinePolicy(ABC):
         return header, arrays
 
     @classmethod
-    def _given(cls, arrays: dict[str, Array]) -> dict[str, Any]:
+    def _given(cls, header: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
         """Arguments of the constructor that are made of arrays."""
         return {}
 
@@ -353,20 +370,32 @@ class OnlinePolicy(ABC):
             actions=header["actions"],
             features=Schema.from_dict(header["schema"]),
             **header["parameters"],
-            **cls._given(arrays),
+            **cls._given(header, arrays),
         )
         policy._labels = tuple(header["actions"])
         policy._steps, policy._token = header["steps"], header["token"]
         numbers, contexts, choices = (arrays[f"waiting.{part}"] for part in ("numbers", "contexts", "choices"))
-        if not (((contexts >= 0) & (contexts <= 1)) | (contexts == MISSING)).all() or (choices < 0).any():
-            raise ValueError("its waiting decisions contradict the rest")
+        policy._require_waiting(numbers, contexts, choices)
         for number, context, (index, actions) in zip(numbers, contexts, choices, strict=True):
             policy._waiting[int(number)] = (context.copy(), int(index), int(actions))
         policy._encoder.restore({name[8:]: a for name, a in arrays.items() if name.startswith("encoder.")})
         policy._take_up({name[7:]: a for name, a in arrays.items() if name.startswith("policy.")})
-        if (choices[:, 0] >= choices[:, 1]).any() or (choices[:, 1] > len(policy._labels)).any():
-            raise ValueError("its waiting decisions contradict the rest")
         return policy
+
+    def _require_waiting(self, numbers: Array, contexts: Array, choices: Array) -> None:
+        """Raise a ValueError where waiting decisions from a file would lead the kernels astray."""
+        fits = numbers.ndim == 1 and contexts.shape == (len(numbers), *self._shape) and contexts.dtype == _FLOAT64
+        fits = fits and choices.shape == (len(numbers), 2) and numbers.dtype == choices.dtype == np.dtype(np.int64)
+        fits = fits and bool((np.diff(numbers) > 0).all() and (numbers >= 1).all() and (numbers <= self._steps).all())
+        if fits:
+            categories = np.array([feature.categories > 0 for feature in self._schema.features])
+            optional = np.array([feature.missing for feature in self._schema.features]) & ~categories
+            inside = (contexts >= 0) & ((contexts < 1) | ((contexts == 1) & ~categories))
+            fits = bool((inside | ((contexts == MISSING) & optional)).all())
+            actions, known = choices[:, 1], len(self._labels)
+            fits = fits and bool(((choices[:, 0] >= 0) & (choices[:, 0] < actions) & (actions <= known)).all())
+        if not fits:
+            raise ValueError("its waiting decisions contradict the rest")
 
 
 def load(path: str | os.PathLike[str]) -> Any:

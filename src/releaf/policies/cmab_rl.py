@@ -31,11 +31,12 @@ class CMABRL(CompiledPolicy):
 
     Simplified: the authors' actions are a continuum, with relevant dimensions of their own; here they are a finite
     set, so the partition of the actions is gone from the index and from m = ⌈(T/A)^(1/(2+2d̄))⌉, which the authors'
-    own experiment with a finite set of articles uses too. Ties go to the first tuple and the first action, not to
-    one at random. κ scales the confidence radii; the authors' bound is for 1, with which everything is explored for
-    longer than most streams last.
+    own experiment with a finite set of articles uses too. Ties go to the first tuple, and to the action that was taken
+    least often, not to one at random. κ scales the confidence radii; the authors' bound is for 1, with which
+    everything is explored for longer than most streams last.
 
-    A decision counts as an exploration when its action's mean is not the highest or its cell was never observed.
+    A decision counts as an exploration when its action's mean is not the highest or its cell was never observed. Its
+    probability is None where some action has no relevant tuple, and one at random stands in for it.
 
     Parameters
     ----------
@@ -63,7 +64,7 @@ class CMABRL(CompiledPolicy):
     parameters = ("seed", "horizon", "gamma_rel", "lipschitz", "confidence", "intervals", "max_pending")
     traits = Traits("CMAB-RL", "Turğay et al. 2020", finds_relevance=True)
     _doors = CMAB_RL
-    _kept = ("clock", "counts", "sums", "tallies")
+    _kept = ("clock", "taken", "counts", "sums", "tallies")
 
     def __init__(
         self,
@@ -74,21 +75,21 @@ class CMABRL(CompiledPolicy):
         horizon: int = 100_000,
         gamma_rel: int = 1,
         lipschitz: float = 1.0,
-        confidence: float = 0.01,
+        confidence: float = 0.003,
         intervals: int | None = None,
         max_pending: int = 100_000,
     ) -> None:
         super().__init__(actions, features, "always", seed, max_pending)
-        self.horizon = whole("horizon", horizon, least=1)
+        self.horizon = whole("horizon", horizon, least=1, most=10**15)
         self.gamma_rel = whole("gamma_rel", gamma_rel, least=1)
         self.lipschitz = scale("lipschitz", lipschitz)
-        self.confidence = positive("confidence", confidence, zero=True)
+        self.confidence = positive("confidence", confidence, zero=True, most=1e6)
         if 2 * self.gamma_rel > len(self.schema):
             raise ValueError(
                 f"gamma_rel={gamma_rel} is too large for {len(self.schema)} features: expected 2·gamma_rel ≤ features"
             )
-        self.intervals = self._balanced() if intervals is None else whole("intervals", intervals, least=1)
-        self._require_size()
+        self.intervals = self._balanced() if intervals is None else whole("intervals", intervals, least=1, most=10**6)
+        self._require_size(len(self.actions))
         self._start()
 
     def _balanced(self) -> int:
@@ -96,13 +97,13 @@ class CMABRL(CompiledPolicy):
         power: float = (self.horizon / len(self.actions)) ** (1 / (2 + 2 * self.gamma_rel))
         return max(1, math.ceil(power - 1e-9))  # 10000 ** 0.25 is a little above 10
 
-    def _require_size(self) -> None:
+    def _require_size(self, actions: int) -> None:
         cells = cells_of(self._sizes(), 2 * self.gamma_rel, self.gamma_rel)
-        if cells * len(self.actions) > MOST_CELLS:
+        if cells * actions > MOST_CELLS:
             raise ValueError(
                 f"{len(self.schema)} features in {self.intervals} intervals make {cells:,} cells for each of "
-                f"{len(self.actions)} actions, more than {MOST_CELLS:,} together: "
-                f"use fewer intervals, fewer features or a smaller gamma_rel"
+                f"{actions} actions, more than {MOST_CELLS:,} together: "
+                f"use fewer intervals or a shorter horizon, fewer features, or a smaller gamma_rel"
             )
 
     def _sizes(self) -> Array:
@@ -120,9 +121,9 @@ class CMABRL(CompiledPolicy):
         sizes, params = self._sizes(), (radius, tolerance)
         return new_uniform(self.seed, self._limits(), sizes, categories, self.gamma_rel, actions, params)
 
-    def _require_sound(self, state: Uniform) -> None:
-        if (state.counts < 0).any() or (state.tallies < 0).any():
-            raise ValueError("its counts contradict the rest")
+    def _widen(self) -> None:
+        self._require_size(len(self.actions) + 1)
+        super()._widen()
 
     def _probability(self, action: int) -> float | None:
         return None if self._state.chance[0] < 0 else 1.0

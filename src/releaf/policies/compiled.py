@@ -27,6 +27,7 @@ class CompiledPolicy(OnlinePolicy):
     _doors: Doors
     _state: Any
     _kept: ClassVar[tuple[str, ...]]  # arrays that were learnt; the others follow from the parameters, or are scratch
+    _signed: ClassVar[tuple[str, ...]] = ("clock",)  # whole numbers that may be negative
     _growing: ClassVar[Mapping[str, int]] = {}  # arrays with an axis that is as long as was needed, and that axis
 
     def __init__(
@@ -116,6 +117,8 @@ class CompiledPolicy(OnlinePolicy):
         lengths = {getattr(state, name).shape[axis] for name, axis in self._growing.items() if name in self._kept}
         if len(lengths) > 1:
             raise ValueError("its sizes contradict one another")
+        if 0 in lengths:
+            raise ValueError("its sizes are zero")
         return int(lengths.pop()) if lengths else 0
 
     def _with_room(self, state: Any, room: int) -> Any:
@@ -142,6 +145,8 @@ class CompiledPolicy(OnlinePolicy):
         for name in self._kept:
             array, model = arrays[name], getattr(fresh, name)
             if array.dtype != model.dtype or array.shape != model.shape or not np.isfinite(array).all():
+                raise ValueError(f"its {name} contradict the rest")
+            if array.dtype.kind == "i" and name not in self._signed and (array < 0).any():
                 raise ValueError(f"its {name} contradict the rest")
         state = fresh._replace(**{name: getattr(state, name) for name in self._kept})
         if state.clock[TIME] != self._steps:

@@ -42,7 +42,7 @@ class EpsilonGreedy(Exploring):
     parameters = ("seed", "exploration", "epsilon", "max_pending")
     traits = Traits("ε-greedy", "Auer et al. 2002", uses_context=False)
     _doors = EPSILON_GREEDY
-    _kept = ("clock", "counts", "sums")
+    _kept = ("clock", "taken", "counts", "sums")
 
     def __init__(
         self,
@@ -60,7 +60,3 @@ class EpsilonGreedy(Exploring):
 
     def _build(self, actions: int) -> Means:
         return new_means(self.seed, self._limits(), actions, self._rates)
-
-    def _require_sound(self, state: Means) -> None:
-        if (state.counts < 0).any():
-            raise ValueError("its counts contradict the rest")

@@ -16,11 +16,13 @@ from releaf.policies.checks import scale
 from releaf.policies.compiled import CompiledPolicy
 from releaf.schema import Schema
 
+LEAST_RIDGE = 1e-8
+
 
 class LinearPolicy(CompiledPolicy):
     """A ridge regression for each action; how it is used to choose is the subclass's."""
 
-    _kept = ("clock", "inverse", "theta")
+    _kept = ("clock", "taken", "inverse", "theta")
 
     def __init__(
         self,
@@ -33,6 +35,8 @@ class LinearPolicy(CompiledPolicy):
     ) -> None:
         super().__init__(actions, features, "always", seed, max_pending)
         self.ridge = scale("ridge", ridge)
+        if self.ridge < LEAST_RIDGE:
+            raise ValueError(f"ridge must be at least {LEAST_RIDGE:g} for its updates to be exact, got ridge={ridge!r}")
         if not isinstance(intercept, bool):
             raise TypeError(f"intercept must be True or False, got intercept={intercept!r}")
         self.intercept = intercept
@@ -55,8 +59,8 @@ class LinearPolicy(CompiledPolicy):
         )
 
     def _require_sound(self, state: Any) -> None:
-        if not np.array_equal(state.inverse, state.inverse.transpose(0, 2, 1)):
-            raise ValueError("its inverse matrices contradict the rest")
+        if (state.taken < 0).any() or not np.array_equal(state.inverse, state.inverse.transpose(0, 2, 1)):
+            raise ValueError("its regressions contradict the rest")
 
     def weights(self) -> Array:
         """The weight of each column for each action (A × columns).

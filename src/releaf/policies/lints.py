@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from releaf.core.rivals.ridge import LINTS, chance_of_highest
 from releaf.decision import Label
 from releaf.features import Feature
@@ -26,8 +28,8 @@ class LinTS(LinearPolicy):
     actions, features, seed, max_pending
         As for :class:`releaf.Releaf`.
     spread
-        How widely weights are drawn (v). A reward in [0, 1] varies by 1/2 at most; Agrawal and Goyal prove their
-        bound for a far larger v, which grows with time.
+        How widely weights are drawn (v). Agrawal and Goyal prove their bound for a far larger v, which grows with
+        time.
     ridge, intercept
         As for :class:`releaf.LinUCB`.
 
@@ -48,7 +50,7 @@ class LinTS(LinearPolicy):
         features: int | Sequence[str] | Mapping[str, Feature] | Schema,
         *,
         seed: int | None = None,
-        spread: float = 0.5,
+        spread: float = 0.25,
         ridge: float = 1.0,
         intercept: bool = True,
         max_pending: int = 100_000,
@@ -63,9 +65,10 @@ class LinTS(LinearPolicy):
 
     def _probability(self, action: int) -> float | None:
         means, spreads = self._state.estimates, self._state.spreads
-        if not spreads.all():  # a context of zeros without an intercept: the first action it is
+        if not spreads.any():  # a context of zeros without an intercept: the first action it is
             return 1.0
+        spreads = np.maximum(spreads, 1e-12 * spreads.max())
         if len(means) == 2:
             gap = (means[action] - means[1 - action]) / math.hypot(*spreads)
             return 0.5 * math.erfc(-gap * math.sqrt(0.5))
-        return round(float(chance_of_highest(means, spreads, action)), 12)
+        return round(float(chance_of_highest(means, spreads, action)), 6)  # what the integral is good for

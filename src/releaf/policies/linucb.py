@@ -17,7 +17,8 @@ class LinUCB(LinearPolicy):
     """Takes the action whose reward, linear in the features, could be highest: θ_aᵀx + α √(xᵀ A_a⁻¹ x).
 
     A_a = λI + Σ x xᵀ and θ_a = A_a⁻¹ Σ r x, over the observations of the action. A decision counts as an exploration
-    when its action's estimate θ_aᵀx is not the highest.
+    when its action's estimate θ_aᵀx is not the highest. Of actions that could be equally good, as all are at first, the
+    one that was taken least often is taken, so they have their turns also while rewards are late.
 
     The paper tells neither α, nor λ, nor whether there was a constant feature; Li et al. have λ = 1 and a constant
     feature.

@@ -28,6 +28,8 @@ def checked_reward(reward: Any) -> float:
 
 def checked_rewards(rewards: Any, labels: tuple[Label, ...]) -> Array:
     """One reward for each action, from a sequence or a mapping from labels."""
+    if hasattr(rewards, "to_dict") and hasattr(rewards, "index"):  # a pandas row, by its labels
+        rewards = rewards.to_dict()
     if isinstance(rewards, Mapping):
         unknown = [label for label in rewards if label not in labels]
         lacking = [label for label in labels if label not in rewards]
@@ -37,7 +39,8 @@ def checked_rewards(rewards: Any, labels: tuple[Label, ...]) -> Array:
                 f"the actions are {labels!r}"
             )
         rewards = [rewards[label] for label in labels]
-    if isinstance(rewards, str) or not hasattr(rewards, "__getitem__") or len(rewards) != len(labels):
+    plain = isinstance(rewards, str) or np.ndim(rewards) == 0 or not hasattr(rewards, "__getitem__")
+    if plain or len(rewards) != len(labels):
         raise ValueError(f"a reward is wanted for each of the {len(labels)} actions, got {rewards!r}")
     return np.array([checked_reward(reward) for reward in rewards])
 

@@ -40,7 +40,7 @@ class UCB1(CompiledPolicy):
     parameters = ("seed", "confidence", "max_pending")
     traits = Traits("UCB1", "Auer et al. 2002", uses_context=False)
     _doors = DOORS
-    _kept = ("clock", "counts", "sums")
+    _kept = ("clock", "taken", "counts", "sums")
 
     def __init__(
         self,
@@ -57,7 +57,3 @@ class UCB1(CompiledPolicy):
 
     def _build(self, actions: int) -> Means:
         return new_means(self.seed, self._limits(), actions, (self.confidence, 0.0))
-
-    def _require_sound(self, state: Means) -> None:
-        if (state.counts < 0).any():
-            raise ValueError("its counts contradict the rest")

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
-from releaf.core.rivals.balls import ANY, ZOOMING, Balls, new_balls
+import numpy as np
+
+from releaf.core.rivals.balls import ANY, OUTDATED, ZOOMING, Balls, new_balls
 from releaf.core.rivals.common import LATEST, USED
 from releaf.decision import Label
 from releaf.features import Feature
-from releaf.policies.checks import positive, scale, whole
+from releaf.policies.checks import scale, whole
 from releaf.policies.compiled import CompiledPolicy
 from releaf.policies.traits import Traits
 from releaf.schema import Schema
@@ -46,7 +48,7 @@ class ContextualZooming(CompiledPolicy):
     actions, features, seed, max_pending
         As for :class:`releaf.Releaf`.
     lipschitz
-        How fast the expected reward may change with the context (L).
+        How fast the expected reward may change with the context (L); the paper's value by default.
     confidence
         How wide confidence radii are (c). Slivkins proves his bound for 4, with which balls shrink so slowly that
         tens of thousands of decisions are not enough.
@@ -65,11 +67,9 @@ class ContextualZooming(CompiledPolicy):
     parameters = ("seed", "lipschitz", "confidence", "horizon", "max_pending")
     traits = Traits("Contextual zooming (CZ)", "Slivkins 2011")
     _doors = ZOOMING
-    _kept = ("clock", "centres", "sieve", "arms", "radii", "counts", "sums", "bounds")
-    _growing: ClassVar = {
-        **dict.fromkeys(("centres", "arms", "radii", "counts", "sums", "bounds", "apart", "inside"), 0),
-        "sieve": 1,
-    }
+    _kept = ("clock", "centres", "sieve", "arms", "radii", "counts", "sums", "bounds", "nearest", "reach")
+    _signed = ("clock", "arms")
+    _growing: ClassVar = {**dict.fromkeys((*_kept[1:], "apart", "inside"), 0), "sieve": 1}
 
     def __init__(
         self,
@@ -77,15 +77,15 @@ class ContextualZooming(CompiledPolicy):
         features: int | Sequence[str] | Mapping[str, Feature] | Schema,
         *,
         seed: int | None = None,
-        lipschitz: float = 1.0,
-        confidence: float = 0.25,
+        lipschitz: float = 0.5,
+        confidence: float = 0.35,
         horizon: int | None = None,
         max_pending: int = 100_000,
     ) -> None:
         super().__init__(actions, features, "always", seed, max_pending)
         self.lipschitz = scale("lipschitz", lipschitz)
-        self.confidence = positive("confidence", confidence)
-        self.horizon = None if horizon is None else whole("horizon", horizon, least=2)
+        self.confidence = scale("confidence", confidence)
+        self.horizon = None if horizon is None else whole("horizon", horizon, least=2, most=10**15)
         self._start()
 
     def _build(self, actions: int) -> Balls:
@@ -98,10 +98,11 @@ class ContextualZooming(CompiledPolicy):
 
     def _require_sound(self, state: Balls) -> None:
         used, arms = int(state.clock[USED]), state.arms
-        fits = 1 <= used <= len(arms) and 0 <= state.clock[LATEST] < used
+        fits = 1 <= used <= len(arms) and OUTDATED <= state.clock[LATEST] < used
         fits = fits and arms[0] == ANY and bool(((arms[1:used] >= 0) & (arms[1:used] < len(self.actions))).all())
         fits = fits and state.radii[0] == 1.0 and bool(((state.radii >= 0) & (state.radii <= 1)).all())
-        if not (fits and (state.counts >= 0).all()):
+        fits = fits and bool((state.nearest < used).all()) and bool((state.reach >= 0).all())
+        if not (fits and np.array_equal(state.sieve, state.centres.T[: len(state.sieve)].astype(np.float32))):
             raise ValueError("its balls contradict the rest")
 
     def balls(self) -> list[Ball]:

@@ -1,8 +1,8 @@
-"""The four calls from Python into a rival's kernels, written from the rule and the fields of its state.
+"""The three calls from Python into a rival's kernels, written from the rule and the fields of its state.
 
-A rule is two functions: ``choose(state, context)`` gives 2 · action, plus 1 when exploring, or at once a negative
-number for a bad value; ``take_in`` learns. Unpacked by Numba, a state of named arrays would cost more than many a
-decision, so the doors take the arrays one by one.
+A rule is two functions: ``choose(state, context)`` gives 2 · action, plus 1 when exploring; ``take_in`` learns. The
+doors check the context's values and count the decision before. Unpacked by Numba, a state of named arrays would cost
+more than many a decision, so the doors take the arrays one by one.
 """
 
 from __future__ import annotations
@@ -11,11 +11,16 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from releaf.core.jit import door, inner
+from releaf.core.rivals.common import bad_value
 
 Kernel = Callable[..., Any]
 
 _DECIDE = """
 def decide({fields}, context):
+    bad = bad_value(context, limits)
+    if bad < -1:
+        return bad
+    clock[0] += 1
     return choose(State({fields}), context)
 """
 _LEARN = """
@@ -26,6 +31,7 @@ _REPLAY = """
 def replay({fields}, contexts, rewards, row, actions, explored):
     state = State({fields})
     while row < len(contexts) and has_room(state):
+        clock[0] += 1
         decision = choose(state, contexts[row])
         actions[row] = decision >> 1
         explored[row] = decision & 1 == 1
@@ -37,10 +43,10 @@ _LEARNING = {
     "one": """reward = rewards[row, decision >> 1]
         if reward != reward:
             break
-        take_in(state, contexts[row], state.clock[0], decision >> 1, reward)""",
+        take_in(state, contexts[row], clock[0], decision >> 1, reward)""",
     "all": """if any_unknown(rewards[row]):
             break
-        take_in(state, contexts[row], state.clock[0], rewards[row])""",
+        take_in(state, contexts[row], clock[0], rewards[row])""",
     "none": "",
 }
 _WANTED = {"one": "action, reward", "all": "rewards", "none": "rewards"}
@@ -83,7 +89,7 @@ def make_doors(
     ``file`` is the rule's, under which the machine code is kept.
     """
     scope: dict[str, Any] = {"State": state, "choose": choose, "take_in": take_in, "has_room": has_room}
-    scope |= {"any_unknown": any_unknown, "__name__": state.__module__}
+    scope |= {"any_unknown": any_unknown, "bad_value": bad_value, "__name__": state.__module__}
     fields = ", ".join(state._fields)  # type: ignore[attr-defined]
     made = []
     for name, text in (("decide", _DECIDE), ("learn", _LEARN), ("replay", _REPLAY)):

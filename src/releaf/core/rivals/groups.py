@@ -13,7 +13,6 @@ from releaf.core.rivals.common import (
     TIME,
     USED,
     Array,
-    bad_value,
     difference,
     exploration_rate,
     mostly_best,
@@ -94,10 +93,6 @@ def join(state, context):
 
 @inner
 def choose_in_group(state, context):
-    bad = bad_value(context, state.limits)
-    if bad < -1:
-        return bad
-    state.clock[TIME] += 1
     group = join(state, context)
     state.clock[LATEST] = group
     state.arrivals[group] += 1

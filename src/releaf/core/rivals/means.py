@@ -15,7 +15,6 @@ from releaf.core.rivals.common import (
     SINCE,
     TIME,
     Array,
-    bad_value,
     best_of,
     exploration_rate,
     mostly_best,
@@ -23,15 +22,17 @@ from releaf.core.rivals.common import (
 )
 from releaf.core.rivals.doors import learn_nothing, make_doors
 
-FIRST, SECOND = 0, 1  # params: the confidence of UCB1; the constant and the fixed rate of ε-greedy
+CONFIDENCE = 0  # params of UCB1
+CONSTANT, FIXED = 0, 1  # params of ε-greedy
 
 
 class Means(NamedTuple):
-    """What is known: of each action how often it was observed, and the sum of its rewards."""
+    """What is known: of each action how often it was taken and observed, and the sum of its rewards."""
 
     clock: Array
     params: Array
     limits: Array
+    taken: Array
     counts: Array
     sums: Array
     estimates: Array
@@ -41,8 +42,8 @@ class Means(NamedTuple):
 def new_means(seed: int | None, limits: Array, actions: int, params: tuple[float, float] = (0.0, 0.0)) -> Means:
     """Means of nothing yet."""
     sums, estimates = np.zeros((2, actions))
-    counts = np.zeros(actions, dtype=np.int64)
-    return Means(new_clock(seed), np.array(params), limits, counts, sums, estimates, np.zeros(1))
+    taken, counts = np.zeros((2, actions), dtype=np.int64)
+    return Means(new_clock(seed), np.array(params), limits, taken, counts, sums, estimates, np.zeros(1))
 
 
 @inner
@@ -53,60 +54,56 @@ def take_in(state, context, step, action, reward):
 
 @inner
 def unobserved(state):
-    """The first action that was never observed, -1 when there is none; the means go to ``estimates``."""
-    first = -1
+    """An action that was never observed, the one least often taken, -1 when there is none; means go to ``estimates``.
+
+    Where rewards are late or lost, all such actions have their turns.
+    """
+    found = -1
     for action in range(len(state.counts)):
         state.estimates[action] = 0.0
         if state.counts[action] > 0:
             state.estimates[action] = state.sums[action] / state.counts[action]
-        elif first < 0:
-            first = action
-    return first
+        elif found < 0 or state.taken[action] < state.taken[found]:
+            found = action
+    return found
 
 
 @inner
 def choose_ucb1(state, context):
-    bad = bad_value(context, state.limits)
-    if bad < -1:
-        return bad
-    state.clock[TIME] += 1
     state.chance[0] = 1.0
-    first = unobserved(state)
-    if first >= 0:
-        return 2 * first + 1
+    unknown = unobserved(state)
+    if unknown >= 0:
+        state.taken[unknown] += 1
+        return 2 * unknown + 1
     total = 0
     for count in state.counts:
         total += count
-    scale = state.params[FIRST] * math.log(total)
+    scale = state.params[CONFIDENCE] * math.log(total)
     chosen, highest = 0, -1.0
     for action in range(len(state.counts)):
         index = state.estimates[action] + math.sqrt(scale / state.counts[action])
         if index > highest:
             chosen, highest = action, index
+    state.taken[chosen] += 1
     return 2 * chosen + (state.estimates[chosen] < state.estimates[best_of(state.estimates)])
 
 
 @inner
 def choose_epsilon_greedily(state, context):
-    bad = bad_value(context, state.limits)
-    if bad < -1:
-        return bad
-    state.clock[TIME] += 1
-    first = unobserved(state)
-    if first >= 0:
+    unknown = unobserved(state)
+    if unknown >= 0:
+        state.taken[unknown] += 1
         state.chance[0] = 1.0
-        return 2 * first + 1
+        return 2 * unknown + 1
     steps = state.clock[TIME] - state.clock[SINCE]
-    rate = exploration_rate(state.params[FIRST], state.params[SECOND], len(state.counts), steps)
-    return mostly_best(state.clock, state.estimates, rate, state.chance)
+    rate = exploration_rate(state.params[CONSTANT], state.params[FIXED], len(state.counts), steps)
+    decision = mostly_best(state.clock, state.estimates, rate, state.chance)
+    state.taken[decision >> 1] += 1
+    return decision
 
 
 @inner
 def choose_by_chance(state, context):
-    bad = bad_value(context, state.limits)
-    if bad < -1:
-        return bad
-    state.clock[TIME] += 1
     state.chance[0] = 1.0 / len(state.counts)
     return 2 * whole_below(state.clock, RANDOM, len(state.counts)) + 1
 

@@ -19,7 +19,6 @@ from releaf.core.rivals.common import (
     SINCE,
     TIME,
     Array,
-    bad_value,
     best_of,
     exploration_rate,
     mostly_best,
@@ -28,17 +27,23 @@ from releaf.core.rivals.common import (
 from releaf.core.rivals.design import Categories, design_of, dot, lay_out, width_of
 from releaf.core.rivals.doors import make_doors
 
-FIRST, SECOND = 0, 1  # params: α of LinUCB, v of LinTS; the constant and the fixed rate of ε-greedy
+ALPHA = 0  # params of LinUCB
+SPREAD = 0  # params of LinTS
+CONSTANT, FIXED = 0, 1  # params of ε-greedy
 _MOST_POINTS = 4096
 
 
 class Ridge(NamedTuple):
-    """What is known of each action: the inverse (d × d) and the weights (d); and how a context becomes d columns."""
+    """What is known of each action: how often it was taken, the inverse (d × d) and the weights (d).
+
+    ``design`` tells how a context becomes d columns.
+    """
 
     clock: Array
     params: Array
     limits: Array
     design: Array
+    taken: Array
     inverse: Array
     theta: Array
     columns: Array
@@ -66,6 +71,7 @@ def new_ridge(
         np.array(params),
         limits,
         design,
+        np.zeros(actions, dtype=np.int64),
         np.repeat(np.eye(width)[None] / penalty, actions, axis=0),
         np.zeros((actions, width)),
         np.ones(width),  # the first stays 1 where it is the intercept
@@ -120,17 +126,14 @@ def take_in(state, context, step, action, reward):
 
 @inner
 def choose_linucb(state, context):
-    bad = bad_value(context, state.limits)
-    if bad < -1:
-        return bad
-    state.clock[TIME] += 1
     lay_out(state.design, context, state.columns)
     estimate_with_spread(state)
     chosen, highest = 0, -math.inf
     for action in range(len(state.estimates)):
-        index = state.estimates[action] + state.params[FIRST] * state.spreads[action]
-        if index > highest:
+        index = state.estimates[action] + state.params[ALPHA] * state.spreads[action]
+        if index > highest or (index == highest and state.taken[action] < state.taken[chosen]):
             chosen, highest = action, index
+    state.taken[chosen] += 1
     state.chance[0] = 1.0
     return 2 * chosen + (state.estimates[chosen] < state.estimates[best_of(state.estimates)])
 
@@ -138,15 +141,11 @@ def choose_linucb(state, context):
 @inner
 def choose_lints(state, context):
     """Of weights drawn from each action's posterior only their product with the context matters: a normal number."""
-    bad = bad_value(context, state.limits)
-    if bad < -1:
-        return bad
-    state.clock[TIME] += 1
     lay_out(state.design, context, state.columns)
     estimate_with_spread(state)
     chosen, highest = 0, -math.inf
     for action in range(len(state.estimates)):
-        state.spreads[action] *= state.params[FIRST]
+        state.spreads[action] *= state.params[SPREAD]
         drawn = state.estimates[action] + state.spreads[action] * normal(state.clock, RANDOM)
         if drawn > highest:
             chosen, highest = action, drawn
@@ -155,14 +154,10 @@ def choose_lints(state, context):
 
 @inner
 def choose_linear_epsilon_greedily(state, context):
-    bad = bad_value(context, state.limits)
-    if bad < -1:
-        return bad
-    state.clock[TIME] += 1
     lay_out(state.design, context, state.columns)
     estimate(state)
     steps = state.clock[TIME] - state.clock[SINCE]
-    rate = exploration_rate(state.params[FIRST], state.params[SECOND], len(state.estimates), steps)
+    rate = exploration_rate(state.params[CONSTANT], state.params[FIXED], len(state.estimates), steps)
     return mostly_best(state.clock, state.estimates, rate, state.chance)
 
 
@@ -181,7 +176,7 @@ def chance_of_highest(means, spreads, chosen):
     """
     ratio = 1.0
     for other in range(len(means)):
-        ratio = min(ratio, spreads[other] / spreads[chosen])
+        ratio = min(ratio, spreads[other] / spreads[chosen])  # the caller sees to it that none is 0
     points = min(np.int64(16.0 * 32.0 / max(ratio, 1e-9)), _MOST_POINTS)
     step = 16.0 / points
     total = 0.0

@@ -10,7 +10,7 @@ import numpy as np
 
 from releaf.core.jit import inner
 from releaf.core.randomness import whole_below
-from releaf.core.rivals.common import RANDOM, TIME, Array, bad_value, best_of, confidence, new_clock
+from releaf.core.rivals.common import RANDOM, Array, best_of, confidence, new_clock
 from releaf.core.rivals.doors import make_doors
 from releaf.core.tuples import enumerate_tuples
 
@@ -34,6 +34,7 @@ class Uniform(NamedTuple):
     members: Array
     first: Array
     strides: Array
+    taken: Array
     counts: Array
     sums: Array
     tallies: Array
@@ -74,6 +75,7 @@ def new_uniform(
         np.ascontiguousarray(sets.members, dtype=np.int64),
         np.cumsum(volumes) - volumes,
         np.ascontiguousarray(strides),
+        np.zeros(actions, dtype=np.int64),
         np.zeros((cells, actions), dtype=np.int64),
         np.zeros((cells, actions)),
         np.zeros((len(sizes) + 1, actions), dtype=np.int64),
@@ -148,10 +150,6 @@ def widest(state, action):
 
 @inner
 def choose_by_relevance(state, context):
-    bad = bad_value(context, state.limits)
-    if bad < -1:
-        return bad
-    state.clock[TIME] += 1
     find_rows(state, context)
     chosen, highest, sure = 0, -math.inf, True
     for action in range(len(state.estimates)):
@@ -162,8 +160,9 @@ def choose_by_relevance(state, context):
             sure = False
         state.estimates[action] = mean_of(state, action, candidate)
         index = state.estimates[action] + 5.0 * widest(state, action)
-        if index > highest:
+        if index > highest or (index == highest and state.taken[action] < state.taken[chosen]):
             chosen, highest = action, index
+    state.taken[chosen] += 1
     state.chance[0] = 1.0 if sure else -1.0
     explored = state.estimates[chosen] < state.estimates[best_of(state.estimates)] or math.isinf(highest)
     if not explored:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from releaf.core.jit import door, inner
-from releaf.core.rivals.common import TIME, USED, Array, bad_value, best_of, new_clock
+from releaf.core.rivals.common import USED, Array, best_of, new_clock
 from releaf.core.rivals.design import dot, lay_out
 from releaf.core.rivals.doors import learn_nothing, make_doors
 
@@ -107,10 +107,6 @@ def count_votes(state):
 
 @inner
 def vote(state, context):
-    bad = bad_value(context, state.limits)
-    if bad < -1:
-        return bad
-    state.clock[TIME] += 1
     advise(state, context)
     return 2 * count_votes(state)
 
@@ -220,6 +216,18 @@ def or_alike(weights):
 
 
 @inner
+def known_actions(state):
+    """How many actions the base classifiers can vote for; those that were added later don't count."""
+    known = 0
+    for action in range(state.intercepts.shape[1]):
+        heard_of = False
+        for expert in range(len(state.intercepts)):
+            heard_of = heard_of or state.intercepts[expert, action] > UNKNOWN
+        known += heard_of
+    return known
+
+
+@inner
 def learn_by_boosting(state, context, step, rewards):
     """Online AdaBoost: weights from who was right of late."""
     judge(state, context, rewards)
@@ -228,7 +236,7 @@ def learn_by_boosting(state, context, step, rewards):
     for expert in range(len(state.right)):
         state.window[place, expert] = state.right[expert]
     rows = min(state.clock[USED], len(state.window))
-    boost_weights(state.window, rows, len(state.estimates), state.weights)
+    boost_weights(state.window, rows, known_actions(state), state.weights)
     or_alike(state.weights)
 
 

@@ -1,0 +1,22 @@
+"""Run policies over streams, and account for what they earn and cost."""
+
+from releaf.evaluate.ledger import Ledger, account, run
+from releaf.evaluate.offpolicy import Estimate, choices, doubly_robust, ips, rejection, snips
+from releaf.evaluate.runs import Run, execute
+from releaf.evaluate.store import Store, sweep
+
+__all__ = [
+    "Estimate",
+    "Ledger",
+    "Run",
+    "Store",
+    "account",
+    "choices",
+    "doubly_robust",
+    "execute",
+    "ips",
+    "rejection",
+    "run",
+    "snips",
+    "sweep",
+]

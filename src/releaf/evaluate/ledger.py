@@ -1,0 +1,203 @@
+"""What a policy's decisions over a stream earned and cost: the paper's account."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from releaf.policy import Policy, Trace
+from releaf.streams import Stream
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Progress = Callable[[int, int], None]  # steps so far, and in all
+_CHUNK = 5_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ledger:
+    """One run. Errors are shares of decisions, in percent, whose reward is not the highest there was.
+
+    Attributes
+    ----------
+    steps, explored
+        How many decisions there were, and how many of them explorations.
+    labels, prior_labels
+        How many rewards were observed, and how many labelled cases went in before the first decision.
+    observation_cost
+        What the observed rewards cost: their number times c_O.
+    reward
+        The mean reward; the click-through rate where rewards are clicks.
+    error, missed, false
+        Of all decisions; of those where the positive action was right; of the others. The last two are None where no
+        action is the positive one.
+    exploitation_error, exploitation_missed, exploitation_false
+        The same of exploitations; None where there were none.
+    regret, regret_exploring, regret_exploiting
+        What the best expected reward, or the best reward where expectations aren't known, exceeds that of the actions
+        taken by, added up; and its parts R_O, with the observation cost, and R_I.
+    relevance
+        For each action the share of exploitations in which each feature was relevant, where the policy tells.
+    seconds
+        How long the decisions took.
+    curves
+        Running totals at some steps: ``steps``, ``regret``, ``explored``, ``labels``, ``errors``.
+    """
+
+    steps: int
+    explored: int
+    labels: int
+    prior_labels: int
+    observation_cost: float
+    reward: float
+    error: float
+    missed: float | None
+    false: float | None
+    exploitation_error: float | None
+    exploitation_missed: float | None
+    exploitation_false: float | None
+    regret: float
+    regret_exploring: float
+    regret_exploiting: float
+    relevance: list[list[float]] | None
+    seconds: float
+    curves: dict[str, list[float]] = field(repr=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def run(
+    policy: Policy,
+    stream: Stream,
+    *,
+    positive: Any = None,
+    observation_cost: float = 0.0,
+    points: int = 200,
+    progress: Progress | None = None,
+) -> Ledger:
+    """Let a policy live through a stream, and account for it.
+
+    Parameters
+    ----------
+    policy
+        Any policy; it goes on from what it knows.
+    stream
+        Where contexts and rewards come from.
+    positive
+        The action whose absence is a miss, such as "malignant"; None where there is no such action.
+    observation_cost
+        The price of observing a reward (c_O).
+    points
+        At how many steps the curves are noted.
+    progress
+        Told the steps so far and in all.
+
+    Examples
+    --------
+    >>> import releaf
+    >>> from releaf.evaluate import run
+    >>> from releaf.streams import breast_cancer
+    >>> cases = breast_cancer(2_000)
+    >>> ledger = run(releaf.LinUCB(cases.actions, cases.features), cases, positive="malignant")
+    >>> ledger.labels, ledger.error < 10
+    (2000, True)
+    """
+    traces, start = [], time.perf_counter()
+    for begin in range(0, len(stream), _CHUNK):
+        part = slice(begin, begin + _CHUNK)
+        traces.append(policy.replay(stream.contexts[part], stream.rewards[part]))
+        if progress is not None:
+            progress(min(begin + _CHUNK, len(stream)), len(stream))
+    seconds = time.perf_counter() - start
+    fields = ("actions", "explored", "observed", "rewards")
+    trace = Trace(*(np.concatenate([getattr(part, name) for part in traces]) for name in fields))
+    return account(
+        trace, stream, policy, positive=positive, observation_cost=observation_cost, points=points, seconds=seconds
+    )
+
+
+def account(
+    trace: Trace,
+    stream: Stream,
+    policy: Any = None,
+    *,
+    positive: Any = None,
+    observation_cost: float = 0.0,
+    points: int = 200,
+    seconds: float = 0.0,
+) -> Ledger:
+    """The ledger of a run that has been."""
+    best = stream.rewards.max(axis=1)
+    wrong, exploited = trace.rewards < best, ~trace.explored
+    counts = {"explored": trace.explored, "labels": trace.observed, "errors": wrong}
+    lost = _losses(trace, stream)
+    totals = {name: np.cumsum(values) for name, values in {"regret": lost, **counts}.items()}
+    at = _thinned(len(trace), points)
+    curves = {name: total[at].astype(float).tolist() for name, total in totals.items()}
+    spent = observation_cost * float(trace.observed.sum())
+    hit = None if positive is None else stream.rewards[:, stream.actions.index(positive)] == best
+    finder = getattr(policy, "relevance", None)
+    return Ledger(
+        steps=len(trace),
+        explored=int(trace.explored.sum()),
+        labels=int(trace.observed.sum()),
+        prior_labels=getattr(policy, "prior_labels", 0),
+        observation_cost=spent,
+        reward=float(trace.rewards.mean()),
+        error=_percent(wrong, np.ones_like(wrong)) or 0.0,
+        missed=_percent(wrong, hit),
+        false=_percent(wrong, None if hit is None else ~hit),
+        exploitation_error=_percent(wrong, exploited),
+        exploitation_missed=_percent(wrong, None if hit is None else exploited & hit),
+        exploitation_false=_percent(wrong, None if hit is None else exploited & ~hit),
+        regret=float(lost.sum()) + spent,
+        regret_exploring=float(lost[trace.explored].sum()) + spent,
+        regret_exploiting=float(lost[exploited].sum()),
+        relevance=None if finder is None else finder().tolist(),
+        seconds=seconds,
+        curves={"steps": (at + 1.0).tolist(), **curves},
+    )
+
+
+def rejected(estimate: Any, rows: int) -> Ledger:
+    """The ledger of a policy that lived through a log by rejection: of the rows that it matched."""
+    nothing = dict.fromkeys(("missed", "false", "exploitation_error", "exploitation_missed", "exploitation_false"))
+    return Ledger(
+        steps=estimate.matched,
+        explored=0,
+        labels=estimate.matched,
+        prior_labels=0,
+        observation_cost=0.0,
+        reward=estimate.value,
+        error=math.nan,
+        regret=math.nan,
+        regret_exploring=math.nan,
+        regret_exploiting=math.nan,
+        relevance=None,
+        seconds=0.0,
+        curves={"rows": [float(rows)]},
+        **nothing,
+    )
+
+
+def _losses(trace: Trace, stream: Stream) -> Array:
+    """By how much each action taken is expected to be worse than the best."""
+    means = stream.rewards if stream.expected is None else stream.expected
+    losses: Array = means.max(axis=1) - means[np.arange(len(trace)), trace.actions]
+    return losses
+
+
+def _thinned(steps: int, points: int) -> Array:
+    """Some of so many steps, half of them evenly spaced and half by their logarithm, for either kind of plot."""
+    even = np.linspace(0, steps - 1, min(points, steps))
+    growing = np.geomspace(1, steps, min(points, steps)) - 1
+    return np.unique(np.concatenate([even[::2], growing[::2], [steps - 1]]).astype(int))
+
+
+def _percent(wrong: Array, of: Array | None) -> float | None:
+    return None if of is None or not of.any() else 100.0 * float(wrong[of].mean())
