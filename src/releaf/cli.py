@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from releaf._version import __version__
-
-if TYPE_CHECKING:
-    from releaf.paper.breast_cancer import Result
 
 app = typer.Typer(
     help="Decide well while learning which information matters.",
@@ -25,8 +23,9 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 console = Console()
-# 97.5 % quantiles of Student's t for 1, 2, … degrees of freedom; the last one serves for more.
-T95 = (12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120)
+if not console.is_terminal:
+    console = Console(width=max(console.width, 120))  # no need to squeeze tables into a file
+NAMES = ("breast-cancer", "intrusion", "webpages", "synthetic", "lemma1", "relevance", "bounds")
 
 
 def _version(show: bool) -> None:
@@ -50,90 +49,120 @@ def demo(
     steps: Annotated[int, typer.Option(min=1000, help="How many cases each run decides.")] = 50_000,
 ) -> None:
     """Diagnose breast-cancer cases one by one, learning which features matter; next to the paper's figures."""
-    from releaf.paper import breast_cancer as experiment
+    from releaf.evaluate import Run, execute
+    from releaf.paper.breast_cancer import BALANCED, OF_EXPLOITATIONS, PAPER
+    from releaf.paper.experiment import Figures, line
+    from releaf.paper.settings import VARIANTS
+    from releaf.report.terminal import figures_table
 
-    chunks = 10
-    results: dict[str, list[Result]] = {variant: [] for variant in experiment.VARIANTS}
-    columns = (TextColumn("{task.description:<28}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("compiling, once only", total=len(results) * seeds * chunks)
-        for variant, found in results.items():
+    results: dict[str, list[Any]] = {variant: [] for variant in VARIANTS}
+    with _progress() as progress:
+        task = progress.add_task("compiling, once only", total=len(results) * seeds)
+        for variant, observe in VARIANTS.items():
             for seed in range(seeds):
-                for result in experiment.run(variant, seed, steps, chunks):
-                    progress.update(task, description=f"{variant}, shuffle {seed + 1} of {seeds}")
-                    if result is None:
-                        progress.advance(task)
-                    else:
-                        found.append(result)
-    console.print(_errors(results, steps))
+                arguments = {"observe": observe, **BALANCED}
+                stream = {"steps": steps, "seed": seed}
+                run = Run(
+                    stream="breast_cancer",
+                    stream_arguments=stream,
+                    policy="Releaf",
+                    policy_arguments=arguments,
+                    seed=seed,
+                    positive="malignant",
+                )
+                results[variant].append(execute(run))
+                progress.update(task, description=f"{variant}, shuffle {seed + 1} of {seeds}", advance=1)
+    times = "one shuffle" if seeds == 1 else f"mean of {seeds} shuffles ± 95 % interval"
+    lines = [line(variant, OF_EXPLOITATIONS, results, PAPER[variant]) for variant in VARIANTS]
+    caption = (
+        "error, missed, false: of exploitations. L = 1.5, ρ = 2+2√2, δ = 0.01, divisor 5000;\n"
+        "the paper tells only the last. releaf reproduce has settings nearer to its errors."
+    )
+    console.print(figures_table(Figures(f"Breast cancer: {steps:,} cases, {times}", OF_EXPLOITATIONS, lines, caption)))
     console.print(_relevance(results["RELEAF"]))
 
 
-def _mean(values: list[float], digits: int) -> str:
-    """Mean with its 95 % interval (Student's t); a figure that never varies needs none."""
-    freedom = len(values) - 1
-    quantile = T95[min(freedom, len(T95)) - 1]
-    spread = quantile * float(np.std(values, ddof=1)) / len(values) ** 0.5 if freedom else 0.0
-    margin = f" ±{spread:.{digits}f}" if spread else ""
-    return f"{np.mean(values):,.{digits}f}{margin}"
+def _require(*packages: str) -> None:
+    """Say what to install where a package is not there."""
+    missing = [name for name in packages if find_spec(name) is None]
+    if missing:
+        console.print(f'[red]This needs {", ".join(missing)}:[/] pip install "releaf[reproduce]"', markup=True)
+        raise typer.Exit(1)
 
 
-def _times(seeds: int) -> str:
-    return "one shuffle" if seeds == 1 else f"mean of {seeds} shuffles ± 95 % interval"
+def _progress() -> Progress:
+    columns = (TextColumn("{task.description:<34}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
 
 
-def _errors(results: dict[str, list[Result]], steps: int) -> Table:
-    from releaf.paper.breast_cancer import PAPER
-
-    seeds = len(next(iter(results.values())))
-    table = _table(
-        f"Breast cancer: {steps:,} cases, {_times(seeds)}",
-        "error, missed, false: of exploitations; total: of all decisions.\n"
-        "L = 1.5, ρ = 2+2√2, δ = 0.01, divisor 5000; the paper tells only the last.",
-    )
-    table.add_column("", no_wrap=True)
-    for heading in ("error %", "missed %", "false %", "labels", "total %"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    digits = (2, 2, 2, 0)
-    for variant, found in results.items():
-        measured = zip(*(result.figures for result in found), strict=True)
-        ours = [_mean(list(values), places) for values, places in zip(measured, digits, strict=True)]
-        theirs = [f"{value:,.{places}f}" for value, places in zip(PAPER[variant], digits, strict=True)]
-        table.add_row(variant, *ours, _mean([result.total_error for result in found], 2))
-        table.add_row("  the paper", *theirs, "", style="dim", end_section=True)
-    return table
-
-
-def _relevance(results: list[Result]) -> Table:
+def _relevance(ledgers: list[Any]) -> Table:
     from releaf.paper.breast_cancer import PAPER_RELEVANCE
+    from releaf.report.terminal import table
     from releaf.streams import breast_cancer
 
     names = breast_cancer(683).features
-    shares = np.mean([result.relevance for result in results], axis=0)
-    table = _table(
-        "Relevance to “benign”: share of RELEAF's exploitations",
-        "The paper names the four highest only.",
-    )
-    table.add_column("")
-    table.add_column("%", justify="right")
-    table.add_column("", min_width=24)
-    table.add_column("the paper %", justify="right", style="dim")
+    shares = 100 * np.mean([np.array(ledger.relevance)[0] for ledger in ledgers], axis=0)
+    made = table("Relevance to “benign”: share of RELEAF's exploitations", "The paper names the four highest only.")
+    made.add_column("")
+    made.add_column("%", justify="right")
+    made.add_column("", min_width=24)
+    made.add_column("the paper %", justify="right", style="dim")
     for place in np.argsort(-shares):
         theirs = PAPER_RELEVANCE.get(int(place) + 1)
         bar = "█" * round(shares[place] / 2)
-        table.add_row(names[place].replace("_", " "), f"{shares[place]:.0f}", bar, f"{theirs:.0f}" if theirs else "")
-    return table
+        made.add_row(names[place].replace("_", " "), f"{shares[place]:.0f}", bar, f"{theirs:.0f}" if theirs else "")
+    return made
 
 
-def _table(title: str, caption: str) -> Table:
-    style = {
-        "title_justify": "left",
-        "caption_justify": "left",
-        "title_style": "bold",
-        "box": box.SIMPLE_HEAD,
-        "padding": (0, 1, 0, 0),
-    }
-    return Table(title=title, caption=caption, **style)  # type: ignore[arg-type]
+@app.command(epilog="Example: releaf reproduce intrusion relevance --seeds 20 --report report/index.html")
+def reproduce(
+    experiments: Annotated[list[str] | None, typer.Argument(help=f"Any of {', '.join(NAMES)}; all when none.")] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="How many runs of each policy.")] = 10,
+    quick: Annotated[bool, typer.Option("--quick", help="A look: shorter streams, two runs each.")] = False,
+    report: Annotated[Path, typer.Option(help="The report; pictures go beside it.")] = Path("releaf-report/index.html"),
+    store: Annotated[Path, typer.Option(help="Where finished runs are kept, not to be done again.")] = Path(
+        "releaf-runs"
+    ),
+    workers: Annotated[int | None, typer.Option(min=1, help="How many processes [one for each core].")] = None,
+) -> None:
+    """Run the paper's experiments, print its tables next to ours, and write a report with plots."""
+    _require("pyarrow", "altair", "vl_convert", "sklearn")
+    from releaf.evaluate import Store, sweep
+    from releaf.executors import Local
+    from releaf.paper import EXPERIMENTS
+    from releaf.report import page
+    from releaf.report.terminal import figures_table
+    from releaf.streams import DataError
+
+    unknown = [name for name in experiments or [] if name not in EXPERIMENTS]
+    if unknown:
+        raise typer.BadParameter(f"{', '.join(unknown)}: expected any of {', '.join(EXPERIMENTS)}")
+    chosen = [EXPERIMENTS[name] for name in EXPERIMENTS if not experiments or name in experiments]
+    seeds = min(seeds, 2) if quick else seeds
+    sections, failed = [], False
+    for experiment in chosen:
+        runs = experiment.runs(seeds, quick)
+        try:
+            with _progress() as progress:
+                task = progress.add_task(experiment.title, total=len(runs))
+                ledgers = sweep(runs, Store(store), Local(workers), lambda run, *_: progress.advance(task))  # noqa: B023
+        except DataError as error:
+            console.print(f"[red]{experiment.title} is left out:[/] {error}")
+            failed = True
+            continue
+        results: dict[str, list[Any]] = {}
+        for run, ledger in zip(runs, ledgers, strict=True):
+            results.setdefault(run.label, []).append(ledger)
+        figures = experiment.figures(results)
+        for shown in figures:
+            console.print(figures_table(shown))
+        sections.append(page.Section(experiment.name, experiment.title, figures, experiment.pictures(results)))
+    if sections:
+        about = f"The paper's experiments, {seeds} runs each: means with 95 % intervals next to the paper's figures."
+        page.write(report, "RELEAF, reproduced", about, sections)
+        pictures = page.save_pictures(report.parent, sections)
+        console.print(f"{report} has all this with plots; {len(pictures)} pictures are beside it.")
+    raise typer.Exit(1 if failed else 0)
 
 
 @app.command(epilog="Example: releaf warmup --actions 2 --actions 5 --gamma-rel 2")

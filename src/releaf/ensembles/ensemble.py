@@ -80,6 +80,11 @@ class Ensemble(CompiledPolicy):
         """How many labelled cases the base classifiers, and the weights of their votes, were trained with."""
         return self._experts.labels + self._sample
 
+    @property
+    def weight_labels(self) -> int:
+        """How many of them went into the weights of the votes."""
+        return self._sample
+
     def weights(self) -> Array:
         """The weight of each base classifier's vote; they add up to 1."""
         with self._lock:

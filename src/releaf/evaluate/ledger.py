@@ -26,8 +26,9 @@ class Ledger:
     ----------
     steps, explored
         How many decisions there were, and how many of them explorations.
-    labels, prior_labels
-        How many rewards were observed, and how many labelled cases went in before the first decision.
+    labels, prior_labels, weight_labels
+        How many rewards were observed; how many labelled cases went in before the first decision; and how many of
+        those into the weights of votes, as the paper counts them.
     observation_cost
         What the observed rewards cost: their number times c_O.
     reward
@@ -42,6 +43,8 @@ class Ledger:
         taken by, added up; and its parts R_O, with the observation cost, and R_I.
     relevance
         For each action the share of exploitations in which each feature was relevant, where the policy tells.
+    partition
+        For each feature its intervals at the end (low, high, arrivals), where the policy has such.
     seconds
         How long the decisions took.
     curves
@@ -52,6 +55,7 @@ class Ledger:
     explored: int
     labels: int
     prior_labels: int
+    weight_labels: int
     observation_cost: float
     reward: float
     error: float
@@ -64,6 +68,7 @@ class Ledger:
     regret_exploring: float
     regret_exploiting: float
     relevance: list[list[float]] | None
+    partition: list[list[list[float]]] | None
     seconds: float
     curves: dict[str, list[float]] = field(repr=False)
 
@@ -147,6 +152,7 @@ def account(
         explored=int(trace.explored.sum()),
         labels=int(trace.observed.sum()),
         prior_labels=getattr(policy, "prior_labels", 0),
+        weight_labels=getattr(policy, "weight_labels", 0),
         observation_cost=spent,
         reward=float(trace.rewards.mean()),
         error=_percent(wrong, np.ones_like(wrong)) or 0.0,
@@ -159,6 +165,7 @@ def account(
         regret_exploring=float(lost[trace.explored].sum()) + spent,
         regret_exploiting=float(lost[exploited].sum()),
         relevance=None if finder is None else finder().tolist(),
+        partition=_partition(policy),
         seconds=seconds,
         curves={"steps": (at + 1.0).tolist(), **curves},
     )
@@ -172,6 +179,7 @@ def rejected(estimate: Any, rows: int) -> Ledger:
         explored=0,
         labels=estimate.matched,
         prior_labels=0,
+        weight_labels=0,
         observation_cost=0.0,
         reward=estimate.value,
         error=math.nan,
@@ -179,6 +187,7 @@ def rejected(estimate: Any, rows: int) -> Ledger:
         regret_exploring=math.nan,
         regret_exploiting=math.nan,
         relevance=None,
+        partition=None,
         seconds=0.0,
         curves={"rows": [float(rows)]},
         **nothing,
@@ -192,10 +201,22 @@ def _losses(trace: Trace, stream: Stream) -> Array:
     return losses
 
 
+def _partition(policy: Any) -> list[list[list[float]]] | None:
+    if not hasattr(policy, "partition"):
+        return None
+    features = range(len(policy.schema))
+    return [
+        [[part.low, part.high, part.arrivals] for part in policy.partition(feature) if part.low == part.low]
+        for feature in features
+    ]
+
+
 def _thinned(steps: int, points: int) -> Array:
     """Some of so many steps, half of them evenly spaced and half by their logarithm, for either kind of plot."""
-    even = np.linspace(0, steps - 1, min(points, steps))
-    growing = np.geomspace(1, steps, min(points, steps)) - 1
+    if steps <= points:
+        return np.arange(steps)
+    even = np.linspace(0, steps - 1, points)
+    growing = np.geomspace(1, steps, points) - 1
     return np.unique(np.concatenate([even[::2], growing[::2], [steps - 1]]).astype(int))
 
 

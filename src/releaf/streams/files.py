@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
+
 Progress = Callable[[int, int], None]  # bytes so far, and in all (0 when unknown)
 _CHUNK = 1 << 20
 _PATIENCE = 30  # seconds without a byte
@@ -103,8 +105,7 @@ def open_text(path: str | os.PathLike[str]) -> IO[str]:
     return open(path, encoding="utf-8-sig", newline="")
 
 
-def scaled(columns: Any) -> Any:
-    """Columns moved and scaled to fill [0, 1] by their minimum and maximum; one that never varies becomes 0."""
-    low, span = columns.min(axis=0), columns.max(axis=0) - columns.min(axis=0)
-    span[span == 0] = 1.0
-    return (columns - low) / span
+def scaled(columns: Any, rows: int | None = None) -> Any:
+    """Columns scaled to [0, 1] by the minimum and maximum of their first so many rows; one that never varies is 0."""
+    low, high = columns[:rows].min(axis=0), columns[:rows].max(axis=0)
+    return np.clip((columns - low) / np.where(high > low, high - low, 1.0), 0.0, 1.0)

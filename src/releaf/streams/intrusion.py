@@ -36,24 +36,31 @@ FEATURES = {
 _NORMAL = "normal."
 
 
-def intrusion(steps: int = 20_000, start: int = 0, progress: Progress | None = None) -> Stream:
+def intrusion(
+    steps: int = 20_000, start: int = 0, scaled_by: int | None = None, progress: Progress | None = None
+) -> Stream:
     """Connection records in the order of the file; the right verdict earns 1, the wrong one 0.
 
-    Features are scaled by their minimum and maximum over the records taken, as in the paper. In file order
-    attacks come in long runs.
+    Features are scaled by their minimum and maximum, as in the paper. In file order attacks come in long runs.
 
     Parameters
     ----------
     steps, start
         How many records, from which on.
+    scaled_by
+        How many records from the start of the file the minimum and maximum are of, beyond which values are cut off;
+        those taken when None.
     progress
         Told the bytes so far and in all while the file is downloaded, which happens once (2 MB).
     """
     path = fetch(NAME, URL, SHA256, progress)
+    first = start if scaled_by is None else 0
     with gzip.open(path, "rt", encoding="ascii") as file:
-        rows = list(islice(csv.reader(file), start, start + steps))
-    if len(rows) < steps:
+        rows = list(islice(csv.reader(file), first, start + steps))
+    if len(rows) < start + steps - first:
         raise ValueError(f"steps={steps} from {start} on is more than the file has; it has 494021 records")
     values = np.array([[row[column] for column in FEATURES.values()] for row in rows], dtype=np.float64)
     attack = np.array([row[-1] != _NORMAL for row in rows], dtype=np.float64)
-    return Stream(scaled(values), np.column_stack([attack, 1.0 - attack]), tuple(FEATURES), ACTIONS)
+    rewards = np.column_stack([attack, 1.0 - attack])
+    taken = slice(start - first, None)
+    return Stream(scaled(values, scaled_by)[taken], rewards[taken], tuple(FEATURES), ACTIONS)

@@ -1,0 +1,1 @@
+"""Tables, plots and one-file reports of what was measured."""

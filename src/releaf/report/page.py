@@ -1,0 +1,121 @@
+"""A report in one HTML file that needs nothing else: tables, plots, and the script that draws them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from html import escape
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from releaf._version import __version__
+from releaf.paper import Figures, Picture
+from releaf.report.numbers import difference, shown
+from releaf.report.plots import chart
+
+STYLE = """
+:root { color-scheme: light; }
+body { font: 16px/1.5 system-ui, sans-serif; color: #1b1f24; margin: 0 auto; max-width: 60rem; padding: 1rem; }
+h1 { font-size: 1.7rem; margin: 1rem 0 .25rem; }
+h2 { font-size: 1.3rem; margin: 2.5rem 0 .5rem; }
+h3 { font-size: 1.05rem; margin: 1.5rem 0 .5rem; }
+p.about, figcaption, caption { color: #57606a; font-size: .9rem; }
+nav a { margin-right: 1rem; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
+caption { caption-side: bottom; text-align: left; padding: .5rem 0; }
+th, td { padding: .3rem .6rem; text-align: right; white-space: nowrap; border-bottom: 1px solid #d8dee4; }
+th:first-child, td:first-child { text-align: left; }
+td small { color: #57606a; display: block; }
+figure { margin: 1rem 0; }
+.chart { width: 100%; min-height: 60px; }
+"""
+
+
+class Section(NamedTuple):
+    """One experiment of a report."""
+
+    name: str
+    title: str
+    figures: list[Figures]
+    pictures: list[Picture]
+
+
+def write(path: Path, title: str, about: str, sections: Sequence[Section]) -> None:
+    """Write the report, whole."""
+    specs: list[Any] = []
+    body = "\n".join(_section(section, specs) for section in sections)
+    links = " ".join(f'<a href="#{section.name}">{escape(section.title)}</a>' for section in sections)
+    data = _safe(json.dumps(specs, ensure_ascii=False))
+    date = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    text = f"""<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>
+<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="icon" href="data:,">
+<style>{STYLE}</style></head><body>
+<h1>{escape(title)}</h1><p class="about">{escape(about)} releaf {__version__}, {date}.</p><nav>{links}</nav>
+{body}
+<script>{_bundle()}</script>
+<script>
+const specs = {data};
+specs.forEach((spec, place) => vegaEmbed("#chart-" + place, spec, {{actions: false, renderer: "svg"}}));
+</script></body></html>
+"""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def save_pictures(folder: Path, sections: Sequence[Section]) -> list[Path]:
+    """Each picture as a PNG file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for section in sections:
+        for place, picture in enumerate(section.pictures):
+            path = folder / f"{section.name}-{place + 1}.png"
+            chart(picture, width=720).properties(title=picture.title).save(path, scale_factor=2)
+            written.append(path)
+    return written
+
+
+def _safe(script: str) -> str:
+    """A script that can stand in a page: no text in it ends the script."""
+    return script.replace("</script", "<\\/script").replace("<!--", "<\\!--")
+
+
+def _bundle() -> str:
+    """Vega-Embed and all it needs, as one script that works offline."""
+    import vl_convert
+
+    return _safe(vl_convert.javascript_bundle(None))  # type: ignore[arg-type]  # all of it
+
+
+def _section(section: Section, specs: list[Any]) -> str:
+    parts = [f'<h2 id="{section.name}">{escape(section.title)}</h2>']
+    parts += [_table(figures) for figures in section.figures]
+    for picture in section.pictures:
+        specs.append(chart(picture).to_dict())
+        note = f"<figcaption>{escape(picture.caption)}</figcaption>" if picture.caption else ""
+        place = f'<div class="chart" id="chart-{len(specs) - 1}"></div>'
+        parts.append(f"<figure><h3>{escape(picture.title)}</h3>{place}{note}</figure>")
+    return "\n".join(parts)
+
+
+def _table(figures: Figures) -> str:
+    head = "".join(f"<th>{escape(column.name)}</th>" for column in figures.columns)
+    rows = []
+    for line in figures.lines:
+        cells = [
+            _cell(values, paper, column.digits)
+            for values, paper, column in zip(line.ours, line.paper, figures.columns, strict=True)
+        ]
+        rows.append(f"<tr><td>{escape(line.label)}</td>{''.join(cells)}</tr>")
+    caption = f"<caption>{escape(figures.caption)}</caption>" if figures.caption else ""
+    table = f"<table>{caption}<thead><tr><th></th>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    return f'<h3>{escape(figures.title)}</h3><div class="wide">{table}</div>'
+
+
+def _cell(values: Sequence[float], paper: float | None, digits: int) -> str:
+    ours = escape(shown(values, digits))
+    if paper is None:
+        return f"<td>{ours}</td>"
+    return f"<td>{ours}<small>paper {paper:,.{digits}f}, {difference(values, paper, digits)}</small></td>"

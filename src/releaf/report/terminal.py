@@ -1,0 +1,39 @@
+"""Tables for a terminal."""
+
+from __future__ import annotations
+
+from rich import box
+from rich.table import Table
+
+from releaf.paper import Figures
+from releaf.report.numbers import difference, shown
+
+
+def table(title: str, caption: str) -> Table:
+    style = {
+        "title_justify": "left",
+        "caption_justify": "left",
+        "title_style": "bold",
+        "box": box.SIMPLE_HEAD,
+        "padding": (0, 1, 0, 0),
+    }
+    return Table(title=title, caption=caption, **style)  # type: ignore[arg-type]
+
+
+def figures_table(figures: Figures) -> Table:
+    """Ours, with the paper's figure and the difference below, where there is one."""
+    made = table(figures.title, figures.caption)
+    made.add_column("", no_wrap=True)
+    for column in figures.columns:
+        made.add_column(column.name, justify="right", no_wrap=True)
+    for line in figures.lines:
+        told = any(value is not None for value in line.paper)
+        ours = [shown(values, column.digits) for values, column in zip(line.ours, figures.columns, strict=True)]
+        made.add_row(line.label, *ours, end_section=not told)
+        if told:
+            cells = [
+                "" if paper is None else f"{paper:,.{column.digits}f} ({difference(values, paper, column.digits)})"
+                for paper, values, column in zip(line.paper, line.ours, figures.columns, strict=True)
+            ]
+            made.add_row("  the paper", *cells, style="dim", end_section=True)
+    return made

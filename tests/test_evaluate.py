@@ -1,0 +1,282 @@
+"""The ledger, the off-policy estimators, and runs that are kept, also through a kill."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import releaf
+from releaf import evaluate, streams
+from releaf.evaluate import Run, Store, sweep
+from releaf.executors import Local
+from releaf.policy import Trace
+from releaf.streams import Log, Stream
+
+# --- the ledger -----------------------------------------------------------------------------------------------
+
+REWARDS = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0], [1.0, 0.0], [0.0, 1.0]])
+STREAM = Stream(np.zeros((5, 2)), REWARDS, ("x", "y"), ("no", "yes"))
+#               right  wrong  right  wrong  wrong; explored on steps 1 and 4, observed on those
+TRACE = Trace(
+    np.array([0, 0, 1, 1, 0]),
+    np.array([False, True, False, False, True]),
+    np.array([False, True, False, False, True]),
+    REWARDS[np.arange(5), [0, 0, 1, 1, 0]],
+)
+
+
+def test_the_ledger_of_five_steps_worked_out_by_hand() -> None:
+    ledger = evaluate.account(TRACE, STREAM, positive="yes", observation_cost=0.25)
+    assert (ledger.steps, ledger.explored, ledger.labels) == (5, 2, 2)
+    assert ledger.observation_cost == 0.5
+    assert ledger.reward == pytest.approx(0.4)
+    assert ledger.error == pytest.approx(60.0)
+    assert ledger.missed == pytest.approx(100 * 2 / 3)  # of steps 1, 2 and 4, two were missed
+    assert ledger.false == pytest.approx(50.0)  # of steps 0 and 3, one
+    assert ledger.exploitation_error == pytest.approx(100 / 3)
+    assert ledger.exploitation_missed == 0.0
+    assert ledger.exploitation_false == pytest.approx(50.0)
+    assert ledger.regret == pytest.approx(3 + 0.5)
+    assert ledger.regret_exploring == pytest.approx(2 + 0.5)
+    assert ledger.regret_exploiting == pytest.approx(1.0)
+    assert ledger.curves["steps"] == [1, 2, 3, 4, 5]
+    assert ledger.curves["regret"] == [0, 1, 1, 2, 3]
+    assert ledger.curves["labels"] == [0, 1, 1, 1, 2]
+
+
+def test_regret_is_against_expectations_where_they_are_known() -> None:
+    expected = np.tile([0.4, 0.6], (5, 1))
+    ledger = evaluate.account(TRACE, Stream(STREAM.contexts, REWARDS, ("x", "y"), ("no", "yes"), expected))
+    assert ledger.regret == pytest.approx(3 * 0.2)
+    assert ledger.missed is None
+
+
+def test_a_run_is_the_replay_it_accounts_for() -> None:
+    cases = streams.breast_cancer(12_000)
+    told: list[tuple[int, int]] = []
+    ledger = evaluate.run(
+        releaf.Releaf(cases.actions, cases.features, seed=1),
+        cases,
+        positive="malignant",
+        progress=lambda *so_far: told.append(so_far),
+    )
+    trace = releaf.replay(releaf.Releaf(cases.actions, cases.features, seed=1), cases.contexts, cases.rewards)
+    assert ledger.labels == trace.observed.sum()
+    assert ledger.error == pytest.approx(100 * np.mean(trace.rewards < 1))
+    assert told == [(5_000, 12_000), (10_000, 12_000), (12_000, 12_000)]
+    assert np.array(ledger.relevance).shape == (2, 9)
+    assert ledger.partition is not None
+    assert all(parts[0][0] == 0.0 and parts[-1][1] == 1.0 for parts in ledger.partition)
+
+
+# --- off-policy estimates -------------------------------------------------------------------------------------
+
+#        taken 0 1 1 0, rewards 1 0 1 1, probabilities 0.5 0.25 0.25 0.8
+SMALL = Log(
+    np.array([[0.0], [0.2], [0.6], [1.0]]),
+    np.array([0, 1, 1, 0]),
+    np.array([1.0, 0.0, 1.0, 1.0]),
+    np.array([0.5, 0.25, 0.25, 0.8]),
+    ("x",),
+    ("a", "b"),
+)
+CHOSEN = np.array([0, 1, 1, 1])  # agrees on the first three: weights 2, 4, 4, 0
+
+
+def test_the_estimates_of_four_rows_worked_out_by_hand() -> None:
+    """IPS: (2·1 + 4·0 + 4·1 + 0)/4 = 1.5. SNIPS: 6/10. With q = ½ everywhere, DR: ½ + (2·½ - 4·½ + 4·½)/4 = 0.75."""
+    estimate = evaluate.ips(SMALL, CHOSEN)
+    assert (estimate.value, estimate.matched) == (1.5, 3)
+    half = 1.959963984540054 * np.std([2, 0, 4, 0], ddof=1) / 2
+    assert (estimate.low, estimate.high) == pytest.approx((1.5 - half, 1.5 + half))
+    assert evaluate.snips(SMALL, CHOSEN).value == pytest.approx(0.6)
+    assert evaluate.doubly_robust(SMALL, CHOSEN, lambda rows, actions: np.full(len(rows), 0.5)).value == pytest.approx(
+        0.75
+    )
+
+
+def world(rows: int, seed: int) -> tuple[Any, Any, Any]:
+    """Contexts, the expected reward of both actions, and a log that prefers the first action where x is large."""
+    generator = np.random.default_rng(seed)
+    contexts = generator.random((rows, 1))
+    expected = np.column_stack([0.2 + 0.6 * contexts[:, 0], 0.7 - 0.4 * contexts[:, 0] ** 2])
+    first = 0.2 + 0.6 * contexts[:, 0]
+    taken = (generator.random(rows) > first).astype(int)
+    probabilities = np.where(taken == 0, first, 1 - first)
+    rewards = (generator.random(rows) < expected[np.arange(rows), taken]).astype(float)
+    return contexts, expected, Log(contexts, taken, rewards, probabilities, ("x",), ("a", "b"))
+
+
+@pytest.mark.parametrize("estimator", [evaluate.ips, evaluate.snips, evaluate.doubly_robust])
+def test_estimates_are_right_on_average_and_intervals_hold_the_truth_as_often_as_they_say(estimator: Any) -> None:
+    truth = np.mean([np.where(x[:, 0] > 0.5, q[:, 0], q[:, 1]).mean() for x, q, _ in [world(200_000, 999)]])
+    values, held = [], 0
+    for seed in range(300):
+        contexts, _, log = world(400, seed)
+        found = estimator(log, (contexts[:, 0] <= 0.5).astype(int))
+        values.append(found.value)
+        held += found.low <= truth <= found.high
+    error = 4 * np.std(values) / math.sqrt(300)
+    assert np.mean(values) == pytest.approx(truth, abs=error)
+    assert 0.91 <= held / 300 <= 0.985
+
+
+def test_the_doubly_robust_estimate_varies_least_and_needs_only_one_of_both_to_be_right() -> None:
+    found: dict[str, list[float]] = {"ips": [], "dr": [], "wrong p": [], "wrong q": []}
+    for seed in range(150):
+        contexts, expected, log = world(400, seed)
+        chosen = (contexts[:, 0] <= 0.5).astype(int)
+        found["ips"].append(evaluate.ips(log, chosen).value)
+        found["dr"].append(evaluate.doubly_robust(log, chosen).value)
+        lied = Log(log.contexts, log.taken, log.rewards, np.full(400, 0.4), log.features, log.actions)
+        found["wrong p"].append(evaluate.doubly_robust(lied, chosen, lambda rows, a: expected[rows, a]).value)  # noqa: B023
+        found["wrong q"].append(evaluate.doubly_robust(log, chosen, lambda rows, a: np.full(len(rows), 0.9)).value)
+    contexts, expected, _ = world(200_000, 999)
+    truth = np.where(contexts[:, 0] > 0.5, expected[:, 0], expected[:, 1]).mean()
+    for name in ("dr", "wrong p", "wrong q"):
+        assert np.mean(found[name]) == pytest.approx(truth, abs=0.015), name
+    assert np.std(found["dr"]) < 0.9 * np.std(found["ips"])
+
+
+def test_what_a_log_lacks_is_said() -> None:
+    without = Log(SMALL.contexts, SMALL.taken, SMALL.rewards, None, ("x",), ("a", "b"))
+    with pytest.raises(ValueError, match="the log has no probabilities"):
+        evaluate.ips(without, CHOSEN)
+    with pytest.raises(ValueError, match="chosen has 2 actions, the log 4 rows"):
+        evaluate.ips(SMALL, CHOSEN[:2])
+    with pytest.raises(ValueError, match=r"the policy's actions are \(0, 1\), the log's \('a', 'b'\)"):
+        evaluate.rejection(releaf.UCB1(2, 1), SMALL)
+    with pytest.raises(ValueError, match="asks for the rewards of all actions"):
+        evaluate.rejection(releaf.Releaf(["a", "b"], 2, observe="all-actions"), SMALL)
+
+
+# --- replay by rejection --------------------------------------------------------------------------------------
+
+
+def test_only_rows_that_the_policy_would_have_decided_alike_are_lived_through() -> None:
+    """UCB1 takes a first: rows 0 is its; then b: not row 1's a, but row 2's b; then by its means."""
+    log = Log(
+        np.zeros((5, 1)), np.array([0, 0, 1, 1, 0]), np.array([1.0, 0.5, 0.0, 0.0, 1.0]), None, ("x",), ("a", "b")
+    )
+    bandit = releaf.UCB1(["a", "b"], ["x"])
+    told: list[int] = []
+    found = evaluate.rejection(bandit, log, lambda row, _: told.append(row))
+    assert found.matched == 3
+    assert found.value == pytest.approx(2 / 3)
+    assert bandit._state.counts.tolist() == [2, 1]
+    assert told == [1, 2, 3, 4, 5]
+
+
+def test_rejection_tells_what_the_policy_earns_online() -> None:
+    generator = np.random.default_rng(0)
+    values, truths = [], []
+    for seed in range(12):
+        contexts = generator.random((6_000, 2))
+        rewards = (generator.random((6_000, 2)) < np.column_stack([contexts[:, 0], 1 - contexts[:, 0]])).astype(float)
+        taken = generator.integers(0, 2, 6_000)
+        log = Log(contexts, taken, rewards[np.arange(6_000), taken], np.full(6_000, 0.5), ("x", "y"), ("a", "b"))
+        found = evaluate.rejection(releaf.LinUCB(["a", "b"], ["x", "y"], seed=seed), log)
+        assert found.matched == pytest.approx(3_000, abs=200)
+        online = releaf.replay(releaf.LinUCB(["a", "b"], ["x", "y"], seed=seed), contexts[:3_000], rewards[:3_000])
+        values.append(found.value)
+        truths.append(online.rewards.mean())
+    assert np.mean(values) == pytest.approx(np.mean(truths), abs=0.01)
+
+
+# --- runs that are kept ---------------------------------------------------------------------------------------
+
+
+def some_runs(count: int, steps: int = 1_000) -> list[Run]:
+    return [
+        Run(
+            stream="breast_cancer",
+            stream_arguments={"steps": steps, "seed": seed},
+            policy="LinUCB",
+            seed=seed,
+            label=f"{seed}",
+        )
+        for seed in range(count)
+    ]
+
+
+def test_finished_runs_are_not_done_again(tmp_path: Path) -> None:
+    runs, store = some_runs(4), Store(tmp_path / "runs")
+    kept: list[bool] = []
+    first = sweep(runs, store, Local(1), lambda run, ledger, old: kept.append(old))
+    second = sweep(runs, store, Local(1), lambda run, ledger, old: kept.append(old))
+    assert kept == [False] * 4 + [True] * 4
+    assert [ledger.to_dict() for ledger in first] == [ledger.to_dict() for ledger in second]
+
+
+def test_processes_give_the_same_ledgers_as_this_one(tmp_path: Path) -> None:
+    runs = some_runs(3)
+    here, there = sweep(runs, None, Local(1)), sweep(runs, None, Local(2))
+    for one, other in zip(here, there, strict=True):
+        assert {**one.to_dict(), "seconds": 0} == {**other.to_dict(), "seconds": 0}
+
+
+def test_another_setting_seed_or_version_is_another_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = some_runs(1)[0]
+    keys = {
+        run.key,
+        Run(**{**run.to_dict(), "seed": 5}).key,
+        Run(**{**run.to_dict(), "policy_arguments": {"alpha": 2}}).key,
+    }
+    assert Run(**{**run.to_dict(), "label": "another name"}).key == run.key
+    monkeypatch.setattr("releaf.evaluate.runs.__version__", "99")
+    assert len(keys | {run.key}) == 4
+
+
+def test_a_damaged_file_is_done_again(tmp_path: Path) -> None:
+    runs, store = some_runs(1), Store(tmp_path)
+    (ledger,) = sweep(runs, store, Local(1))
+    path = next(tmp_path.glob("*.parquet"))
+    path.write_bytes(path.read_bytes()[:100])
+    assert store.get(runs[0]) is None
+    (again,) = sweep(runs, store, Local(1))
+    assert again.error == ledger.error
+
+
+PROGRAM = """
+import sys
+from releaf.evaluate import Run, Store, sweep
+from releaf.executors import Local
+runs = [
+    Run(stream="breast_cancer", stream_arguments={"steps": 50_000, "seed": seed}, policy="ContextualZooming", seed=seed)
+    for seed in range(6)
+]
+if __name__ == "__main__":
+    sweep(runs, Store(sys.argv[1]), Local(2), lambda *_: print("done", flush=True))
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_a_stop_in_mid_run_loses_only_what_was_in_flight(how: signal.Signals, tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM)
+    command = [sys.executable, str(tmp_path / "program.py"), str(tmp_path / "runs")]
+    settings: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
+    with subprocess.Popen(command, start_new_session=True, **settings) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "done\n"
+        os.killpg(process.pid, how)
+        process.wait(timeout=60)
+    finished = list((tmp_path / "runs").glob("*.parquet"))
+    assert 1 <= len(finished) < 6
+    before = {path: path.stat().st_mtime_ns for path in finished}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.stdout.count("done") == 6
+    assert len(list((tmp_path / "runs").glob("*.parquet"))) == 6
+    assert all(path.stat().st_mtime_ns == written for path, written in before.items())
+
+
+def test_workers_are_at_least_one() -> None:
+    with pytest.raises(ValueError, match="workers must be at least 1, got workers=0"):
+        Local(0)
