@@ -5,10 +5,10 @@ BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types unit soak bench clean
+.PHONY: help demo test lint types unit browser soak reproduce bench clean
 
 help: ## show this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
 demo: $(VENV)/ready ## run RELEAF on the breast-cancer table, next to the paper's figures
 	@$(BIN)/releaf demo
@@ -23,11 +23,19 @@ lint: $(VENV)/ready-dev ## check style and the architecture's layers
 types: $(VENV)/ready-dev ## check types
 	$(BIN)/mypy
 
-unit: $(VENV)/ready-dev ## run the tests in parallel
+unit: $(VENV)/ready-dev browser ## run the tests in parallel
 	$(BIN)/python -m pytest -n auto -m "not soak"
 
 soak: $(VENV)/ready-dev ## run the long tests
 	$(BIN)/python -m pytest -n auto -m soak
+
+browser: # for tests of pages: Debian's chromium, where it may be installed
+	@command -v chromium >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
+	{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; } || \
+	echo "chromium could not be installed: tests of pages will be skipped" >&2
+
+reproduce: $(VENV)/ready-reproduce ## run the paper's experiments and write releaf-report/index.html
+	$(BIN)/releaf reproduce
 
 bench: $(VENV)/ready-bench ## measure speed and memory; results go to benchmarks/results
 	$(BIN)/python -m benchmarks
@@ -46,6 +54,10 @@ $(VENV)/ready: pyproject.toml | $(VENV)/bin/python
 
 $(VENV)/ready-dev: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/pip install --quiet --editable ".[dev]"
+	@touch $(VENV)/ready $@
+
+$(VENV)/ready-reproduce: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/pip install --quiet --editable ".[reproduce]"
 	@touch $(VENV)/ready $@
 
 $(VENV)/ready-bench: pyproject.toml | $(VENV)/bin/python

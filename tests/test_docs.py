@@ -21,7 +21,7 @@ def test_the_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.Monkey
         exec(compile(example, page.name, "exec"), scope)
 
 
-def test_the_tables_of_policies_are_up_to_date() -> None:
-    command = [sys.executable, str(ROOT / "tools" / "make_policy_tables.py"), "--check"]
+def test_the_tables_are_up_to_date() -> None:
+    command = [sys.executable, str(ROOT / "tools" / "make_doc_tables.py"), "--check"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr

@@ -75,10 +75,11 @@ def demo(
     times = "one shuffle" if seeds == 1 else f"mean of {seeds} shuffles ± 95 % interval"
     lines = [line(variant, OF_EXPLOITATIONS, results, PAPER[variant]) for variant in VARIANTS]
     caption = (
-        "error, missed, false: of exploitations. L = 1.5, ρ = 2+2√2, δ = 0.01, divisor 5000;\n"
-        "the paper tells only the last. releaf reproduce has settings nearer to its errors."
+        "error, missed, false: of exploitations. L = 1.5, ρ = 2+2√2, δ = 0.01,\n"
+        "divisor 5000; the paper tells only the last. `releaf reproduce` has more."
     )
-    console.print(figures_table(Figures(f"Breast cancer: {steps:,} cases, {times}", OF_EXPLOITATIONS, lines, caption)))
+    figures = Figures(f"Breast cancer: {steps:,} cases, {times}", OF_EXPLOITATIONS, lines, caption)
+    console.print(figures_table(figures, differences=False))
     console.print(_relevance(results["RELEAF"]))
 
 
@@ -161,6 +162,7 @@ def reproduce(
         about = f"The paper's experiments, {seeds} runs each: means with 95 % intervals next to the paper's figures."
         page.write(report, "RELEAF, reproduced", about, sections)
         pictures = page.save_pictures(report.parent, sections)
+        page.save_figures(report.parent / "figures.json", sections)
         console.print(f"{report} has all this with plots; {len(pictures)} pictures are beside it.")
     raise typer.Exit(1 if failed else 0)
 

@@ -9,9 +9,11 @@ from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from releaf._version import __version__
 from releaf.paper import Figures, Picture
-from releaf.report.numbers import difference, shown
+from releaf.report.numbers import difference, margin, shown
 from releaf.report.plots import chart
 
 STYLE = """
@@ -75,6 +77,28 @@ def save_pictures(folder: Path, sections: Sequence[Section]) -> list[Path]:
             chart(picture, width=720).properties(title=picture.title).save(path, scale_factor=2)
             written.append(path)
     return written
+
+
+def save_figures(path: Path, sections: Sequence[Section]) -> None:
+    """All tables as data: each figure's mean, half of its 95 % interval, the number of runs, and the paper's figure."""
+    tables = [_as_data(figures) for section in sections for figures in section.figures]
+    date = datetime.now(UTC).isoformat(timespec="seconds")
+    content = {"version": __version__, "date": date, "tables": tables}
+    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _as_data(figures: Figures) -> dict[str, Any]:
+    lines = []
+    for line in figures.lines:
+        cells = [
+            {"mean": float(np.mean(values)), "margin": margin(values), "runs": len(values), "paper": paper}
+            if values
+            else None
+            for values, paper in zip(line.ours, line.paper, strict=True)
+        ]
+        lines.append({"label": line.label, "cells": cells})
+    columns = [{"name": column.name, "digits": column.digits} for column in figures.columns]
+    return {"title": figures.title, "caption": figures.caption, "columns": columns, "lines": lines}
 
 
 def _safe(script: str) -> str:

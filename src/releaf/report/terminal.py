@@ -20,8 +20,8 @@ def table(title: str, caption: str) -> Table:
     return Table(title=title, caption=caption, **style)  # type: ignore[arg-type]
 
 
-def figures_table(figures: Figures) -> Table:
-    """Ours, with the paper's figure and the difference below, where there is one."""
+def figures_table(figures: Figures, differences: bool = True) -> Table:
+    """Ours, with the paper's figure below where there is one, and the difference where that is wanted."""
     made = table(figures.title, figures.caption)
     made.add_column("", no_wrap=True)
     for column in figures.columns:
@@ -32,8 +32,15 @@ def figures_table(figures: Figures) -> Table:
         made.add_row(line.label, *ours, end_section=not told)
         if told:
             cells = [
-                "" if paper is None else f"{paper:,.{column.digits}f} ({difference(values, paper, column.digits)})"
+                _told(values, paper, column.digits, differences)
                 for paper, values, column in zip(line.paper, line.ours, figures.columns, strict=True)
             ]
             made.add_row("  the paper", *cells, style="dim", end_section=True)
     return made
+
+
+def _told(values: list[float], paper: float | None, digits: int, differences: bool) -> str:
+    if paper is None:
+        return ""
+    gap = f" ({difference(values, paper, digits)})" if differences and values else ""
+    return f"{paper:,.{digits}f}{gap}"

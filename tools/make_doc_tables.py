@@ -1,7 +1,9 @@
-"""Write the tables of docs/policies.md: what each policy needs and does, and how it did when last measured.
+"""Write the tables of the documentation from what was measured: docs/policies.md and docs/evidence.md.
 
-python tools/make_policy_tables.py           write them
-python tools/make_policy_tables.py --check   fail where they are not what they should be
+python tools/make_doc_tables.py           write them
+python tools/make_doc_tables.py --check   fail where they are not what they should be
+
+docs/results/figures.json, which the evidence is made from, is what ``releaf reproduce`` writes beside its report.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import releaf
 from releaf import ensembles, policies
 
 ROOT = Path(__file__).parents[1]
-PAGE, MEASURED = ROOT / "docs" / "policies.md", ROOT / "benchmarks" / "results" / "policies.json"
+MEASURED, REPRODUCED = ROOT / "benchmarks" / "results" / "policies.json", ROOT / "docs" / "results" / "figures.json"
 ORDER = (
     *("Releaf", "GreedyReleaf", "CMABRL", "ContextualZooming", "HybridEpsilon", "LinUCB", "LinTS"),
     *("LinearEpsilonGreedy", "UCB1", "EpsilonGreedy", "Random"),
@@ -58,22 +60,53 @@ def _table(headings: list[str], rows: list[list[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def page() -> str:
-    """The page with its tables as they should be."""
-    text = PAGE.read_text(encoding="utf-8")
-    for name, table in (("properties", properties()), ("errors", errors())):
+def evidence() -> dict[str, str]:
+    """Each table of the reproduction, by its title."""
+    tables = {}
+    for table in json.loads(REPRODUCED.read_text(encoding="utf-8"))["tables"]:
+        rows = []
+        for line in table["lines"]:
+            cells = [
+                _cell(cell, column["digits"]) for cell, column in zip(line["cells"], table["columns"], strict=True)
+            ]
+            rows.append([line["label"], *cells])
+        names = [column["name"] for column in table["columns"]]
+        tables[table["title"]] = _table(["", *names], rows) + f"\n\n{table['caption']}".rstrip()
+    return tables
+
+
+def _cell(cell: Any, digits: int) -> str:
+    if cell is None:
+        return "–"
+    ours = f"{cell['mean']:,.{digits}f}" + (f" ±{cell['margin']:,.{digits}f}" if cell["margin"] else "")
+    paper = "" if cell["paper"] is None else f" *({cell['paper']:,.{digits}f})*"
+    return ours + paper
+
+
+def pages() -> dict[Path, str]:
+    """The pages with their tables as they should be."""
+    wanted = {ROOT / "docs" / "policies.md": {"properties": properties(), "errors": errors()}}
+    wanted[ROOT / "docs" / "evidence.md"] = evidence()
+    return {path: _with_tables(path, tables) for path, tables in wanted.items()}
+
+
+def _with_tables(path: Path, tables: dict[str, str]) -> str:
+    text = path.read_text(encoding="utf-8")
+    for name, table in tables.items():
         begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->"
+        if begin not in text:
+            raise SystemExit(f"{path.name} has no place for the table “{name}”")
         before, _, rest = text.partition(begin)
         text = before + begin + table + "\n" + end + rest.partition(end)[2]
     return text
 
 
 def main() -> None:
-    wanted = page()
-    if "--check" not in sys.argv:
-        PAGE.write_text(wanted, encoding="utf-8")
-    elif wanted != PAGE.read_text(encoding="utf-8"):
-        raise SystemExit(f"{PAGE.name} is behind: run python tools/make_policy_tables.py")
+    for path, wanted in pages().items():
+        if "--check" not in sys.argv:
+            path.write_text(wanted, encoding="utf-8")
+        elif wanted != path.read_text(encoding="utf-8"):
+            raise SystemExit(f"{path.name} is behind: run python tools/make_doc_tables.py")
 
 
 if __name__ == "__main__":
