@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from releaf.evaluate import Store, sweep
 from releaf.executors import Local
 from releaf.paper import EXPERIMENTS
 from releaf.paper.bounds import fitted_exponent
+from releaf.paper.webpages import YAHOO
 from releaf.report import page
 from releaf.report.numbers import difference, margin, shown
 
@@ -111,6 +113,20 @@ def test_without_its_data_an_experiment_is_left_out_and_the_others_go_on(
     assert "Webpage recommendation is left out:" in result.output
     assert "Lemma 1" in result.output
     assert (tmp_path / "r.html").exists()
+
+
+def test_yahoos_log_is_part_of_it_where_it_is_at_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    user, pool = "|user 2:0.1 3:0.2 4:0.3 5:0.4 6:0.0 1:1.0", " ".join(f"|{article} 1:1.0" for article in range(5))
+    lines = [f"{1241160900 + t} {t % 5} {t % 3 == 0:d} {user} {pool}" for t in range(200)]
+    (tmp_path / YAHOO).write_bytes(gzip.compress("\n".join(lines).encode()))
+    monkeypatch.setenv("RELEAF_DATA", str(tmp_path))
+    webpages = EXPERIMENTS["webpages"]
+    runs = [run for run in webpages.runs(1, quick=True) if run.stream == "yahoo"]
+    results = {run.label: [ledger] for run, ledger in zip(runs, sweep(runs, None, Local(1)), strict=True)}
+    (figures,) = webpages.figures(results)
+    assert figures.lines[0].label == "CZ, Yahoo!"
+    assert figures.lines[0].paper[0] == 3.79
+    assert figures.lines[0].ours[1][0] == pytest.approx(40, abs=25)
 
 
 # --- what the experiments must show ---------------------------------------------------------------------------

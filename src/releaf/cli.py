@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from releaf._version import __version__
@@ -83,6 +83,16 @@ def demo(
     console.print(_relevance(results["RELEAF"]))
 
 
+def _fetch_intrusion() -> None:
+    """Download the data where it is not there, with a bar."""
+    from releaf.streams.intrusion import fetch_intrusion
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("KDD Cup 1999 data", total=None)
+        fetch_intrusion(lambda so_far, total: progress.update(task, completed=so_far, total=total or None))
+
+
 def _require(*packages: str) -> None:
     """Say what to install where a package is not there."""
     missing = [name for name in packages if find_spec(name) is None]
@@ -144,6 +154,8 @@ def reproduce(
     for experiment in chosen:
         runs = experiment.runs(seeds, quick)
         try:
+            if any(run.stream == "intrusion" for run in runs):
+                _fetch_intrusion()
             with _progress() as progress:
                 task = progress.add_task(experiment.title, total=len(runs))
                 ledgers = sweep(runs, Store(store), Local(workers), lambda run, *_: progress.advance(task))  # noqa: B023

@@ -1,10 +1,15 @@
-"""The paper's webpage recommendations: on the Open Bandit Dataset, since Yahoo!'s log may not be passed on."""
+"""The paper's webpage recommendations: on Yahoo!'s log where it is at hand, and on the Open Bandit Dataset."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from releaf.evaluate import Run
 from releaf.paper.experiment import Column, Figures, Picture, Results, line
+from releaf.streams.files import find
 from releaf.streams.webpages import CAMPAIGNS
+
+YAHOO = "ydata-fp-td-clicks-v1_0.20090501.gz"  # the first day of the R6A data set
 
 POLICIES = {
     "CZ": ("ContextualZooming", {}),
@@ -29,33 +34,42 @@ class Webpages:
     def runs(self, seeds: int, quick: bool) -> list[Run]:
         return [
             Run(
-                label=f"{name}, {campaign}",
-                stream="open_bandit",
-                stream_arguments={"campaign": campaign},
+                label=f"{name}, {where}",
+                stream=stream,
+                stream_arguments=arguments,
                 policy=policy,
                 policy_arguments=given,
                 seed=seed,
             )
-            for campaign in (CAMPAIGNS[:1] if quick else CAMPAIGNS)
+            for where, (stream, arguments) in self._logs(quick).items()
             for name, (policy, given) in POLICIES.items()
             for seed in range(seeds)
         ]
 
+    def _logs(self, quick: bool) -> dict[str, tuple[str, dict[str, Any]]]:
+        """Yahoo!'s log where it is at hand, and the campaigns of the Open Bandit Dataset."""
+        logs: dict[str, tuple[str, dict[str, Any]]] = {}
+        licensed = find(YAHOO)
+        if licensed is not None:
+            logs["Yahoo!"] = ("yahoo", {"path": str(licensed), "steps": 10_000, "articles": 5})
+        for campaign in CAMPAIGNS[:1] if quick else CAMPAIGNS:
+            logs[campaign] = ("open_bandit", {"campaign": campaign})
+        return logs
+
     def figures(self, results: Results) -> list[Figures]:
         lines = [
-            line(f"{name}, {campaign}", COLUMNS, results)
-            for campaign in CAMPAIGNS
-            for name in POLICIES
-            if f"{name}, {campaign}" in results
+            line(label, COLUMNS, results, (PAPER.get(label.split(", ")[0]),) if label.endswith("Yahoo!") else ())
+            for label in results
         ]
         told = ", ".join(f"{name} {rate}" for name, rate in PAPER.items())
         return [
             Figures(
-                "Webpage recommendation: Open Bandit Dataset, 5 items of each campaign",
+                "Webpage recommendation: 5 items of each log",
                 COLUMNS,
                 lines,
-                "Unbiased replay of displays by chance. The paper's rates are of Yahoo!'s front page and can't be "
-                f"compared: {told} (%). Clicks here are so few that no difference between policies means anything.",
+                "Unbiased replay of displays by chance. “all”, “men” and “women” are campaigns of the Open Bandit "
+                f"Dataset. The paper's rates are of Yahoo!'s front page, and can't be compared with those: {told} (%). "
+                "Clicks in the campaigns are so few that no difference between policies means anything.",
             )
         ]
 

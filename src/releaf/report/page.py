@@ -22,13 +22,13 @@ body { font: 16px/1.5 system-ui, sans-serif; color: #1b1f24; margin: 0 auto; max
 h1 { font-size: 1.7rem; margin: 1rem 0 .25rem; }
 h2 { font-size: 1.3rem; margin: 2.5rem 0 .5rem; }
 h3 { font-size: 1.05rem; margin: 1.5rem 0 .5rem; }
-p.about, figcaption, caption { color: #57606a; font-size: .9rem; }
+p.about, figcaption { color: #57606a; font-size: .9rem; }
 nav a { margin-right: 1rem; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
-caption { caption-side: bottom; text-align: left; padding: .5rem 0; }
 th, td { padding: .3rem .6rem; text-align: right; white-space: nowrap; border-bottom: 1px solid #d8dee4; }
-th:first-child, td:first-child { text-align: left; }
+th:first-child, td:first-child { text-align: left; position: sticky; left: 0; background: white; }
+@media (max-width: 40rem) { td:first-child { white-space: normal; min-width: 6rem; } }
 td small { color: #57606a; display: block; }
 figure { margin: 1rem 0; }
 .chart { width: 100%; min-height: 60px; }
@@ -133,9 +133,9 @@ def _table(figures: Figures) -> str:
             for values, paper, column in zip(line.ours, line.paper, figures.columns, strict=True)
         ]
         rows.append(f"<tr><td>{escape(line.label)}</td>{''.join(cells)}</tr>")
-    caption = f"<caption>{escape(figures.caption)}</caption>" if figures.caption else ""
-    table = f"<table>{caption}<thead><tr><th></th>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
-    return f'<h3>{escape(figures.title)}</h3><div class="wide">{table}</div>'
+    caption = f'<p class="about">{escape(figures.caption)}</p>' if figures.caption else ""
+    table = f"<table><thead><tr><th></th>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    return f'<h3>{escape(figures.title)}</h3><div class="wide">{table}</div>{caption}'
 
 
 def _cell(values: Sequence[float], paper: float | None, digits: int) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 from releaf.paper import Picture
 
 HEIGHT = 320
+DECADES = [0, 100, 1_000, 10_000, 100_000, 1_000_000]
 # Okabe and Ito's palette, which colour-blind people can tell apart, and three greys.
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#888888", "#B8A000", "#BBBBBB"]
 
@@ -60,7 +61,7 @@ def _dots(altair: Any, picture: Picture) -> Any:
         altair.Chart(altair.Data(values=picture.rows))
         .mark_circle(size=70, opacity=0.75)
         .encode(
-            x=altair.X("x:Q", title=picture.x, scale=spread_out, axis=altair.Axis(tickCount=5)),
+            x=altair.X("x:Q", title=picture.x, scale=spread_out, axis=altair.Axis(values=DECADES)),
             y=altair.Y("y:Q", title=picture.y),
             color=_colour(altair, picture),
             tooltip=["series:N", "x:Q", "y:Q"],

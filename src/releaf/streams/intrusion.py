@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 from itertools import islice
+from pathlib import Path
 
 import numpy as np
 
@@ -36,6 +37,11 @@ FEATURES = {
 _NORMAL = "normal."
 
 
+def fetch_intrusion(progress: Progress | None = None) -> Path:
+    """The file: found, or downloaded once (2 MB) and checked; ``progress`` is told the bytes so far and in all."""
+    return fetch(NAME, URL, SHA256, progress)
+
+
 def intrusion(
     steps: int = 20_000, start: int = 0, scaled_by: int | None = None, progress: Progress | None = None
 ) -> Stream:
@@ -53,7 +59,7 @@ def intrusion(
     progress
         Told the bytes so far and in all while the file is downloaded, which happens once (2 MB).
     """
-    path = fetch(NAME, URL, SHA256, progress)
+    path = fetch_intrusion(progress)
     first = start if scaled_by is None else 0
     with gzip.open(path, "rt", encoding="ascii") as file:
         rows = list(islice(csv.reader(file), first, start + steps))

@@ -29,6 +29,8 @@ class Stream:
         Their labels.
     expected
         T × A, what each reward is on average, where that is known; regret is measured against the best of them.
+    skipped
+        How many broken rows were left out.
     """
 
     contexts: Any
@@ -36,6 +38,7 @@ class Stream:
     features: Any
     actions: tuple[Label, ...]
     expected: Matrix | None = None
+    skipped: int = 0
 
     def __len__(self) -> int:
         return len(self.rewards)

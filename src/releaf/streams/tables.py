@@ -92,7 +92,7 @@ def table(
         actions, used = tuple(named.values()), set(named)
         gained = np.column_stack([np.array(rows.column(name), dtype=np.float64) for name in named])
     contexts, described = _contexts(rows, features, used)
-    return Stream(contexts, gained.reshape(-1, len(actions)), described, actions)
+    return Stream(contexts, gained.reshape(-1, len(actions)), described, actions, skipped=rows.skipped)
 
 
 def log(
