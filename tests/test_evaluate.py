@@ -46,9 +46,10 @@ def test_the_ledger_of_five_steps_worked_out_by_hand() -> None:
     assert ledger.exploitation_false == pytest.approx(50.0)
     assert ledger.regret == pytest.approx(3 + 0.5)
     assert ledger.regret_exploring == pytest.approx(2 + 0.5)
+    assert ledger.curves["regret"][-1] == ledger.regret
     assert ledger.regret_exploiting == pytest.approx(1.0)
     assert ledger.curves["steps"] == [1, 2, 3, 4, 5]
-    assert ledger.curves["regret"] == [0, 1, 1, 2, 3]
+    assert ledger.curves["regret"] == [0, 1.25, 1.25, 2.25, 3.5]
     assert ledger.curves["labels"] == [0, 1, 1, 1, 2]
 
 
@@ -168,7 +169,7 @@ def test_only_rows_that_the_policy_would_have_decided_alike_are_lived_through() 
     )
     bandit = releaf.UCB1(["a", "b"], ["x"])
     told: list[int] = []
-    found = evaluate.rejection(bandit, log, lambda row, _: told.append(row))
+    found = evaluate.rejection(bandit, log, progress=lambda row, _: told.append(row))
     assert found.matched == 3
     assert found.value == pytest.approx(2 / 3)
     assert bandit._state.counts.tolist() == [2, 1]
@@ -189,6 +190,45 @@ def test_rejection_tells_what_the_policy_earns_online() -> None:
         values.append(found.value)
         truths.append(online.rewards.mean())
     assert np.mean(values) == pytest.approx(np.mean(truths), abs=0.01)
+
+
+def test_rejection_is_unbiased_also_where_the_log_prefers_actions() -> None:
+    policies = [releaf.Random(["a", "b"], ["x"], seed=seed) for seed in range(30)]
+    values = [evaluate.rejection(policy, world(1_500, seed)[2], seed) for seed, policy in enumerate(policies)]
+    _, expected, _ = world(200_000, 999)
+    truth = float(expected.mean())
+    assert np.mean([found.value for found in values]) == pytest.approx(truth, abs=0.012)
+    assert sum(found.low <= truth <= found.high for found in values) >= 24
+
+
+def test_no_click_is_no_certainty() -> None:
+    log = Log(np.zeros((50, 1)), np.zeros(50, dtype=int), np.zeros(50), None, ("x",), ("a",))
+    found = evaluate.rejection(releaf.UCB1(["a"], ["x"]), log)
+    assert found.value == 0.0
+    assert found.low == pytest.approx(0.0, abs=1e-12)
+    assert 0.03 < found.high < 0.12
+    assert found.observed == 50
+
+
+@pytest.mark.parametrize("name", ["Random", "LinTS", "EpsilonGreedy"])
+def test_a_policy_that_draws_at_random_draws_anew_for_each_row(name: str) -> None:
+    log = Log(np.zeros((3_000, 1)), np.zeros(3_000, dtype=int), np.zeros(3_000), None, ("x",), ("a", "b", "c"))
+    given = {"epsilon": 1.0} if name == "EpsilonGreedy" else {}
+    bandit = getattr(releaf, name)(["a", "b", "c"], ["x"], seed=0, **given)
+    for _ in range(3):
+        choice = bandit.decide([0.0])
+        if choice.wants_reward:
+            bandit.learn(choice, 0.5)
+    before = bandit.preview([0.0]).index
+    counts = np.bincount(evaluate.choices(bandit, log), minlength=3)
+    assert counts.min() > 150
+    assert bandit.preview([0.0]).index == before
+
+
+@pytest.mark.parametrize("chosen", [["a"] * 4, [0, 1, 2, 9], [-1, 0, 0, 0], [0.5] * 4])
+def test_choices_must_be_positions_of_actions(chosen: Any) -> None:
+    with pytest.raises(ValueError, match="chosen must be positions of actions, from 0 to 1"):
+        evaluate.doubly_robust(SMALL, np.array(chosen))
 
 
 # --- runs that are kept ---------------------------------------------------------------------------------------

@@ -134,11 +134,11 @@ def reproduce(
     store: Annotated[Path, typer.Option(help="Where finished runs are kept, not to be done again.")] = Path(
         "releaf-runs"
     ),
-    workers: Annotated[int | None, typer.Option(min=1, help="How many processes [one for each core].")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="How many processes (one for each core).")] = None,
 ) -> None:
     """Run the paper's experiments, print its tables next to ours, and write a report with plots."""
     _require("pyarrow", "altair", "vl_convert", "sklearn")
-    from releaf.evaluate import Store, sweep
+    from releaf.evaluate import Store
     from releaf.executors import Local
     from releaf.paper import EXPERIMENTS
     from releaf.report import page
@@ -149,40 +149,59 @@ def reproduce(
     if unknown:
         raise typer.BadParameter(f"{', '.join(unknown)}: expected any of {', '.join(EXPERIMENTS)}")
     chosen = [EXPERIMENTS[name] for name in EXPERIMENTS if not experiments or name in experiments]
+    if report.is_dir() or not report.suffix:
+        report = report / "index.html"
+    report.parent.mkdir(parents=True, exist_ok=True)
     seeds = min(seeds, 2) if quick else seeds
-    sections, failed = [], False
+    about = f"The paper's experiments, {seeds} runs each: means with 95 % intervals next to the paper's figures."
+    about += " A quick look: streams are shorter than the captions say, so labels can't be compared." if quick else ""
+    sections: list[page.Section] = []
+    failed = False
     for experiment in chosen:
-        runs = experiment.runs(seeds, quick)
         try:
-            if any(run.stream == "intrusion" for run in runs):
-                _fetch_intrusion()
-            with _progress() as progress:
-                task = progress.add_task(experiment.title, total=len(runs))
-                ledgers = sweep(runs, Store(store), Local(workers), lambda run, *_: progress.advance(task))  # noqa: B023
+            results = _results(experiment.runs(seeds, quick), experiment.title, Store(store), Local(workers))
         except DataError as error:
             console.print(f"[red]{experiment.title} is left out:[/] {error}")
             failed = True
             continue
-        results: dict[str, list[Any]] = {}
-        for run, ledger in zip(runs, ledgers, strict=True):
-            results.setdefault(run.label, []).append(ledger)
+        except KeyboardInterrupt:
+            console.print(f"Stopped. Finished runs are kept in {store}; the same command goes on from them.")
+            raise typer.Exit(130) from None
         figures = experiment.figures(results)
         for shown in figures:
             console.print(figures_table(shown))
         sections.append(page.Section(experiment.name, experiment.title, figures, experiment.pictures(results)))
-    if sections:
-        about = f"The paper's experiments, {seeds} runs each: means with 95 % intervals next to the paper's figures."
         page.write(report, "RELEAF, reproduced", about, sections)
+    if sections:
         pictures = page.save_pictures(report.parent, sections)
         page.save_figures(report.parent / "figures.json", sections)
         console.print(f"{report} has all this with plots; {len(pictures)} pictures are beside it.")
     raise typer.Exit(1 if failed else 0)
 
 
+def _results(runs: list[Any], title: str, store: Any, executor: Any) -> dict[str, list[Any]]:
+    """Do the runs of an experiment that were not done before, with a bar; the ledgers of each label."""
+    from releaf.evaluate import sweep
+
+    if any(run.stream == "intrusion" for run in runs):
+        _fetch_intrusion()
+    with _progress() as progress:
+        task = progress.add_task(title, total=len(runs))
+        ledgers = sweep(runs, store, executor, lambda *_: progress.advance(task))
+    results: dict[str, list[Any]] = {}
+    for run, ledger in zip(runs, ledgers, strict=True):
+        results.setdefault(run.label, []).append(ledger)
+    return results
+
+
 @app.command(epilog="Example: releaf warmup --actions 2 --actions 5 --gamma-rel 2")
 def warmup(
-    actions: Annotated[list[int] | None, typer.Option(min=1, help="Numbers of actions to expect [1 to 8].")] = None,
-    gamma_rel: Annotated[list[int] | None, typer.Option(min=1, help="Values of gamma_rel to expect [1].")] = None,
+    actions: Annotated[
+        list[int] | None, typer.Option(min=1, help="A number of actions to expect; may be repeated (1 to 8).")
+    ] = None,
+    gamma_rel: Annotated[
+        list[int] | None, typer.Option(min=1, help="A value of gamma_rel to expect; may be repeated (1).")
+    ] = None,
 ) -> None:
     """Compile the kernels ahead, some seconds for each number of actions, so that later processes start fast.
 

@@ -31,8 +31,9 @@ class Ledger:
         those into the weights of votes, as the paper counts them.
     observation_cost
         What the observed rewards cost: their number times c_O.
-    reward
-        The mean reward; the click-through rate where rewards are clicks.
+    reward, reward_interval, best_reward
+        The mean reward, the click-through rate where rewards are clicks; its 95 % interval, where it is an estimate
+        from a log; and the mean of the best expected rewards, where expectations are known.
     error, missed, false
         Of all decisions; of those where the positive action was right; of the others. The last two are None where no
         action is the positive one.
@@ -40,7 +41,7 @@ class Ledger:
         The same of exploitations; None where there were none.
     regret, regret_exploring, regret_exploiting
         What the best expected reward, or the best reward where expectations aren't known, exceeds that of the actions
-        taken by, added up; and its parts R_O, with the observation cost, and R_I.
+        taken by, added up, with what observing costs; and its parts, of explorations and of exploitations.
     relevance
         For each action the share of exploitations in which each feature was relevant, where the policy tells.
     partition
@@ -58,6 +59,8 @@ class Ledger:
     weight_labels: int
     observation_cost: float
     reward: float
+    reward_interval: list[float] | None
+    best_reward: float | None
     error: float
     missed: float | None
     false: float | None
@@ -112,6 +115,10 @@ def run(
     >>> ledger.labels, ledger.error < 10
     (2000, True)
     """
+    if not len(stream):
+        raise ValueError("the stream is empty: expected at least one step")
+    if positive is not None and positive not in stream.actions:
+        raise ValueError(f"positive is {positive!r}: expected one of the actions {stream.actions!r}")
     traces, start = [], time.perf_counter()
     for begin in range(0, len(stream), _CHUNK):
         part = slice(begin, begin + _CHUNK)
@@ -140,7 +147,7 @@ def account(
     best = stream.rewards.max(axis=1)
     wrong, exploited = trace.rewards < best, ~trace.explored
     counts = {"explored": trace.explored, "labels": trace.observed, "errors": wrong}
-    lost = _losses(trace, stream)
+    lost = _losses(trace, stream) + observation_cost * trace.observed
     totals = {name: np.cumsum(values) for name, values in {"regret": lost, **counts}.items()}
     at = _thinned(len(trace), points)
     curves = {name: total[at].astype(float).tolist() for name, total in totals.items()}
@@ -155,14 +162,16 @@ def account(
         weight_labels=getattr(policy, "weight_labels", 0),
         observation_cost=spent,
         reward=float(trace.rewards.mean()),
+        reward_interval=None,
+        best_reward=None if stream.expected is None else float(stream.expected.max(axis=1).mean()),
         error=_percent(wrong, np.ones_like(wrong)) or 0.0,
         missed=_percent(wrong, hit),
         false=_percent(wrong, None if hit is None else ~hit),
         exploitation_error=_percent(wrong, exploited),
         exploitation_missed=_percent(wrong, None if hit is None else exploited & hit),
         exploitation_false=_percent(wrong, None if hit is None else exploited & ~hit),
-        regret=float(lost.sum()) + spent,
-        regret_exploring=float(lost[trace.explored].sum()) + spent,
+        regret=float(lost.sum()),
+        regret_exploring=float(lost[trace.explored].sum()),
         regret_exploiting=float(lost[exploited].sum()),
         relevance=None if finder is None else finder().tolist(),
         partition=_partition(policy),
@@ -177,11 +186,13 @@ def rejected(estimate: Any, rows: int) -> Ledger:
     return Ledger(
         steps=estimate.matched,
         explored=0,
-        labels=estimate.matched,
+        labels=estimate.observed,
         prior_labels=0,
         weight_labels=0,
         observation_cost=0.0,
         reward=estimate.value,
+        reward_interval=[estimate.low, estimate.high],
+        best_reward=None,
         error=math.nan,
         regret=math.nan,
         regret_exploring=math.nan,

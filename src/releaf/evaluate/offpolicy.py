@@ -7,6 +7,7 @@ log that it would have made too, and learn from them. The estimators weigh them 
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -20,19 +21,24 @@ _Z95 = 1.959963984540054
 
 
 class Estimate(NamedTuple):
-    """The mean reward of a policy, its 95 % interval, and the number of decisions of the log that it would make."""
+    """The mean reward of a policy, its 95 % interval, and the number of decisions of the log that it would make.
+
+    ``observed`` is how many of their rewards it asked for, where it learnt from them.
+    """
 
     value: float
     low: float
     high: float
     matched: int
+    observed: int = 0
 
 
-def rejection(policy: Any, log: Log, progress: Callable[[int, int], None] | None = None) -> Estimate:
+def rejection(policy: Any, log: Log, seed: int = 0, progress: Callable[[int, int], None] | None = None) -> Estimate:
     """Let a policy live through the decisions of a log that it would have made, and learn from their rewards.
 
-    Unbiased where the log's actions were drawn at random with equal probabilities. The rows where the policy would have
-    done otherwise leave no trace in it.
+    A row counts when the policy would have done the same, and then with the probability min p / p, so that actions the
+    log preferred don't count for more; that makes the estimate unbiased. A log without probabilities is taken for one
+    where all actions were equally likely. Rows that don't count leave no trace in the policy. The interval is Wilson's.
 
     Parameters
     ----------
@@ -40,28 +46,53 @@ def rejection(policy: Any, log: Log, progress: Callable[[int, int], None] | None
         Any policy that asks for no more than the reward of its action; it learns.
     log
         Of the same actions and features.
+    seed
+        For leaving out rows where the log's actions were not equally likely.
     progress
         Told the rows so far and in all.
     """
     _require_same(policy, log)
     if policy.observe in ("all-actions", "labels"):
         raise ValueError(f"{type(policy).__name__} asks for the rewards of all actions, which a log does not have")
-    gained = []
+    chances = np.ones(len(log)) if log.probabilities is None else log.probabilities.min() / log.probabilities
+    counts = np.random.default_rng(seed).random(len(log)) < chances
+    gained, observed = [], 0
     for row in range(len(log)):
-        if policy.preview(log.contexts[row]).index == log.taken[row]:
+        if counts[row] and policy.preview(log.contexts[row]).index == log.taken[row]:
             choice = policy.decide(log.contexts[row])
             gained.append(float(log.rewards[row]))
             if choice.wants_reward:
+                observed += 1
                 policy.learn(choice, gained[-1])
         if progress is not None:
             progress(row + 1, len(log))
-    return _mean(np.array(gained), len(gained))
+    return Estimate(*_wilson(gained), len(gained), observed)
 
 
-def choices(policy: Any, log: Log) -> Array:
-    """The action that a policy, as it is now, would take in each context of a log; it learns nothing."""
+def _wilson(gained: list[float]) -> tuple[float, float, float]:
+    """A mean of numbers from 0 to 1, with an interval that holds also where few of them, or none, are above 0."""
+    count = len(gained)
+    if not count:
+        return math.nan, 0.0, 1.0
+    mean, square = float(np.mean(gained)), _Z95**2
+    centre = (mean + square / (2 * count)) / (1 + square / count)
+    half = _Z95 * math.sqrt(mean * (1 - mean) / count + square / (4 * count**2)) / (1 + square / count)
+    return mean, max(0.0, centre - half), min(1.0, centre + half)
+
+
+def choices(policy: Any, log: Log, seed: int = 0) -> Array:
+    """The action that a policy, as it is now, takes in each context of a log; it learns nothing, and stays as it is.
+
+    Where it draws at random, it draws anew for each row; estimates of it are then unbiased too.
+    """
     _require_same(policy, log)
-    return np.array([policy.preview(context).index for context in log.contexts], dtype=np.int64)
+    twin = copy.deepcopy(policy)
+    states = np.random.default_rng(seed).integers(-(2**63), 2**63 - 1, len(log))
+    taken = np.zeros(len(log), dtype=np.int64)
+    for row, context in enumerate(log.contexts):
+        twin._set_generator(int(states[row]))
+        taken[row] = twin.preview(context).index
+    return taken
 
 
 def ips(log: Log, chosen: Array) -> Estimate:
@@ -127,8 +158,11 @@ def _columns(log: Log) -> Array:
 def _weights(log: Log, chosen: Array) -> Array:
     if log.probabilities is None:
         raise ValueError("the log has no probabilities: off-policy estimates need how likely each action was")
-    if len(chosen) != len(log):
-        raise ValueError(f"chosen has {len(chosen)} actions, the log {len(log)} rows")
+    positions = np.asarray(chosen)
+    if positions.shape != (len(log),):
+        raise ValueError(f"chosen has {len(positions)} actions, the log {len(log)} rows")
+    if positions.dtype.kind not in "iu" or not ((positions >= 0) & (positions < len(log.actions))).all():
+        raise ValueError(f"chosen must be positions of actions, from 0 to {len(log.actions) - 1}, got {chosen!r}")
     weights: Array = (np.asarray(chosen) == log.taken) / log.probabilities
     return weights
 

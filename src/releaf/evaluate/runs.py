@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
+from pathlib import Path
 from typing import Any
 
 from releaf import ensembles, policies, streams
@@ -47,8 +48,8 @@ class Run:
 
     @property
     def key(self) -> str:
-        """Names what the run would do: the same for the same version and description, whatever it is called."""
-        described = {**self.to_dict(), "version": __version__, "label": ""}
+        """Names what the run would do: the same for the same sources and description, whatever it is called."""
+        described = {**self.to_dict(), "version": __version__, "sources": _sources(), "label": ""}
         return hashlib.sha256(json.dumps(described, sort_keys=True, default=str).encode()).hexdigest()[:24]
 
 
@@ -76,6 +77,16 @@ def build(described: Run, stream: Any) -> Any:
         arguments["sample"] = (cases.contexts[:size], cases.rewards[:size])
     maker = getattr(policies, described.policy, None) or getattr(ensembles, described.policy)
     return maker(stream.actions, stream.features, seed=described.seed, **arguments)
+
+
+@cache
+def _sources() -> str:
+    """A digest of all code that a run's outcome depends on; reports may change without."""
+    package = Path(__file__).parents[1]
+    rooms = ("core", "policies", "ensembles", "streams", "evaluate")
+    files = [*package.glob("*.py"), *(path for room in rooms for path in (package / room).rglob("*.py"))]
+    content = b"".join(path.read_bytes() for path in sorted(files) if path.name != "cli.py")
+    return hashlib.sha256(content).hexdigest()[:16]
 
 
 @lru_cache(maxsize=4)

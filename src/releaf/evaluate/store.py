@@ -15,7 +15,7 @@ from releaf.evaluate.ledger import Ledger
 from releaf.evaluate.runs import Run, execute
 from releaf.executors import Executor, Local
 
-_NESTED = ("relevance", "partition", "curves")
+_NESTED = ("reward_interval", "relevance", "partition", "curves")
 
 
 class Store:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from typing import Protocol, TypeVar
@@ -23,7 +24,7 @@ class Executor(Protocol):
 class Local:
     """Processes on this machine; with one worker, this process itself.
 
-    An interrupt drops what has not begun and waits for nothing: only what is in flight is lost.
+    An interrupt ends the processes at once: only what is in flight is lost.
 
     Parameters
     ----------
@@ -42,10 +43,19 @@ class Local:
             yield from ((place, function(task)) for place, task in enumerate(tasks))
             return
         context = multiprocessing.get_context("spawn")  # a fork would copy locks that other threads hold
-        pool = ProcessPoolExecutor(min(self.workers, len(tasks)), mp_context=context)
+        pool = ProcessPoolExecutor(min(self.workers, len(tasks)), mp_context=context, initializer=_leave_interrupts)
         try:
             places = {pool.submit(function, task): place for place, task in enumerate(tasks)}
             for future in as_completed(places):
                 yield places[future], future.result()
+        except BaseException:
+            for process in list((pool._processes or {}).values()):  # compiled code would not hear of it
+                process.terminate()
+            raise
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _leave_interrupts() -> None:
+    """An interrupt is for the process that a person sees, which ends the others."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -35,6 +35,7 @@ class Figures(NamedTuple):
     columns: tuple[Column, ...]
     lines: list[Line]
     caption: str = ""
+    reference: str = "the paper"  # whose figures they stand next to
 
 
 class Picture(NamedTuple):

@@ -48,19 +48,19 @@ class Relevance:
         found = [np.array(ledger.relevance)[0] for ledger in results[name] if ledger.relevance]
         ours, paper = np.mean(found, axis=0), PAPER[name]
         order = [int(place) for place in np.argsort(-ours)[:SHOWN]]
-        order += [feature - 1 for feature in paper if feature - 1 not in order]
-        lines = [
-            Line(
-                f"{place + 1} {NAMES[name][place]}", (paper.get(place + 1),), ([100 * share[place] for share in found],)
-            )
-            for place in order
-        ]
-        caption = "The paper names the four highest only"
+        caption = "The paper names the four highest only."
         if name == "network intrusion":
-            caption += (
-                ", and counts features of its own choice, which are not told: its numbers mean other features than ours"
+            told = ", ".join(f"{feature} ({share:g} %)" for feature, share in paper.items())
+            caption = (
+                f"The paper names its features {told}, but not which ones they are, so there is nothing to compare."
             )
-        return Figures(f"Relevance to “{ACTIONS[name]}”, {name}", SHARE, lines, caption + ".")
+            paper = {}
+        order += [feature - 1 for feature in paper if feature - 1 not in order]
+        lines = []
+        for place in order:
+            shares_found = [100 * float(share[place]) for share in found]
+            lines.append(Line(f"{place + 1} {NAMES[name][place]}", (paper.get(place + 1),), (shares_found,)))
+        return Figures(f"Relevance to “{ACTIONS[name]}”, {name}", SHARE, lines, caption)
 
     def pictures(self, results: Results) -> list[Picture]:
         pictures = []

@@ -13,7 +13,7 @@ PAPER_RELEVANT = (0.939, 0.948, 0.955, 0.976, 0.954)  # share of exploitations t
 REWARDS = (
     Column("mean reward", lambda ledger: ledger.reward, 3),
     Column("regret a step", lambda ledger: ledger.regret / ledger.steps, 3),
-    Column("best possible", lambda ledger: ledger.reward + ledger.regret / ledger.steps, 3),
+    Column("best possible", lambda ledger: ledger.best_reward, 3),
     Column("explorations", lambda ledger: float(ledger.explored), 0),
 )
 LOSSES = (

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from releaf.evaluate import Run
 from releaf.paper.experiment import Column, Figures, Picture, Results, line
 from releaf.streams.files import find
@@ -21,6 +23,8 @@ POLICIES = {
 PAPER = {"CZ": 3.79, "Hybrid-ε": 6.41, "LinUCB": 6.06, "RELEAF-ALL": 6.62}
 COLUMNS = (
     Column("click-through rate %", lambda ledger: 100.0 * ledger.reward),
+    Column("from", lambda ledger: 100.0 * ledger.reward_interval[0] if ledger.reward_interval else None),
+    Column("to", lambda ledger: 100.0 * ledger.reward_interval[1] if ledger.reward_interval else None),
     Column("displays matched", lambda ledger: float(ledger.steps), 0),
 )
 
@@ -57,19 +61,21 @@ class Webpages:
         return logs
 
     def figures(self, results: Results) -> list[Figures]:
-        lines = [
-            line(label, COLUMNS, results, (PAPER.get(label.split(", ")[0]),) if label.endswith("Yahoo!") else ())
-            for label in results
-        ]
+        lines = []
+        for label in results:
+            paper = (PAPER.get(label.split(", ")[0]),) if label.endswith("Yahoo!") else ()
+            measured = line(label, COLUMNS, results, paper)
+            lines.append(measured._replace(ours=tuple([float(np.mean(values))] for values in measured.ours if values)))
         told = ", ".join(f"{name} {rate}" for name, rate in PAPER.items())
         return [
             Figures(
                 "Webpage recommendation: 5 items of each log",
                 COLUMNS,
                 lines,
-                "Unbiased replay of displays by chance. “all”, “men” and “women” are campaigns of the Open Bandit "
-                f"Dataset. The paper's rates are of Yahoo!'s front page, and can't be compared with those: {told} (%). "
-                "Clicks in the campaigns are so few that no difference between policies means anything.",
+                "Unbiased replay of displays by chance; means over the runs of the rate and of its 95 % interval. "
+                "“all”, “men” and “women” are campaigns of the Open Bandit Dataset. The paper's rates are of Yahoo!'s "
+                f"front page, and can't be compared with those: {told} (%). Clicks in the campaigns are so few that no "
+                "difference between policies means anything.",
             )
         ]
 

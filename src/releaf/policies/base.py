@@ -100,6 +100,10 @@ class OnlinePolicy(ABC):
         """Make room for one more action."""
 
     @abstractmethod
+    def _set_generator(self, state: int) -> None:
+        """Let the next random draws follow from another state of the generator."""
+
+    @abstractmethod
     def _arrays(self) -> dict[str, Array]:
         """Copies of all that was learnt."""
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from releaf.core.rivals.common import SINCE, TIME
+from releaf.core.rivals.common import RANDOM, SINCE, TIME
 from releaf.core.rivals.doors import Doors
 from releaf.decision import Label
 from releaf.features import Feature
@@ -134,6 +134,9 @@ class CompiledPolicy(OnlinePolicy):
         self._state = wider
 
     # --- saving and loading -------------------------------------------------------------------------------
+
+    def _set_generator(self, state: int) -> None:
+        self._state.clock[RANDOM] = state
 
     def _arrays(self) -> dict[str, Array]:
         return {name: getattr(self._state, name).copy() for name in self._kept}

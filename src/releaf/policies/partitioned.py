@@ -10,7 +10,7 @@ import numpy as np
 from releaf import theory
 from releaf.core import kernels
 from releaf.core.engine import Engine, Settings
-from releaf.core.model import EXPLOITED, EXPLORED, OBSERVED, TIME, UNDER_EXPLORED
+from releaf.core.model import EXPLOITED, EXPLORED, OBSERVED, RANDOM, TIME, UNDER_EXPLORED
 from releaf.decision import Decision
 from releaf.features import MISSING, Continuous, Quantile
 from releaf.policies.base import Array, OnlinePolicy, Relevant, Verdict
@@ -123,6 +123,9 @@ class PartitionedPolicy(OnlinePolicy):
 
     def _widen(self) -> None:
         self._engine.add_action()
+
+    def _set_generator(self, state: int) -> None:
+        self._engine.memory["clock"][RANDOM] = state
 
     def _arrays(self) -> dict[str, Array]:
         return self._engine.state()

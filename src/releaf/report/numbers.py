@@ -16,6 +16,8 @@ def margin(values: Sequence[float]) -> float:
     freedom = len(values) - 1
     if freedom < 1:
         return 0.0
+    if np.ptp(values) <= 1e-9 * abs(float(np.mean(values))):  # it never varies
+        return 0.0
     return T95[min(freedom, len(T95)) - 1] * float(np.std(values, ddof=1)) / math.sqrt(len(values))
 
 

@@ -129,7 +129,7 @@ def _table(figures: Figures) -> str:
     rows = []
     for line in figures.lines:
         cells = [
-            _cell(values, paper, column.digits)
+            _cell(values, paper, column.digits, figures.reference)
             for values, paper, column in zip(line.ours, line.paper, figures.columns, strict=True)
         ]
         rows.append(f"<tr><td>{escape(line.label)}</td>{''.join(cells)}</tr>")
@@ -138,8 +138,9 @@ def _table(figures: Figures) -> str:
     return f'<h3>{escape(figures.title)}</h3><div class="wide">{table}</div>{caption}'
 
 
-def _cell(values: Sequence[float], paper: float | None, digits: int) -> str:
+def _cell(values: Sequence[float], paper: float | None, digits: int, reference: str) -> str:
     ours = escape(shown(values, digits))
     if paper is None:
         return f"<td>{ours}</td>"
-    return f"<td>{ours}<small>paper {paper:,.{digits}f}, {difference(values, paper, digits)}</small></td>"
+    told = f"{reference.removeprefix('the ')} {paper:,.{digits}f}"
+    return f"<td>{ours}<small>{told}, {difference(values, paper, digits)}</small></td>"

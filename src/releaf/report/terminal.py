@@ -35,7 +35,7 @@ def figures_table(figures: Figures, differences: bool = True) -> Table:
                 _told(values, paper, column.digits, differences)
                 for paper, values, column in zip(line.paper, line.ours, figures.columns, strict=True)
             ]
-            made.add_row("  the paper", *cells, style="dim", end_section=True)
+            made.add_row(f"  {figures.reference}", *cells, style="dim", end_section=True)
     return made
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -29,9 +30,10 @@ class Rows:
 
     def __init__(self, columns: Columns, lines: Sequence[int] | None, skipped: int, source: str) -> None:
         self.columns, self.lines, self.skipped, self.source = columns, lines, skipped, source
+        self.unit = "row" if source == "table" or not source.endswith((".csv", ".csv.gz", ".txt")) else "line"
 
     def where(self, row: int) -> str:
-        return f"{self.source}, line {self.lines[row]}" if self.lines is not None else f"{self.source}, row {row}"
+        return f"{self.source}, {self.unit} {self.lines[row] if self.lines is not None else row}"
 
     def column(self, name: str) -> Any:
         if name not in self.columns:
@@ -41,7 +43,7 @@ class Rows:
     def without(self, bad: set[int]) -> Rows:
         keep = [row for row in range(len(next(iter(self.columns.values())))) if row not in bad]
         columns = {name: [values[row] for row in keep] for name, values in self.columns.items()}
-        lines = None if self.lines is None else [self.lines[row] for row in keep]
+        lines = [self.lines[row] if self.lines is not None else row for row in keep]
         return Rows(columns, lines, self.skipped + len(bad), self.source)
 
 
@@ -119,16 +121,14 @@ def log(
     """
     used = [action, reward] + ([probability] if probability is not None else [])
     rows = _complete(_read(data, skip_bad), used[:1], skip_bad)
-    rows = _complete(rows, used[1:], skip_bad, unit=True)
+    rows = _complete(rows, [reward], skip_bad, unit=True)
+    rows = _complete(rows, used[2:], skip_bad, unit=True, above_zero=True)
     chosen = [_plain(value) for value in rows.column(action)]
     actions = tuple(sorted(set(chosen), key=lambda value: (str(type(value)), value)))
     contexts, described = _contexts(rows, features, set(used))
     taken = np.array([actions.index(value) for value in chosen], dtype=np.int64)
     gained = np.array(rows.column(reward), dtype=np.float64)
     chances = None if probability is None else np.array(rows.column(probability), dtype=np.float64)
-    if chances is not None and not (chances > 0).all():
-        row = int(np.flatnonzero(~(chances > 0))[0])
-        raise ValueError(f"{rows.where(row)}: {probability!r} is {chances[row]}: expected a probability above 0")
     return Log(contexts, taken, gained, chances, described, actions, rows.skipped)
 
 
@@ -162,6 +162,9 @@ def _read_csv(path: Path, skip_bad: bool) -> Rows:
         names = next(reader, None)
         if not names:
             raise ValueError(f"{path} is empty: expected a line with the names of the columns")
+        twice = [name for name in names if names.count(name) > 1]
+        if twice:
+            raise ValueError(f"{path} has more than one column {twice[0]!r}: expected different names")
         lines, rows, skipped = [], [], 0
         for row in reader:
             if len(row) == len(names):
@@ -208,14 +211,15 @@ def _number(text: str) -> float | str:
 # --- checking -------------------------------------------------------------------------------------------------
 
 
-def _complete(rows: Rows, names: list[str], skip_bad: bool, unit: bool = False) -> Rows:
+def _complete(rows: Rows, names: list[str], skip_bad: bool, unit: bool = False, above_zero: bool = False) -> Rows:
     """The rows that have these columns, as numbers from 0 to 1 where that is asked for."""
     bad: set[int] = set()
     for name in names:
         for row, value in enumerate(rows.column(name)):
-            wrong = is_missing(value) or (unit and not _is_unit(value))
+            wrong = is_missing(value) or (unit and not _is_unit(value)) or (above_zero and value == 0)
             if wrong and not skip_bad:
                 expected = "a number from 0 to 1" if unit else "a value"
+                expected = "a probability above 0" if above_zero else expected
                 raise ValueError(f"{rows.where(row)}: {name!r} is {value!r}: expected {expected}")
             if wrong:
                 bad.add(row)
@@ -259,6 +263,9 @@ def _described(rows: Rows, name: str, column: Any) -> Feature:
         return Boolean(missing=missing)
     if present and all(isinstance(value, int | float | np.number) for value in present):
         low, high = float(min(present)), float(max(present))
+        if math.isinf(low) or math.isinf(high):
+            row = next(row for row, value in enumerate(column) if not is_missing(value) and math.isinf(value))
+            raise ValueError(f"{rows.where(row)}: {name!r} is {column[row]}: expected a finite number")
         return Continuous(low, high if high > low else low + 1.0, missing=missing)
     values = sorted({str(value) for value in present})
     if not values or len(values) > MOST_CATEGORIES or any(not isinstance(value, str) for value in present):

@@ -23,9 +23,6 @@ _USER_FEATURES = ("2", "3", "4", "5", "6")  # feature 1 is always 1
 class BrokenLineError(ValueError):
     """A line that can't be read: which one, and why."""
 
-    def __init__(self, path: Source, line: int, why: str) -> None:
-        super().__init__(f"{path}, line {line}: {why}")
-
 
 class Visit(NamedTuple):
     """One event of the Yahoo! log: the user's features, the pool of articles, the one displayed, and the click."""
@@ -57,7 +54,7 @@ def read_yahoo(path: Source, skip_bad: bool = False, skipped: list[int] | None =
                 yield _visit(line)
             except (ValueError, KeyError, IndexError) as error:
                 if not skip_bad:
-                    raise BrokenLineError(path, number, str(error)) from None
+                    raise BrokenLineError(f"{path}, line {number}: {error}") from None
                 if skipped is not None:
                     skipped.append(number)
 
@@ -95,7 +92,7 @@ def yahoo(path: Source, steps: int = 10_000, articles: int | Iterable[str] = 5, 
     steps
         How many of these events to take at most.
     articles
-        Their numbers, or how many: those that were displayed most often while they were all in the pool.
+        Their numbers, or how many: those that were displayed most often of the pool that was up longest.
     skip_bad
         Leave out broken lines, and count them in ``skipped``.
     """
@@ -109,6 +106,8 @@ def yahoo(path: Source, steps: int = 10_000, articles: int | Iterable[str] = 5, 
             rewards.append(float(visit.clicked))
             if len(taken) == steps:
                 break
+    if not taken:
+        raise DataError(f"{path} displays none of the articles {', '.join(chosen)} while all of them are in the pool")
     probabilities = np.full(len(taken), 1.0 / len(chosen))
     names = tuple(f"user_{feature}" for feature in _USER_FEATURES)
     matrix = np.array(contexts).reshape(-1, len(names))
@@ -131,8 +130,9 @@ def _popular(path: Source, count: int, skip_bad: bool) -> tuple[str, ...]:
 def open_bandit(campaign: str = "all", items: int = 5) -> Log:
     """Recommendations of a few fashion items, from the random policy's sample of the Open Bandit Dataset.
 
-    The campaign's 10,000 displays show one of some dozens of items each, by chance. Taken are those of the items that
-    were clicked most often, which have equal probabilities among them. Contexts are four hashed features of the user.
+    The campaign's 10,000 displays show one of some dozens of items each, by chance. The items that were clicked most
+    often in the first half are chosen; taken are their displays in the second half, so that the choice says nothing
+    about the clicks. The items have equal probabilities among them. Contexts are four hashed features of the user.
 
     Needs obd-random-*.csv.gz in ``$RELEAF_DATA``: the sample that the package ``obp`` carries (Saito et al. 2021).
 
@@ -143,6 +143,8 @@ def open_bandit(campaign: str = "all", items: int = 5) -> Log:
     items
         How many items to keep.
     """
+    if campaign not in CAMPAIGNS:
+        raise ValueError(f"campaign must be one of {', '.join(map(repr, CAMPAIGNS))}, got campaign={campaign!r}")
     path = find(f"obd-random-{campaign}.csv.gz")
     if path is None:
         raise DataError(
@@ -151,17 +153,18 @@ def open_bandit(campaign: str = "all", items: int = 5) -> Log:
         )
     with open_text(path) as file:
         rows = list(csv.DictReader(file))
-    clicks = Counter({row["item_id"]: 0 for row in rows})
-    clicks.update(row["item_id"] for row in rows if row["click"] == "1")
+    half = len(rows) // 2
+    clicks = Counter({row["item_id"]: 0 for row in rows[:half]})
+    clicks.update(row["item_id"] for row in rows[:half] if row["click"] == "1")
     chosen = sorted(clicks, key=lambda item: (-clicks[item], int(item)))[:items]
-    rows = [row for row in rows if row["item_id"] in chosen]
+    rows = [row for row in rows[half:] if row["item_id"] in chosen]
     names = [f"user_feature_{place}" for place in range(4)]
     features: dict[str, Feature] = {name: Categorical(sorted({row[name] for row in rows})) for name in names}
     return Log(
         [[row[name] for name in names] for row in rows],
         np.array([chosen.index(row["item_id"]) for row in rows], dtype=np.int64),
         np.array([float(row["click"]) for row in rows]),
-        np.full(len(rows), 1.0 / items),
+        np.full(len(rows), 1.0 / len(chosen)),
         Schema(features),
         tuple(f"item {item}" for item in chosen),
     )
