@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import releaf
 from benchmarks.measure import Finding, Say, in_turn
-from benchmarks.rivals import ACTIONS, FEATURES, Step, mabwiser_step, river_step
+from benchmarks.rivals import ACTIONS, FEATURES, Step, loop, mabwiser_step, river_step
 from benchmarks.workload import Array, stream
 
 REPLAYED, STEPPED = 100_000, 20_000
@@ -29,9 +29,9 @@ def run(say: Say) -> list[Finding]:
     replayed = releaf.LinUCB(ACTIONS, FEATURES, alpha=0.1)
     sides: dict[str, Callable[[], object]] = {
         "replay": lambda: releaf.replay(replayed, contexts, rewards),
-        "step by step": _loop(linucb_step(), STEPPED, contexts, rewards),
-        "River": _loop(river_step(), STEPS["River"], contexts, rewards),
-        "MABWiser": _loop(mabwiser_step(), STEPS["MABWiser"], contexts, rewards),
+        "step by step": loop(linucb_step(), STEPPED, contexts, rewards),
+        "River": loop(river_step(), STEPS["River"], contexts, rewards),
+        "MABWiser": loop(mabwiser_step(), STEPS["MABWiser"], contexts, rewards),
     }
     seconds = in_turn(sides, say=lambda text: say(f"linear: {text}"))
     counts = {"replay": REPLAYED, "step by step": STEPPED, **STEPS}
@@ -44,13 +44,3 @@ def run(say: Say) -> list[Finding]:
             what = f"LinUCB, {way}: times faster than {rival}'s"
             findings.append(Finding(what=what, value=value, at_least=least, detail={"microseconds": per_step}))
     return findings
-
-
-def _loop(step: Step, count: int, contexts: Array, rewards: Array) -> Callable[[], None]:
-    rows, gains = list(contexts[:count]), rewards[:count].tolist()
-
-    def live() -> None:
-        for row, gain in zip(rows, gains, strict=True):
-            step(row, gain)
-
-    return live

@@ -171,7 +171,7 @@ def run(say: Say) -> list[Finding]:
     }
     say("rivals: letting them learn")
     gained = {name: _mean_reward(step, 3_000, contexts, rewards) for name, step in steps.items()}
-    sides = {name: _loop(step, STEPS[name], contexts, rewards) for name, step in steps.items()}
+    sides = {name: loop(step, STEPS[name], contexts, rewards) for name, step in steps.items()}
     frugal = experienced(LIVED, FEATURES, ACTIONS, observe="explored")
     sides["replay"] = lambda: releaf.replay(bandit, contexts, rewards)
     sides["replay, few labels"] = lambda: releaf.replay(frugal, contexts, rewards)
@@ -199,7 +199,7 @@ def _findings(per_step: dict[str, float], detail: dict[str, dict[str, float]]) -
     return findings
 
 
-def _loop(step: Step, count: int, contexts: Array, rewards: Array) -> Callable[[], None]:
+def loop(step: Step, count: int, contexts: Array, rewards: Array) -> Callable[[], None]:
     rows, gains = list(contexts[:count]), rewards[:count].tolist()
 
     def live() -> None:

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import os
 import re
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -189,3 +194,18 @@ def test_a_report_is_safe_to_put_any_text_into(tmp_path: Path) -> None:
     text = (tmp_path / "safe.html").read_text()
     assert "<script>alert(1)" not in text
     assert "a &amp; b" in text
+
+
+def test_an_interrupt_stops_at_once_and_says_how_to_go_on(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "releaf", "reproduce", "lemma1", "--seeds", "200", "--workers", "2"]
+    command += ["--store", str(tmp_path / "runs"), "--report", str(tmp_path / "report")]
+    settings: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    with subprocess.Popen(command, start_new_session=True, **settings) as process:
+        for _ in range(1_200):
+            if (tmp_path / "runs").exists() and list((tmp_path / "runs").glob("*.parquet")):
+                break
+            time.sleep(0.1)
+        os.killpg(process.pid, signal.SIGINT)
+        output, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "the same command goes on" in " ".join(output.split())
