@@ -101,6 +101,13 @@ def test_pictures_are_written_beside_the_report(quick: Path) -> None:
     assert all((quick / name).read_bytes().startswith(b"\x89PNG") for name in pictures)
 
 
+def test_what_is_not_installed_is_said_with_the_command_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("releaf.cli.find_spec", lambda name: None)
+    result = CliRunner().invoke(app, ["reproduce"], env={"COLUMNS": "160"})
+    assert result.exit_code == 1
+    assert 'This needs pyarrow, altair, vl_convert, sklearn: pip install "releaf[reproduce]"' in result.output
+
+
 def test_an_unknown_experiment_is_refused() -> None:
     result = CliRunner().invoke(app, ["reproduce", "breast-cancr"], env={"COLUMNS": "160"})
     assert result.exit_code == 2

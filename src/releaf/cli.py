@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
@@ -161,7 +162,7 @@ def reproduce(
         try:
             results = _results(experiment.runs(seeds, quick), experiment.title, Store(store), Local(workers))
         except DataError as error:
-            console.print(f"[red]{experiment.title} is left out:[/] {error}")
+            console.print(f"[red]{experiment.title} is left out:[/] {escape(str(error))}")
             failed = True
             continue
         except KeyboardInterrupt:
