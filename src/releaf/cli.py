@@ -98,7 +98,8 @@ def _require(*packages: str) -> None:
     """Say what to install where a package is not there."""
     missing = [name for name in packages if find_spec(name) is None]
     if missing:
-        console.print(f'[red]This needs {", ".join(missing)}:[/] pip install "releaf[reproduce]"', markup=True)
+        command = escape('pip install "releaf[reproduce]"')
+        console.print(f"[red]This needs {', '.join(missing)}:[/] {command}")
         raise typer.Exit(1)
 
 
