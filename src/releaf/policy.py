@@ -12,9 +12,10 @@ import numpy as np
 from releaf.decision import Decision, Label
 from releaf.schema import Schema
 
-__all__ = ["Policy", "Trace", "replay"]
+__all__ = ["Actions", "Policy", "Trace", "replay"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
+Actions = int | Sequence[Label]  # how many, or their labels
 
 
 @runtime_checkable
@@ -93,7 +94,7 @@ def replay(policy: Policy, contexts: Any, rewards: Any) -> Trace:
     return policy.replay(contexts, rewards)
 
 
-def action_labels(actions: int | Sequence[Label]) -> tuple[Label, ...]:
+def action_labels(actions: Actions) -> tuple[Label, ...]:
     """The labels of the actions: those given, or 0 … A-1 for a count."""
     if isinstance(actions, bool | float | str | set | frozenset) or actions is None:
         raise TypeError(f"actions must be a count or a sequence of labels, got {actions!r}")

@@ -32,7 +32,7 @@ from releaf.features import (
 from releaf.quantile import QuantileSketch
 from releaf.table import is_table, ordered_columns, ordered_rows, ordered_values
 
-__all__ = ["Encoder", "Schema"]
+__all__ = ["Encoder", "Features", "Schema"]
 
 Row = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -196,3 +196,6 @@ class Encoder:
         """Take up what ``state`` gave."""
         for place, sketch in self.sketches.items():
             sketch.restore(state[f"quantile{place}"])
+
+
+Features = int | Sequence[str] | Mapping[str, Feature] | Schema  # what Schema.of takes

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from releaf.core.rivals.votes import FIXED, ONLINE_BOOSTING, boost
-from releaf.decision import Label
 from releaf.ensembles.ensemble import Ensemble
 from releaf.ensembles.experts import Array, Experts, columns_of, encoded
-from releaf.features import Feature
 from releaf.policies.checks import whole
 from releaf.policies.rewards import checked_table
 from releaf.policies.traits import Traits
-from releaf.schema import Schema
+from releaf.policy import Actions
+from releaf.schema import Features
 
 
 class AdaBoost(Ensemble):
@@ -58,8 +56,8 @@ class AdaBoost(Ensemble):
 
     def __init__(
         self,
-        actions: int | Sequence[Label],
-        features: int | Sequence[str] | Mapping[str, Feature] | Schema,
+        actions: Actions,
+        features: Features,
         *,
         experts: Experts,
         sample: tuple[Any, Any] | None = None,
@@ -115,8 +113,8 @@ class OnlineAdaBoost(Ensemble):
 
     def __init__(
         self,
-        actions: int | Sequence[Label],
-        features: int | Sequence[str] | Mapping[str, Feature] | Schema,
+        actions: Actions,
+        features: Features,
         *,
         experts: Experts,
         window: int = 1_000,

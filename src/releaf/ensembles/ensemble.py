@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,12 +9,11 @@ import numpy as np
 from releaf.core.rivals.common import USED
 from releaf.core.rivals.design import width_of
 from releaf.core.rivals.votes import Votes, new_votes
-from releaf.decision import Label
 from releaf.ensembles.experts import Experts, encoded, schema_design
-from releaf.features import Feature
 from releaf.policies.base import Array
 from releaf.policies.compiled import CompiledPolicy
-from releaf.schema import Schema
+from releaf.policy import Actions
+from releaf.schema import Features, Schema
 
 
 class Ensemble(CompiledPolicy):
@@ -30,8 +28,8 @@ class Ensemble(CompiledPolicy):
 
     def __init__(
         self,
-        actions: int | Sequence[Label],
-        features: int | Sequence[str] | Mapping[str, Feature] | Schema,
+        actions: Actions,
+        features: Features,
         experts: Experts,
         observe: str,
         seed: int | None,

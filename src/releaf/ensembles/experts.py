@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,11 +10,11 @@ import numpy as np
 from releaf.core.rivals.design import design_of, lay_out_all, width_of
 from releaf.core.rivals.votes import UNKNOWN
 from releaf.decision import Label
-from releaf.features import Feature, Quantile
+from releaf.features import Quantile
 from releaf.policies.checks import positive, whole
 from releaf.policies.rewards import checked_table
-from releaf.policy import action_labels
-from releaf.schema import Schema
+from releaf.policy import Actions, action_labels
+from releaf.schema import Features, Schema
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -83,8 +82,8 @@ def train_experts(
     contexts: Any,
     rewards: Any,
     *,
-    actions: int | Sequence[Label],
-    features: int | Sequence[str] | Mapping[str, Feature] | Schema,
+    actions: Actions,
+    features: Features,
     count: int = 6,
     size: int = 10,
     seed: int | None = 0,

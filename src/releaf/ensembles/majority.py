@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 from releaf.core.rivals.votes import FIXED
-from releaf.decision import Label
 from releaf.ensembles.ensemble import Ensemble
 from releaf.ensembles.experts import Experts
-from releaf.features import Feature
 from releaf.policies.traits import Traits
-from releaf.schema import Schema
+from releaf.policy import Actions
+from releaf.schema import Features
 
 
 class AverageMajority(Ensemble):
@@ -36,8 +33,8 @@ class AverageMajority(Ensemble):
 
     def __init__(
         self,
-        actions: int | Sequence[Label],
-        features: int | Sequence[str] | Mapping[str, Feature] | Schema,
+        actions: Actions,
+        features: Features,
         *,
         experts: Experts,
         seed: int | None = None,

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from releaf.core.rivals.votes import BLUM, WEIGHTED_MAJORITY
-from releaf.decision import Label
 from releaf.ensembles.ensemble import Ensemble
 from releaf.ensembles.experts import Experts
-from releaf.features import Feature
 from releaf.policies.checks import positive
 from releaf.policies.traits import Traits
-from releaf.schema import Schema
+from releaf.policy import Actions
+from releaf.schema import Features
 
 LEAST_SHARE = 1e-12
 _OBSERVES = "the label (all rewards), always"
@@ -47,8 +45,8 @@ class WeightedMajority(Ensemble):
 
     def __init__(
         self,
-        actions: int | Sequence[Label],
-        features: int | Sequence[str] | Mapping[str, Feature] | Schema,
+        actions: Actions,
+        features: Features,
         *,
         experts: Experts,
         beta: float = 0.5,
@@ -88,8 +86,8 @@ class FixedShare(WeightedMajority):
 
     def __init__(
         self,
-        actions: int | Sequence[Label],
-        features: int | Sequence[str] | Mapping[str, Feature] | Schema,
+        actions: Actions,
+        features: Features,
         *,
         experts: Experts,
         beta: float = 0.5,
@@ -135,8 +133,8 @@ class Blum(Ensemble):
 
     def __init__(
         self,
-        actions: int | Sequence[Label],
-        features: int | Sequence[str] | Mapping[str, Feature] | Schema,
+        actions: Actions,
+        features: Features,
         *,
         experts: Experts,
         seed: int | None = None,

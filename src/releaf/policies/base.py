@@ -7,7 +7,6 @@ import secrets
 import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -15,12 +14,12 @@ import numpy as np
 from releaf._version import __version__
 from releaf.core import state
 from releaf.decision import Decision, Label
-from releaf.features import MISSING, Feature
+from releaf.features import MISSING
 from releaf.policies.checks import whole
 from releaf.policies.rewards import checked_reward, checked_rewards, checked_table
 from releaf.policies.traits import Traits
-from releaf.policy import Trace, action_labels, plain_label
-from releaf.schema import Schema
+from releaf.policy import Actions, Trace, action_labels, plain_label
+from releaf.schema import Features, Schema
 from releaf.table import width_error
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -62,8 +61,8 @@ class OnlinePolicy(ABC):
 
     def __init__(
         self,
-        actions: int | Sequence[Label],
-        features: int | Sequence[str] | Mapping[str, Feature] | Schema,
+        actions: Actions,
+        features: Features,
         observe: str,
         max_pending: int,
     ) -> None:

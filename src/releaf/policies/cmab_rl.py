@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from releaf.core.rivals.uniform import CMAB_RL, Uniform, cells_of, new_uniform
-from releaf.decision import Label
-from releaf.features import Feature
 from releaf.policies.base import Array, Relevant
 from releaf.policies.checks import positive, scale, whole
 from releaf.policies.compiled import CompiledPolicy
 from releaf.policies.traits import Traits
-from releaf.schema import Schema
+from releaf.policy import Actions
+from releaf.schema import Features
 
 MOST_CELLS = 20_000_000
 
@@ -68,8 +66,8 @@ class CMABRL(CompiledPolicy):
 
     def __init__(
         self,
-        actions: int | Sequence[Label],
-        features: int | Sequence[str] | Mapping[str, Feature] | Schema,
+        actions: Actions,
+        features: Features,
         *,
         seed: int | None = None,
         horizon: int = 100_000,

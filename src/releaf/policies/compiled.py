@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 
 from releaf.core.rivals.common import RANDOM, SINCE, TIME
 from releaf.core.rivals.doors import Doors
-from releaf.decision import Label
-from releaf.features import Feature
 from releaf.policies.base import Array, OnlinePolicy, Relevant, Verdict
 from releaf.policies.checks import whole
-from releaf.policy import Trace
-from releaf.schema import Schema
+from releaf.policy import Actions, Trace
+from releaf.schema import Features
 
 
 class CompiledPolicy(OnlinePolicy):
@@ -32,8 +30,8 @@ class CompiledPolicy(OnlinePolicy):
 
     def __init__(
         self,
-        actions: int | Sequence[Label],
-        features: int | Sequence[str] | Mapping[str, Feature] | Schema,
+        actions: Actions,
+        features: Features,
         observe: str,
         seed: int | None,
         max_pending: int = 1,  # where no reward is ever wanted

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 from releaf.core.rivals.means import EPSILON_GREEDY, Means, new_means
-from releaf.decision import Label
-from releaf.features import Feature
 from releaf.policies.exploring import Exploring
 from releaf.policies.traits import Traits
-from releaf.schema import Schema
+from releaf.policy import Actions
+from releaf.schema import Features
 
 
 class EpsilonGreedy(Exploring):
@@ -46,8 +43,8 @@ class EpsilonGreedy(Exploring):
 
     def __init__(
         self,
-        actions: int | Sequence[Label],
-        features: int | Sequence[str] | Mapping[str, Feature] | Schema,
+        actions: Actions,
+        features: Features,
         *,
         seed: int | None = None,
         exploration: float = 5.0,

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from releaf.decision import Label
-from releaf.features import Feature
 from releaf.policies.checks import scale
 from releaf.policies.partitioned import PartitionedPolicy
 from releaf.policies.traits import Traits
-from releaf.schema import Schema
+from releaf.policy import Actions
+from releaf.schema import Features
 
 
 class GreedyReleaf(PartitionedPolicy):
@@ -50,8 +48,8 @@ class GreedyReleaf(PartitionedPolicy):
 
     def __init__(
         self,
-        actions: int | Sequence[Label],
-        features: int | Sequence[str] | Mapping[str, Feature] | Schema,
+        actions: Actions,
+        features: Features,
         *,
         seed: int | None = None,
         lipschitz: float = 1.0,

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from releaf.core.rivals.common import LATEST, USED
 from releaf.core.rivals.groups import HYBRID_EPSILON, Groups, new_groups
-from releaf.decision import Label
-from releaf.features import Feature
 from releaf.policies.checks import positive, whole
 from releaf.policies.exploring import Exploring
 from releaf.policies.traits import Traits
-from releaf.schema import Schema
+from releaf.policy import Actions
+from releaf.schema import Features
 
 
 class HybridEpsilon(Exploring):
@@ -59,8 +57,8 @@ class HybridEpsilon(Exploring):
 
     def __init__(
         self,
-        actions: int | Sequence[Label],
-        features: int | Sequence[str] | Mapping[str, Feature] | Schema,
+        actions: Actions,
+        features: Features,
         *,
         seed: int | None = None,
         exploration: float = 1.0,

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from releaf.core.rivals.ridge import Ridge, new_ridge
-from releaf.decision import Label
-from releaf.features import Feature
 from releaf.policies.base import Array
 from releaf.policies.checks import scale
 from releaf.policies.compiled import CompiledPolicy
-from releaf.schema import Schema
+from releaf.policy import Actions
+from releaf.schema import Features
 
 LEAST_RIDGE = 1e-8
 
@@ -26,8 +24,8 @@ class LinearPolicy(CompiledPolicy):
 
     def __init__(
         self,
-        actions: int | Sequence[Label],
-        features: int | Sequence[str] | Mapping[str, Feature] | Schema,
+        actions: Actions,
+        features: Features,
         seed: int | None,
         ridge: float,
         intercept: bool,

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 from releaf.core.rivals.ridge import LINEAR_EPSILON_GREEDY
-from releaf.decision import Label
-from releaf.features import Feature
 from releaf.policies.exploring import Exploring
 from releaf.policies.linear import LinearPolicy
 from releaf.policies.traits import Traits
-from releaf.schema import Schema
+from releaf.policy import Actions
+from releaf.schema import Features
 
 
 class LinearEpsilonGreedy(LinearPolicy, Exploring):
@@ -41,8 +38,8 @@ class LinearEpsilonGreedy(LinearPolicy, Exploring):
 
     def __init__(
         self,
-        actions: int | Sequence[Label],
-        features: int | Sequence[str] | Mapping[str, Feature] | Schema,
+        actions: Actions,
+        features: Features,
         *,
         seed: int | None = None,
         exploration: float = 5.0,

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from releaf.core.rivals.ridge import LINTS, chance_of_highest
-from releaf.decision import Label
-from releaf.features import Feature
 from releaf.policies.checks import positive
 from releaf.policies.linear import LinearPolicy
 from releaf.policies.traits import Traits
-from releaf.schema import Schema
+from releaf.policy import Actions
+from releaf.schema import Features
 
 
 class LinTS(LinearPolicy):
@@ -46,8 +44,8 @@ class LinTS(LinearPolicy):
 
     def __init__(
         self,
-        actions: int | Sequence[Label],
-        features: int | Sequence[str] | Mapping[str, Feature] | Schema,
+        actions: Actions,
+        features: Features,
         *,
         seed: int | None = None,
         spread: float = 0.25,

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 from releaf.core.rivals.ridge import LINUCB
-from releaf.decision import Label
-from releaf.features import Feature
 from releaf.policies.checks import positive
 from releaf.policies.linear import LinearPolicy
 from releaf.policies.traits import Traits
-from releaf.schema import Schema
+from releaf.policy import Actions
+from releaf.schema import Features
 
 
 class LinUCB(LinearPolicy):
@@ -52,8 +49,8 @@ class LinUCB(LinearPolicy):
 
     def __init__(
         self,
-        actions: int | Sequence[Label],
-        features: int | Sequence[str] | Mapping[str, Feature] | Schema,
+        actions: Actions,
+        features: Features,
         *,
         seed: int | None = None,
         alpha: float = 1.0,

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 from releaf.core.rivals.means import CHANCE, Means, new_means
-from releaf.decision import Label
-from releaf.features import Feature
 from releaf.policies.compiled import CompiledPolicy
 from releaf.policies.traits import Traits
-from releaf.schema import Schema
+from releaf.policy import Actions
+from releaf.schema import Features
 
 
 class Random(CompiledPolicy):
@@ -36,8 +33,8 @@ class Random(CompiledPolicy):
 
     def __init__(
         self,
-        actions: int | Sequence[Label],
-        features: int | Sequence[str] | Mapping[str, Feature] | Schema,
+        actions: Actions,
+        features: Features,
         *,
         seed: int | None = None,
     ) -> None:

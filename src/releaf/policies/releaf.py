@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from releaf import theory
-from releaf.decision import Label
-from releaf.features import Feature
 from releaf.policies.checks import positive, scale, whole
 from releaf.policies.partitioned import PartitionedPolicy
 from releaf.policies.traits import Traits
-from releaf.schema import Schema
+from releaf.policy import Actions
+from releaf.schema import Features
 
 TUPLES = ("2gamma", "gamma+1")
 MOST_STARTING_LEAVES = 2**16
@@ -88,8 +86,8 @@ class Releaf(PartitionedPolicy):
 
     def __init__(
         self,
-        actions: int | Sequence[Label],
-        features: int | Sequence[str] | Mapping[str, Feature] | Schema,
+        actions: Actions,
+        features: Features,
         *,
         seed: int | None = None,
         lipschitz: float | Literal["unknown"] = 1.0,

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 from releaf.core.rivals.means import UCB1 as DOORS
 from releaf.core.rivals.means import Means, new_means
-from releaf.decision import Label
-from releaf.features import Feature
 from releaf.policies.checks import positive
 from releaf.policies.compiled import CompiledPolicy
 from releaf.policies.traits import Traits
-from releaf.schema import Schema
+from releaf.policy import Actions
+from releaf.schema import Features
 
 
 class UCB1(CompiledPolicy):
@@ -44,8 +41,8 @@ class UCB1(CompiledPolicy):
 
     def __init__(
         self,
-        actions: int | Sequence[Label],
-        features: int | Sequence[str] | Mapping[str, Feature] | Schema,
+        actions: Actions,
+        features: Features,
         *,
         seed: int | None = None,
         confidence: float = 2.0,

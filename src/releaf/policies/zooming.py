@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -10,11 +9,11 @@ import numpy as np
 from releaf.core.rivals.balls import ANY, OUTDATED, ZOOMING, Balls, new_balls
 from releaf.core.rivals.common import LATEST, USED
 from releaf.decision import Label
-from releaf.features import Feature
 from releaf.policies.checks import scale, whole
 from releaf.policies.compiled import CompiledPolicy
 from releaf.policies.traits import Traits
-from releaf.schema import Schema
+from releaf.policy import Actions
+from releaf.schema import Features
 
 
 class Ball(NamedTuple):
@@ -73,8 +72,8 @@ class ContextualZooming(CompiledPolicy):
 
     def __init__(
         self,
-        actions: int | Sequence[Label],
-        features: int | Sequence[str] | Mapping[str, Feature] | Schema,
+        actions: Actions,
+        features: Features,
         *,
         seed: int | None = None,
         lipschitz: float = 0.5,
