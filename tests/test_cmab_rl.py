@@ -29,7 +29,7 @@ def test_the_number_of_intervals_balances_the_bound(horizon: int, actions: int, 
     actions=st.integers(1, 3),
     intervals=st.integers(1, 4),
     confidence=st.sampled_from([0.0, 0.01, 0.1, 1.0]),
-    lipschitz=st.sampled_from([0.05, 1.0]),
+    lipschitz=st.sampled_from([0.0503771, 1.0071193]),  # so that no difference of means is just at the tolerance
     seed=st.integers(0, 2**16),
 )
 def test_it_does_what_its_definition_says(

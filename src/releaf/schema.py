@@ -105,6 +105,11 @@ class Schema:
             raise ValueError(f"unknown feature {feature!r}; the schema has features 0 to {len(self) - 1}")
         return int(feature)
 
+    def lowest(self) -> Row:
+        """The lowest encoded value of each feature: 0, or -1, which stands for a missing number."""
+        optional = [feature.missing and not feature.categories for feature in self.features]
+        return np.where(optional, MISSING, 0.0)
+
     def encoder(self) -> Encoder:
         """A fresh encoder, whose quantiles have seen nothing."""
         return Encoder(self)

@@ -58,7 +58,7 @@ class Ensemble(CompiledPolicy):
     def _build(self, actions: int) -> Votes:
         return new_votes(
             self.seed,
-            self._limits(),
+            self.schema.lowest(),
             self._design,
             self._experts.coefficients,
             self._experts.intercepts,

@@ -63,8 +63,7 @@ def columns_of(units: Array, schema: Schema) -> Array:
 
 
 def schema_design(schema: Schema) -> Array:
-    limits = np.where([feature.missing and not feature.categories for feature in schema.features], -1.0, 0.0)
-    return design_of(limits, [feature.categories for feature in schema.features], intercept=False)
+    return design_of(schema.lowest(), [feature.categories for feature in schema.features], intercept=False)
 
 
 def encoded(contexts: Any, schema: Schema) -> Array:

@@ -55,7 +55,7 @@ def rejection(policy: Any, log: Log, seed: int = 0, progress: Callable[[int, int
     if policy.observe in ("all-actions", "labels"):
         raise ValueError(f"{type(policy).__name__} asks for the rewards of all actions, which a log does not have")
     chances = np.ones(len(log)) if log.probabilities is None else log.probabilities.min() / log.probabilities
-    counts = np.random.default_rng(seed).random(len(log)) < chances
+    counts = _own_generator(seed).random(len(log)) < chances
     gained, observed = [], 0
     for row in range(len(log)):
         if counts[row] and policy.preview(log.contexts[row]).index == log.taken[row]:
@@ -67,6 +67,11 @@ def rejection(policy: Any, log: Log, seed: int = 0, progress: Callable[[int, int
         if progress is not None:
             progress(row + 1, len(log))
     return Estimate(*_wilson(gained), len(gained), observed)
+
+
+def _own_generator(seed: int) -> np.random.Generator:
+    """Not the numbers of ``default_rng(seed)``, which a user may well have made the contexts of the log with."""
+    return np.random.default_rng([seed, len("off-policy")])
 
 
 def _wilson(gained: list[float]) -> tuple[float, float, float]:
@@ -87,7 +92,7 @@ def choices(policy: Any, log: Log, seed: int = 0) -> Array:
     """
     _require_same(policy, log)
     twin = copy.deepcopy(policy)
-    states = np.random.default_rng(seed).integers(-(2**63), 2**63 - 1, len(log))
+    states = _own_generator(seed).integers(-(2**63), 2**63 - 1, len(log))
     taken = np.zeros(len(log), dtype=np.int64)
     for row, context in enumerate(log.contexts):
         twin._set_generator(int(states[row]))

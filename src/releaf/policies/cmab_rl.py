@@ -106,7 +106,7 @@ class CMABRL(CompiledPolicy):
 
     def _sizes(self) -> Array:
         """How many intervals each feature has: one for each category, and one more where values may be missing."""
-        numbers = self.intervals + (self._limits() < 0)
+        numbers = self.intervals + (self.schema.lowest() < 0)
         categories = np.array([feature.categories for feature in self.schema.features])
         return np.where(categories > 0, categories, numbers).astype(np.int64)
 
@@ -117,7 +117,7 @@ class CMABRL(CompiledPolicy):
         radius = self.confidence**2 * (2 + 4 * math.log(terms))
         tolerance = 2 * self.lipschitz * math.sqrt(self.gamma_rel) / self.intervals
         sizes, params = self._sizes(), (radius, tolerance)
-        return new_uniform(self.seed, self._limits(), sizes, categories, self.gamma_rel, actions, params)
+        return new_uniform(self.seed, self.schema.lowest(), sizes, categories, self.gamma_rel, actions, params)
 
     def _widen(self) -> None:
         self._require_size(len(self.actions) + 1)

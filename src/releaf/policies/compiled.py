@@ -47,11 +47,6 @@ class CompiledPolicy(OnlinePolicy):
         """Begin; a subclass calls it when all parameters are checked and kept."""
         self._state = self._build(len(self.actions))
 
-    def _limits(self) -> Array:
-        """The lowest value of each feature: 0, or -1, which stands for a missing one."""
-        optional = [feature.missing and not feature.categories for feature in self.schema.features]
-        return np.where(optional, -1.0, 0.0)
-
     def _stretch(self) -> Array:
         """What makes categories 1 apart, which are the closer the more there are; 1 for numbers."""
         return np.array([max(feature.categories, 1) for feature in self.schema.features], dtype=np.float64)
@@ -82,8 +77,7 @@ class CompiledPolicy(OnlinePolicy):
         self._doors.learn(*self._state, context, step, index, reward)
 
     def _take_in_all(self, context: Array, step: int, rewards: Array) -> None:
-        for index, reward in enumerate(rewards):
-            self._take_in(context, step, index, float(reward))
+        raise NotImplementedError(f"{type(self).__name__} learns from the reward of its own action only")
 
     def _live_through(self, units: Array, rewards: Array) -> Trace:
         actions = np.zeros(len(units), dtype=np.int64)

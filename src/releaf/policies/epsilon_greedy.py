@@ -56,4 +56,4 @@ class EpsilonGreedy(Exploring):
         self._start()
 
     def _build(self, actions: int) -> Means:
-        return new_means(self.seed, self._limits(), actions, self._rates)
+        return new_means(self.seed, self.schema.lowest(), actions, self._rates)

@@ -80,7 +80,7 @@ class HybridEpsilon(Exploring):
 
     def _build(self, actions: int) -> Groups:
         params = (*self._rates, self.similarity, float(self.max_groups))
-        return new_groups(self.seed, self._limits(), self._stretch(), actions, params)
+        return new_groups(self.seed, self.schema.lowest(), self._stretch(), actions, params)
 
     def _make_room(self) -> None:
         if len(self._state.arrivals) == self._state.clock[USED] < self.max_groups:

@@ -48,7 +48,7 @@ class LinearPolicy(CompiledPolicy):
         categories = [feature.categories for feature in self.schema.features]
         return new_ridge(
             self.seed,
-            self._limits(),
+            self.schema.lowest(),
             categories,
             actions,
             penalty=self.ridge,

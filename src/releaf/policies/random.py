@@ -42,4 +42,4 @@ class Random(CompiledPolicy):
         self._start()
 
     def _build(self, actions: int) -> Means:
-        return new_means(self.seed, self._limits(), actions)
+        return new_means(self.seed, self.schema.lowest(), actions)

@@ -53,4 +53,4 @@ class UCB1(CompiledPolicy):
         self._start()
 
     def _build(self, actions: int) -> Means:
-        return new_means(self.seed, self._limits(), actions, (self.confidence, 0.0))
+        return new_means(self.seed, self.schema.lowest(), actions, (self.confidence, 0.0))

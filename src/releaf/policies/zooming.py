@@ -89,7 +89,7 @@ class ContextualZooming(CompiledPolicy):
 
     def _build(self, actions: int) -> Balls:
         params = (self.lipschitz, self.confidence, float(self.horizon or 0))
-        return new_balls(self.seed, self._limits(), self._stretch(), actions, params)
+        return new_balls(self.seed, self.schema.lowest(), self._stretch(), actions, params)
 
     def _make_room(self) -> None:
         if self._state.clock[USED] == len(self._state.arms):
