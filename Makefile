@@ -5,10 +5,10 @@ BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types unit browser soak reproduce bench clean
+.PHONY: help demo test lint types unit browser soak reproduce bench bench-quality clean
 
 help: ## show this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
 demo: $(VENV)/ready ## run RELEAF on the breast-cancer table, next to the paper's figures
 	@$(BIN)/releaf demo
@@ -39,6 +39,9 @@ reproduce: $(VENV)/ready-reproduce ## run the paper's experiments and write rele
 
 bench: $(VENV)/ready-bench ## measure speed and memory; results go to benchmarks/results
 	$(BIN)/python -m benchmarks
+
+bench-quality: $(VENV)/ready-bench ## measure how well it decides next to other packages, for hours; may be interrupted
+	$(BIN)/python -m benchmarks quality
 
 clean: ## remove the virtual environment and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -18,6 +18,7 @@ from benchmarks.measure import Finding, Say, machine
 
 # Memory and start come first, when this process has not filled the caches of the machine yet.
 NAMES = ("memory", "start", "replay", "rivals", "linear", "policies", "tuning", "scaling")
+APART = ("quality",)  # hours of it: only when named
 RESULTS = Path(__file__).parent / "results"
 VERDICTS = {True: "[green]met[/]", False: "[red]missed[/]", None: "[dim]for information[/]"}
 
@@ -30,24 +31,33 @@ def main(arguments: list[str] | None = None) -> int:
         with _progress(console, name) as say:
             findings[name] = importlib.import_module(f"benchmarks.{name}").run(say)
         _write(name, findings[name])
-    width = None if console.is_terminal else 120
-    Console(width=width).print(_table([finding for some in findings.values() for finding in some]))
+    _show(findings, Console(width=None if console.is_terminal else 120))
     return 0
+
+
+def _show(findings: dict[str, list[Finding]], console: Console) -> None:
+    """One table for all, and the tables of those that have their own."""
+    for name in APART:
+        if name in findings:
+            importlib.import_module(f"benchmarks.{name}").show(findings.pop(name), console)
+    if findings:
+        console.print(_table([finding for some in findings.values() for finding in some]))
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
-        description="Measure releaf's speed and memory. Results go to benchmarks/results, one JSON file each.",
+        description="Measure releaf's speed, memory and quality. Results go to benchmarks/results, a JSON file each.",
         epilog="example: python -m benchmarks replay rivals",
     )
-    parser.add_argument("names", nargs="*", metavar="name", type=_known, help=f"any of {', '.join(NAMES)}; default all")
+    help_ = f"any of {', '.join(NAMES)}, which is the default, and {', '.join(APART)}"
+    parser.add_argument("names", nargs="*", metavar="name", type=_known, help=help_)
     return parser
 
 
 def _known(name: str) -> str:
-    if name not in NAMES:
-        raise argparse.ArgumentTypeError(f"{name!r} is not a benchmark: expected {', '.join(NAMES)}")
+    if name not in (*NAMES, *APART):
+        raise argparse.ArgumentTypeError(f"{name!r} is not a benchmark: expected {', '.join((*NAMES, *APART))}")
     return name
 
 

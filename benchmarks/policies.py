@@ -33,7 +33,7 @@ def makers(contexts: Any, rewards: Any, actions: Any, features: Any) -> dict[str
         return ensembles.train_experts(contexts, rewards, actions=actions, features=features, seed=seed)
 
     bandits = ("Random", "UCB1", "EpsilonGreedy", "HybridEpsilon", "ContextualZooming", "LinearEpsilonGreedy")
-    bandits += ("LinTS", "LinUCB", "CMABRL", "GreedyReleaf", "Releaf")
+    bandits += ("LinTS", "LinUCB", "CMABRL", "GreedyReleaf", "Releaf", "AdaptiveReleaf")
     made: dict[str, Callable[[int], Any]] = {
         name: lambda seed, name=name: getattr(releaf, name)(actions, features, seed=seed)  # type: ignore[misc]
         for name in bandits

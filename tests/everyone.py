@@ -31,7 +31,7 @@ NAMES = [policy.__name__ for policy in POLICIES]
 # Nothing that they do depends on what happens, so nothing is learnt.
 FIXED = ("AdaBoost", "AverageMajority", "Random")
 RANDOMISED = (
-    *("CMABRL", "ContextualZooming", "EpsilonGreedy", "GreedyReleaf", "HybridEpsilon", "LinTS"),
+    *("AdaptiveReleaf", "CMABRL", "ContextualZooming", "EpsilonGreedy", "GreedyReleaf", "HybridEpsilon", "LinTS"),
     *("LinearEpsilonGreedy", "Random", "Releaf"),
 )
 

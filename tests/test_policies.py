@@ -226,9 +226,9 @@ def test_a_replay_that_lacks_a_reward_is_refused_and_changes_nothing(policy: Any
         assert np.isnan(trace.rewards).sum() == 1
         return
     rewards[150:] = math.nan
-    arguments: Any = {"control_divisor": 5} if policy.traits.learns_actively else {}  # so that it still explores
+    so_that_it_explores: Any = {"control_divisor": 5} if "control_divisor" in policy.parameters else {}
     needs = "the learner needs what is NaN"
-    assert_refused(policy, lambda bandit: bandit.replay(CONTEXTS, rewards), needs, **arguments)
+    assert_refused(policy, lambda bandit: bandit.replay(CONTEXTS, rewards), needs, **so_that_it_explores)
 
 
 @every_policy
@@ -371,7 +371,7 @@ def test_its_regret_on_an_easy_stream_grows_ever_more_slowly(policy: Any) -> Non
     steps = 20_000
     contexts, rewards = easy_stream(steps, policy.traits.uses_context)
     right = (contexts[:, 0] <= 0.5).astype(int) if policy.traits.uses_context else np.zeros(steps, dtype=int)
-    arguments = {"control_divisor": 50} if policy.traits.learns_actively else {}
+    arguments = {"control_divisor": 50} if "control_divisor" in policy.parameters else {}
     trace = releaf.replay(make(policy, **arguments), contexts, rewards)
     regret = 0.8 * (trace.actions != right)
     first, last = regret[: steps // 8].mean(), regret[-steps // 4 :].mean()

@@ -19,7 +19,7 @@ from releaf import ensembles, policies
 ROOT = Path(__file__).parents[1]
 MEASURED, REPRODUCED = ROOT / "benchmarks" / "results" / "policies.json", ROOT / "docs" / "results" / "figures.json"
 ORDER = (
-    *("Releaf", "GreedyReleaf", "CMABRL", "ContextualZooming", "HybridEpsilon", "LinUCB", "LinTS"),
+    *("AdaptiveReleaf", "Releaf", "GreedyReleaf", "CMABRL", "ContextualZooming", "HybridEpsilon", "LinUCB", "LinTS"),
     *("LinearEpsilonGreedy", "UCB1", "EpsilonGreedy", "Random"),
     *("AverageMajority", "AdaBoost", "OnlineAdaBoost", "Blum", "WeightedMajority", "FixedShare"),
 )

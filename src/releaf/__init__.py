@@ -20,6 +20,7 @@ from releaf.schema import Schema
 
 if TYPE_CHECKING:
     from releaf.core.state import StateError
+    from releaf.policies.adaptive import AdaptiveReleaf
     from releaf.policies.base import load
     from releaf.policies.cmab_rl import CMABRL
     from releaf.policies.epsilon_greedy import EpsilonGreedy
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CMABRL",
     "UCB1",
+    "AdaptiveReleaf",
     "Boolean",
     "Categorical",
     "ContextualZooming",
@@ -62,6 +64,7 @@ __all__ = [
 
 # Imported when first used: compiling needs Numba, which takes longer to import than all the rest.
 _LATER = {
+    "AdaptiveReleaf": "releaf.policies.adaptive",
     "CMABRL": "releaf.policies.cmab_rl",
     "ContextualZooming": "releaf.policies.zooming",
     "EpsilonGreedy": "releaf.policies.epsilon_greedy",

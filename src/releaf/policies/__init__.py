@@ -1,5 +1,6 @@
 """All that decides. Importing this package makes every policy known to ``load``."""
 
+from releaf.policies.adaptive import AdaptiveReleaf
 from releaf.policies.base import OnlinePolicy, load
 from releaf.policies.cmab_rl import CMABRL
 from releaf.policies.epsilon_greedy import EpsilonGreedy
@@ -16,6 +17,7 @@ from releaf.policies.zooming import ContextualZooming
 __all__ = [
     "CMABRL",
     "UCB1",
+    "AdaptiveReleaf",
     "ContextualZooming",
     "EpsilonGreedy",
     "GreedyReleaf",

@@ -92,7 +92,7 @@ class CompiledPolicy(OnlinePolicy):
             self._steps = int(self._state.clock[TIME])
         if reached < len(units):
             raise ValueError(f"rewards of row {reached} are {rewards[reached].tolist()}: the learner needs what is NaN")
-        observed = np.full(len(units), self._always_wants)
+        observed = np.ones_like(explored) if self._always_wants else explored.copy()
         return Trace(actions, explored, observed, rewards[np.arange(len(units)), actions])
 
     # --- room ---------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ def decide({fields}, context):
 """
 _LEARN = """
 def learn({fields}, context, step, {wanted}):
-    take_in(State({fields}), context, step, {wanted})
+    return take_in(State({fields}), context, step, {wanted})
 """
 _REPLAY = """
 def replay({fields}, contexts, rewards, row, actions, explored):
@@ -40,10 +40,11 @@ def replay({fields}, contexts, rewards, row, actions, explored):
     return row
 """
 _LEARNING = {
-    "one": """reward = rewards[row, decision >> 1]
-        if reward != reward:
-            break
-        take_in(state, contexts[row], clock[0], decision >> 1, reward)""",
+    "one": """if wants(state, decision):
+            reward = rewards[row, decision >> 1]
+            if reward != reward:
+                break
+            take_in(state, contexts[row], clock[0], decision >> 1, reward)""",
     "all": """if any_unknown(rewards[row]):
             break
         take_in(state, contexts[row], clock[0], rewards[row])""",
@@ -69,6 +70,11 @@ def always_room(state: Any) -> bool:
 
 
 @inner
+def always_wants(state: Any, decision: Any) -> bool:
+    return True
+
+
+@inner
 def any_unknown(rewards: Any) -> bool:
     for reward in rewards:  # noqa: SIM110 - a bare loop compiles faster than any()
         if reward != reward:
@@ -82,13 +88,23 @@ def learn_nothing(state: Any, context: Any, step: Any, rewards: Any) -> None:
 
 
 def make_doors(
-    state: type, choose: Kernel, take_in: Kernel, *, file: str, rewards: str = "one", has_room: Kernel = always_room
+    state: type,
+    choose: Kernel,
+    take_in: Kernel,
+    *,
+    file: str,
+    rewards: str = "one",
+    wants: Kernel = always_wants,
+    has_room: Kernel = always_room,
 ) -> Doors:
     """Doors for a rule that learns from ``rewards``: "one", that of the action taken, "all" of them, or "none".
+
+    ``wants`` tells whether that one is wanted after a decision.
 
     ``file`` is the rule's, under which the machine code is kept.
     """
     scope: dict[str, Any] = {"State": state, "choose": choose, "take_in": take_in, "has_room": has_room}
+    scope["wants"] = wants
     scope |= {"any_unknown": any_unknown, "bad_value": bad_value, "__name__": state.__module__}
     fields = ", ".join(state._fields)  # type: ignore[attr-defined]
     made = []
@@ -98,3 +114,13 @@ def make_doors(
         exec(compile(source.replace(f"def {name}", f"def {full_name}"), file, "exec"), scope)
         made.append(door(scope[full_name]))
     return Doors(*made)
+
+
+def make_door(state: type, kernel: Kernel, further: tuple[str, ...], *, file: str) -> Kernel:
+    """A call of one kernel that takes a state and some further arguments."""
+    fields, rest = ", ".join(state._fields), "".join(f", {name}" for name in further)  # type: ignore[attr-defined]
+    name = f"call_{kernel.__name__}"
+    scope: dict[str, Any] = {"State": state, "kernel": kernel, "__name__": state.__module__}
+    exec(compile(f"def {name}({fields}{rest}):\n    return kernel(State({fields}){rest})\n", file, "exec"), scope)
+    made: Kernel = door(scope[name])
+    return made

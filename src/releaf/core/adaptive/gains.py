@@ -1,0 +1,76 @@
+"""How much a further table would explain of what the tables so far leave over: score statistics of its cells."""
+
+# mypy: disable-error-code="no-untyped-def"
+from __future__ import annotations
+
+import numpy as np
+
+from releaf.core.adaptive.levels import MOST_LEVELS
+from releaf.core.adaptive.tables import find_places
+from releaf.core.jit import inner, outlined
+
+BINS = MOST_LEVELS + 1  # of a feature: its levels, and one for missing values
+THIRDS = 4  # groups of levels in a coarse look, and one for missing values
+SOFTENING = 0.25  # added to the information of a cell, against chance in cells with few rewards
+
+
+@outlined
+def find_bins(rows, knots, levels, categories, bins):
+    """The level nearest to each value, with missing ones behind all others."""
+    places, heights = np.empty(len(levels)), np.empty(len(levels))
+    for row in range(len(rows)):
+        find_places(rows[row], knots, levels, categories, places, heights)
+        for feature in range(len(levels)):
+            place = places[feature]
+            bins[row, feature] = levels[feature] if place < 0.0 else np.int64(place + 0.5)
+
+
+@inner
+def gain_of(sums, sizes):
+    """What the cells explain, and how many of them were visited."""
+    gain, cells = 0.0, 0.0
+    for cell in range(len(sums)):
+        if sizes[cell] > 0.0:
+            gain += sums[cell] * sums[cell] / (sizes[cell] + SOFTENING)
+            cells += 1.0
+    return gain, cells
+
+
+@outlined
+def single_gain(bins, feature, residuals, information):
+    """Of a table of one feature."""
+    sums, sizes = np.zeros(BINS), np.zeros(BINS)
+    for row in range(len(residuals)):
+        sums[bins[row, feature]] += residuals[row]
+        sizes[bins[row, feature]] += information[row]
+    return gain_of(sums, sizes)
+
+
+@outlined
+def pair_gain(bins, first, second, residuals, information, levels):
+    """Of a table of two features: with coarse and with all levels."""
+    sums, sizes = np.zeros(BINS * BINS), np.zeros(BINS * BINS)
+    for row in range(len(residuals)):
+        cell = bins[row, first] * BINS + bins[row, second]
+        sums[cell] += residuals[row]
+        sizes[cell] += information[row]
+    rough_sums, rough_sizes = np.zeros(THIRDS * THIRDS), np.zeros(THIRDS * THIRDS)
+    for i in range(levels[first] + 1):
+        for j in range(levels[second] + 1):
+            rough = third(i, levels[first]) * THIRDS + third(j, levels[second])
+            rough_sums[rough] += sums[i * BINS + j]
+            rough_sizes[rough] += sizes[i * BINS + j]
+    rough_gain, groups = gain_of(rough_sums, rough_sizes)
+    gain, cells = gain_of(sums, sizes)
+    return rough_gain, groups, gain, cells
+
+
+@inner
+def third(level, levels):
+    """Which of three groups a level belongs to; the missing are a fourth."""
+    if level >= levels:
+        return np.int64(3)
+    if levels <= 3:
+        return np.int64(level)
+    share = level / (levels - 1.0)
+    return np.int64(0 if share < 0.4 else (2 if share > 0.6 else 1))

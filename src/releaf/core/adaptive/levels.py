@@ -1,0 +1,167 @@
+"""Where a value lies among the levels of its feature.
+
+The levels of a number are knots: the ends of its range and some quantiles between. A value between two knots belongs
+to both, the more to the nearer one, so that a table over levels is a piecewise linear function. The ends are always
+there, so values unlike all before fall on levels of which nothing is known, and the learner notices. Each category is
+a level; of many, the rare ones share the last. A missing number has a level behind all others.
+"""
+
+# mypy: disable-error-code="no-untyped-def"
+from __future__ import annotations
+
+import numpy as np
+
+from releaf.core.jit import inner, outlined
+
+INSIDE = 4  # knots of a number between the ends of its range
+COARSE = 4  # levels of a number in a coarse table
+MOST_LEVELS = 8
+CENTRE, SCALE = MOST_LEVELS, MOST_LEVELS + 1  # behind the knots: the mean of a number and 1 / its standard deviation
+STRETCH = 2  # so many numbers stand behind the knots
+SLOPE, ROUGH, FINE = 0, 1, 2  # how a table tells the values of a number apart: a straight line, coarse or all levels
+HIGHEST = 3.0  # standard deviations up to which a slope goes on
+LEAST_DEVIATION = 1e-3
+LEAST_GAP = 1e-6  # between two knots
+MISSING_PLACE = -1.0
+
+
+@inner
+def place_of(value, knots, levels, categories):
+    """From 0 for the first level to levels - 1 for the last, in between for a number between two knots."""
+    if categories > 0:
+        return level_of_category(np.int64(value * categories), knots, levels, categories)
+    if value < 0.0:
+        return MISSING_PLACE
+    for level in range(1, levels):
+        if value <= knots[level]:
+            return level - 1 + (value - knots[level - 1]) / (knots[level] - knots[level - 1])
+    return levels - 1.0
+
+
+@inner
+def level_of_category(category, knots, levels, categories):
+    """Each category has its level, except for the rare ones of many."""
+    if categories <= MOST_LEVELS:
+        return float(category)
+    for level in range(levels - 1):
+        if knots[level] == category:
+            return float(level)
+    return levels - 1.0
+
+
+@inner
+def height_of(value, knots):
+    """How far a number lies from the mean, in standard deviations; a missing one lies there."""
+    if value < 0.0:
+        return 0.0
+    return min(max((value - knots[CENTRE]) * knots[SCALE], -HIGHEST), HIGHEST)
+
+
+@inner
+def columns_of(levels, categories, optional, resolution):
+    """How many columns the values of a feature take in a table."""
+    if categories > 0:
+        return levels
+    if resolution == SLOPE:
+        return np.int64(1)
+    return (min(levels, np.int64(COARSE)) if resolution == ROUGH else levels) + optional
+
+
+@inner
+def spread(place, height, levels, categories, resolution):
+    """The columns that a value falls on: the first of them, its share, and the share of the column behind it."""
+    if categories > 0:
+        return np.int64(place), 1.0, 0.0
+    if resolution == SLOPE:
+        return np.int64(0), height, 0.0
+    last = (min(levels, np.int64(COARSE)) if resolution == ROUGH else levels) - 1
+    if place < 0.0:
+        return last + 1, 1.0, 0.0
+    scaled = place if levels == last + 1 else place * last / (levels - 1.0)
+    first = min(np.int64(scaled), last - 1)
+    share = scaled - first
+    return first, 1.0 - share, share
+
+
+@outlined
+def find_levels(seen, categories, knots, levels):
+    """Place the knots of all features by the contexts that were seen."""
+    column = np.empty(len(seen))
+    for feature in range(len(categories)):
+        if categories[feature] > MOST_LEVELS:
+            find_categories(seen, feature, categories[feature], knots[feature])
+        elif categories[feature] == 0:
+            present = 0
+            for row in range(len(seen)):
+                if seen[row, feature] >= 0.0:
+                    column[present] = seen[row, feature]
+                    present += 1
+            if present > 1:
+                values = np.sort(column[:present])
+                knots[feature, CENTRE] = values.mean()
+                knots[feature, SCALE] = 1.0 / max(values.std(), LEAST_DEVIATION)
+                levels[feature] = find_knots(values, knots[feature])
+
+
+@outlined
+def find_categories(seen, feature, categories, knots):
+    """The most frequent categories get levels of their own, the others one together."""
+    counts = np.zeros(categories, dtype=np.int64)
+    for row in range(len(seen)):
+        counts[np.int64(seen[row, feature] * categories)] += 1
+    for level in range(MOST_LEVELS - 1):
+        best = np.argmax(counts)
+        knots[level] = best
+        counts[best] = -1
+
+
+@outlined
+def find_knots(values, knots):
+    """Knots at equal shares of the sorted values, where equal ones count as the root of their number.
+
+    So a value that half of all cases have does not take half of the knots. Returns how many knots there are.
+    """
+    weights = np.empty(len(values))
+    different, total = merge_equal(values, weights)
+    inside = min(different, INSIDE)
+    knots[0] = 0.0
+    reached, place = 0.0, 0
+    for level in range(inside):
+        if different <= INSIDE:
+            knots[level + 1] = values[level]
+            continue
+        goal = total * (level + 0.5) / INSIDE - 0.5 * weights[0]
+        step = 0.5 * (weights[place] + weights[place + 1])
+        while reached + step < goal and place + 2 < different:
+            reached += step
+            place += 1
+            step = 0.5 * (weights[place] + weights[place + 1])
+        share = min(max((goal - reached) / step, 0.0), 1.0)
+        knots[level + 1] = values[place] + (values[place + 1] - values[place]) * share
+    knots[inside + 1] = 1.0
+    return without_equal(knots, inside + 2)
+
+
+@inner
+def merge_equal(values, weights):
+    """Keep one of equal values, with the root of their number as its weight; how many are left, and all weights."""
+    different, total, start = 0, 0.0, 0
+    for row in range(1, len(values) + 1):
+        if row == len(values) or values[row] != values[start]:
+            values[different] = values[start]
+            weights[different] = np.sqrt(float(row - start))
+            total += weights[different]
+            different += 1
+            start = row
+    return different, total
+
+
+@inner
+def without_equal(knots, levels):
+    """Leave out knots that are hardly higher than the one before; how many are left."""
+    kept = 1
+    for level in range(1, levels):
+        if knots[level] > knots[kept - 1] + LEAST_GAP:
+            knots[kept] = knots[level]
+            kept += 1
+    return np.int64(kept)

@@ -1,0 +1,238 @@
+"""How AdaptiveReleaf chooses, when it asks for a reward, and how it learns one."""
+
+# mypy: disable-error-code="no-untyped-def"
+from __future__ import annotations
+
+import math
+
+from releaf.core.adaptive.levels import find_levels
+from releaf.core.adaptive.memory import fade, forget_before, is_due, notices_drift, remember, renew
+from releaf.core.adaptive.regression import logistic, product, update, variance
+from releaf.core.adaptive.state import (
+    ALWAYS,
+    ASKED,
+    BUDGET,
+    COLUMNS,
+    COST,
+    FIRST_FIT,
+    FLOOR,
+    LIMIT,
+    OPTIMISM,
+    RULE,
+    SEEN,
+    TABLES,
+    WIDTH_OF_BOUNDS,
+    Adaptive,
+)
+from releaf.core.adaptive.tables import find_places, lay_out, unlikeness
+from releaf.core.jit import inner, outlined
+from releaf.core.randomness import unit
+from releaf.core.rivals.common import RANDOM, TIME, best_of
+from releaf.core.rivals.doors import make_door, make_doors
+from releaf.core.rivals.ridge import below
+
+MOODS = 16  # degrees of optimism that one is drawn from
+FIRST_DOUBT = 0.005  # probability of being wrong that a label is asked for while all of the budget is left
+LAST_DOUBT = 0.5
+
+
+@outlined
+def look(clock, context, seen, categories, knots, levels):
+    """Remember a context, and find the levels anew whenever the number of contexts has doubled."""
+    time = clock[TIME]
+    seen[(time - 1) % SEEN] = context
+    if time >= FIRST_FIT and time & (time - 1) == 0:
+        find_levels(seen[: min(time, SEEN)], categories, knots, levels)
+
+
+@inner
+def lay_out_for(state, context, action):
+    """The columns of a context for an action; how many are not 0."""
+    levels, categories, counts = state.levels[action], state.categories, state.counts
+    find_places(context, state.knots[action], levels, categories, state.places, state.heights)
+    return lay_out(
+        state.places,
+        state.heights,
+        unlikeness(context, state.ranges[action]),
+        levels,
+        categories,
+        state.limits,
+        state.tables[action],
+        counts[action, TABLES],
+        state.where,
+        state.value,
+    )
+
+
+@inner
+def estimate(state, context):
+    """The logit of each action's expected reward, its standard deviation, and the expected reward."""
+    for action in range(len(state.estimates)):
+        filled = lay_out_for(state, context, action)
+        state.logits[action] = product(state.weights[action], state.where, state.value, filled)
+        state.spreads[action] = math.sqrt(variance(state.covariance[action], state.where, state.value, filled))
+        state.estimates[action] = logistic(state.logits[action])
+
+
+@inner
+def choose(state, context):
+    look(state.clock, context, state.seen, state.categories, state.fresh_knots, state.fresh_levels)
+    estimate(state, context)
+    leader = best_of(state.logits)
+    if state.params[RULE] != ALWAYS:
+        if not asks(state, leader):
+            state.chance[0] = 1.0
+            return 2 * leader
+        state.clock[ASKED] += 1
+    draw_chances(state)
+    action = drawn(state)
+    state.chance[0] = state.chances[action]
+    return 2 * action + (action != leader or state.params[RULE] != ALWAYS)
+
+
+@inner
+def draw_chances(state):
+    """The probability of each action when the degree of optimism is drawn, one for all actions (Vaswani et al. 2020).
+
+    An action is chosen for its logit plus so many standard deviations; so the probabilities are known exactly.
+    """
+    actions = len(state.logits)
+    sure = 1.0 - actions * state.params[FLOOR]
+    for action in range(actions):
+        state.chances[action] = state.params[FLOOR]
+    for mood in range(MOODS):
+        optimism = 2.0 * state.params[OPTIMISM] * (mood + 0.5) / MOODS
+        best, highest = 0, -math.inf
+        for action in range(actions):
+            hoped = state.logits[action] + optimism * state.spreads[action]
+            if hoped > highest:
+                best, highest = action, hoped
+        state.chances[best] += sure / MOODS
+
+
+@inner
+def drawn(state):
+    """An action drawn with these probabilities."""
+    left = unit(state.clock, RANDOM)
+    last = 0
+    for action in range(len(state.chances)):
+        if state.chances[action] > 0.0:
+            last = action
+            left -= state.chances[action]
+            if left < 0.0:
+                break
+    return last
+
+
+# --- asking -----------------------------------------------------------------------------------------------
+
+
+@inner
+def asks(state, leader):
+    """Whether the reward of this decision could matter enough to ask for it."""
+    rule, limit = state.params[RULE], state.params[LIMIT]
+    if rule == BUDGET:
+        spent = state.clock[ASKED] / limit
+        doubt = FIRST_DOUBT + (LAST_DOUBT - FIRST_DOUBT) * spent * spent
+        return spent < 1.0 and chance_of_error(state, leader) > doubt
+    if rule == COST:
+        served = state.clock[TIME] / (state.clock[ASKED] + 1.0)
+        return expected_loss(state, leader) * served > limit
+    return not is_safe(state, leader, limit)
+
+
+@inner
+def chance_of_error(state, leader):
+    """The highest probability of another action to be better than the leader."""
+    highest = 0.0
+    for action in range(len(state.logits)):
+        if action != leader:
+            spread = math.hypot(state.spreads[leader], state.spreads[action])
+            if spread > 0.0:
+                highest = max(highest, below((state.logits[action] - state.logits[leader]) / spread))
+    return highest
+
+
+@inner
+def expected_loss(state, leader):
+    """The highest expectation of how much better another action is than the leader, as far as it is better."""
+    highest = 0.0
+    mean = state.estimates[leader]
+    own = max(mean * (1.0 - mean), 0.02) * state.spreads[leader]
+    for action in range(len(state.logits)):
+        if action != leader:
+            other = state.estimates[action]
+            spread = math.hypot(own, max(other * (1.0 - other), 0.02) * state.spreads[action])
+            if spread > 0.0:
+                gap = (mean - other) / spread
+                density = math.exp(-0.5 * gap * gap) / math.sqrt(2.0 * math.pi)
+                highest = max(highest, spread * (density - gap * below(-gap)))
+    return highest
+
+
+@inner
+def is_safe(state, leader, epsilon):
+    """Whether no action can be better than the leader by more than ε, as far as the bounds of all of them hold."""
+    width = state.params[WIDTH_OF_BOUNDS]
+    lowest = logistic(state.logits[leader] - width * state.spreads[leader])
+    for action in range(len(state.logits)):
+        if action != leader and logistic(state.logits[action] + width * state.spreads[action]) - lowest > epsilon:
+            return False
+    return True
+
+
+# --- learning ---------------------------------------------------------------------------------------------
+
+
+@inner
+def take_in(state, context, step, action, reward):
+    """Learn a reward, at once or by leaving it to the next fit; whether one is due now."""
+    filled = lay_out_for(state, context, action)
+    mean = logistic(product(state.weights[action], state.where, state.value, filled))
+    remember(state, context, action, reward)
+    if notices_drift(state, action, mean, reward):
+        forget_before(state, action)
+    if not is_due(state.counts[action]):
+        fade(state, action)
+        update(
+            state.weights[action],
+            state.covariance[action],
+            state.counts[action, COLUMNS],
+            state.where,
+            state.value,
+            filled,
+            reward,
+            state.dispersion[action],
+            state.push,
+        )
+    return is_due(state.counts[action])
+
+
+@inner
+def none_due(state):
+    """Whether it can go on: choosing tables anew is a call of its own, so that it is compiled once only."""
+    for action in range(len(state.estimates)):  # noqa: SIM110 - a bare loop compiles faster than any()
+        if is_due(state.counts[action]):
+            return False
+    return True
+
+
+@inner
+def look_up_one(state, context, action, columns):
+    """All columns of a context for an action; its logit and standard deviation."""
+    filled = lay_out_for(state, context, action)
+    for i in range(filled):
+        columns[state.where[i]] += state.value[i]
+    logit = product(state.weights[action], state.where, state.value, filled)
+    return logit, math.sqrt(variance(state.covariance[action], state.where, state.value, filled))
+
+
+@inner
+def wants(state, decision):
+    """Whether the reward of a decision is wanted: where it explored, or of every one."""
+    return decision & 1 == 1 or state.params[RULE] == ALWAYS
+
+
+renew_all = make_door(Adaptive, renew, (), file=__file__)
+look_up = make_door(Adaptive, look_up_one, ("context", "action", "columns"), file=__file__)
+ADAPTIVE = make_doors(Adaptive, choose, take_in, file=__file__, wants=wants, has_room=none_due)

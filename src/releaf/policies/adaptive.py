@@ -1,0 +1,298 @@
+"""AdaptiveReleaf: the learner of our own, good without tuning."""
+
+from __future__ import annotations
+
+from statistics import NormalDist
+from typing import Any, Literal
+
+import numpy as np
+
+from releaf.core.adaptive.rule import ADAPTIVE, renew_all
+from releaf.core.adaptive.soundness import is_sound
+from releaf.core.adaptive.state import (
+    ALWAYS,
+    ASKED,
+    AUTO,
+    BUDGET,
+    COST,
+    FITS,
+    GUARANTEE,
+    LEARNT,
+    Adaptive,
+    new_adaptive,
+)
+from releaf.decision import Decision
+from releaf.policies.base import Array, Relevant, Verdict
+from releaf.policies.checks import positive, whole
+from releaf.policies.compiled import CompiledPolicy
+from releaf.policies.explanation import Relevance, explanation, relevant_features
+from releaf.policies.traits import Traits
+from releaf.policy import Actions, Trace
+from releaf.schema import Features
+
+LEAST_MEMORY = 32
+
+
+class AdaptiveReleaf(CompiledPolicy):
+    """Learns for each action a sum of small tables of the features that matter, and is optimistic where it isn't sure.
+
+    The expected reward of an action is the logistic function of a sum: a straight line and a table of levels (quantiles
+    or categories) for each feature, and tables of two features where those leave something unexplained. Tables that
+    explain nothing are shrunk to nothing, for each action by itself; what remains is its relevance. Weights have a
+    normal posterior, which each reward updates at once; tables are chosen and fitted anew each time the rewards of
+    an action have doubled, up to 4,096 of them (fewer with more than 48 features).
+
+    To decide it draws how optimistic to be, from not at all to 2·``optimism``, and takes the action whose estimate plus
+    so many standard deviations is the highest. So the probability of each decision is known, and it is 1 where no
+    optimism would change the decision.
+
+    By default every reward is learnt. With one of ``label_budget``, ``observation_cost``, or ``delta`` and ``epsilon``
+    it asks for a reward only where that can change a decision, as ``wants_reward`` tells; all other decisions are the
+    best known action's.
+
+    Parameters
+    ----------
+    actions, features, seed, max_pending
+        As for :class:`releaf.Releaf`.
+    label_budget
+        How many rewards may be asked for at most. The more are spent, the less sure it must be to ask for another.
+    observation_cost
+        What a reward costs to observe, in units of the reward (c_O). A reward is asked for where the loss expected from
+        not knowing better, times the decisions that each reward so far has served, is higher.
+    delta, epsilon
+        A guarantee (δ, ε): while it exploits, actions that are worse than the best by more than ``epsilon`` are chosen
+        with probability ``delta`` at most, by what it believes: that sums of its tables can come close to the expected
+        rewards. Other decisions explore, and ask for their reward.
+    forget
+        None: never. A number: only so many of the latest rewards of each action count. "auto": all count until
+        rewards are more surprising than they should be for some time; then what came before is forgotten.
+    reward_range
+        The lowest and the highest reward there can be.
+    optimism
+        How many standard deviations are added to an estimate, on average.
+    least_probability
+        With which every action is taken at least in each decision that is not an exploitation; above 0, a log of
+        decisions can be used to evaluate any other policy.
+
+    Examples
+    --------
+    >>> import releaf
+    >>> bandit = releaf.AdaptiveReleaf(actions=["wait", "treat"], features=["age", "dose"], seed=0)
+    >>> choice = bandit.decide([0.3, 0.7])
+    >>> bandit.learn(choice, 1.0)
+    >>> choice.probability
+    1.0
+    """
+
+    parameters = (
+        *("seed", "label_budget", "observation_cost", "delta", "epsilon", "forget", "reward_range", "optimism"),
+        *("least_probability", "max_pending"),
+    )
+    traits = Traits(
+        "AdaptiveReleaf",
+        "this package",
+        learns_actively=True,
+        finds_relevance=True,
+        observes="the reward of its action, always or where it can change a decision",
+    )
+    _kept = (
+        *("clock", "seen", "fresh_knots", "fresh_levels", "knots", "levels", "counts", "tables", "precisions"),
+        *("weights", "covariance", "dispersion", "ranges", "typical", "strengths", "certainties", "watch"),
+        *("rows", "payoffs"),
+    )
+    _doors = ADAPTIVE
+    _signed = ("clock", "tables")
+
+    def __init__(
+        self,
+        actions: Actions,
+        features: Features,
+        *,
+        seed: int | None = None,
+        label_budget: int | None = None,
+        observation_cost: float | None = None,
+        delta: float | None = None,
+        epsilon: float | None = None,
+        forget: int | Literal["auto"] | None = None,
+        reward_range: tuple[float, float] = (0.0, 1.0),
+        optimism: float = 0.5,
+        least_probability: float = 0.0,
+        max_pending: int = 100_000,
+    ) -> None:
+        rules = {"label_budget": label_budget, "observation_cost": observation_cost, "delta": delta}
+        given = [name for name, value in rules.items() if value is not None]
+        if len(given) > 1:
+            raise ValueError(
+                f"only one of label_budget, observation_cost and delta can be set, got {' and '.join(given)}"
+            )
+        if (delta is None) != (epsilon is None):
+            raise ValueError(f"delta and epsilon go together, got delta={delta!r}, epsilon={epsilon!r}")
+        super().__init__(actions, features, "explored" if given else "always", seed, max_pending)
+        self.reward_range = self._low, self._high = _checked_range(reward_range)
+        self._span = self._high - self._low
+        self.label_budget = None if label_budget is None else whole("label_budget", label_budget, least=1)
+        self.observation_cost = (
+            None if observation_cost is None else positive("observation_cost", observation_cost, zero=True)
+        )
+        self.delta = None if delta is None else positive("delta", delta, below=1.0)
+        self.epsilon = None if epsilon is None else positive("epsilon", epsilon, below=self._span)
+        self.forget = forget if forget in (None, "auto") else whole("forget", forget, least=LEAST_MEMORY)
+        self.optimism = positive("optimism", optimism, zero=True, most=100.0)
+        most = 1.0 / len(self.actions)
+        self.least_probability = positive("least_probability", least_probability, zero=True, most=most)
+        self._may_be_due = False
+        self._named: tuple[int, Relevant | None] = (-1, None)
+        self._start()
+
+    # --- the rule -----------------------------------------------------------------------------------------
+
+    def _params(self, actions: int) -> tuple[float, ...]:
+        rule, limit, width = ALWAYS, 0.0, 0.0
+        if self.label_budget is not None:
+            rule, limit = BUDGET, float(self.label_budget)
+        elif self.observation_cost is not None:
+            rule, limit = COST, self.observation_cost / self._span
+        elif self.delta is not None and self.epsilon is not None:
+            rule, limit = GUARANTEE, self.epsilon / self._span
+            width = NormalDist().inv_cdf(1.0 - self.delta / max(actions, 2))
+        memory = 0 if self.forget is None else AUTO if self.forget == "auto" else self.forget
+        floor = min(self.least_probability, 1.0 / actions)
+        return self.optimism, floor, float(rule), limit, width, float(memory)
+
+    def _build(self, actions: int) -> Adaptive:
+        categories = np.array([feature.categories for feature in self.schema.features], dtype=np.int64)
+        state = new_adaptive(self.seed, self.schema.lowest(), categories, actions, self._params(actions))
+        renew_all(*state)
+        return state
+
+    def _make_room(self) -> None:
+        if self._may_be_due:
+            renew_all(*self._state)
+
+    def _take_in(self, context: Array, step: int, index: int, reward: float) -> None:
+        if self._doors.learn(*self._state, context, step, index, reward):
+            renew_all(*self._state)
+
+    def _live_through(self, units: Array, rewards: Array) -> Trace:
+        self._may_be_due = True  # the loop stops for that
+        try:
+            return super()._live_through(units, rewards)
+        finally:
+            self._make_room()
+            self._may_be_due = False
+
+    def _choose(self, context: Array) -> Verdict:
+        action, explored, probability, estimates, relevant = super()._choose(context)
+        if estimates is not None and self._span != 1.0:
+            estimates = tuple(self._low + self._span * estimate for estimate in estimates)
+        return action, explored, probability, estimates, relevant
+
+    def _relevant(self) -> Relevant | None:
+        fits = int(self._state.clock[FITS])
+        if self._named[0] != fits:  # what is relevant changes with a fit only
+            named = relevant_features(self._state.strengths, self._state.certainties)
+            self._named = fits, tuple(features or None for features in named)
+        return self._named[1]
+
+    def learn(self, choice: Decision | int, reward: Any) -> None:
+        """Learn the reward of a decision that wants one: at once, late, or in any order.
+
+        Parameters
+        ----------
+        choice
+            The decision, or its ``id``.
+        reward
+            A number in the ``reward_range``.
+        """
+        super().learn(choice, reward if self._span == 1.0 and self._low == 0.0 else self._scaled(reward))
+
+    def replay(self, contexts: Any, rewards: Any) -> Trace:
+        """Live through a recorded stream; see :func:`releaf.replay`."""
+        if self.reward_range == (0.0, 1.0):
+            return super().replay(contexts, rewards)
+        trace = super().replay(contexts, self._scaled(np.asarray(rewards, dtype=np.float64)))
+        return Trace(trace.actions, trace.explored, trace.observed, self._low + self._span * trace.rewards)
+
+    def _scaled(self, reward: Any) -> Any:
+        """A reward of the range, or a whole table of them, as a number in [0, 1]; others are left to the checks."""
+        try:
+            share = (np.asarray(reward, dtype=np.float64) - self._low) / self._span
+        except (TypeError, ValueError):
+            return reward
+        if bool(((share < 0.0) | (share > 1.0)).any()):
+            raise ValueError(f"reward is {reward!r}: expected a number in [{self._low:g}, {self._high:g}]")
+        return share if share.ndim else float(share)
+
+    # --- saving and loading -------------------------------------------------------------------------------
+
+    def _widen(self) -> None:
+        super()._widen()
+        self._named = (-1, None)
+
+    def _take_up(self, arrays: dict[str, Array]) -> None:
+        super()._take_up(arrays)
+        self._named = (-1, None)
+
+    def _require_sound(self, state: Adaptive) -> None:
+        if not is_sound(state):
+            raise ValueError("its tables contradict the rest")
+
+    # --- what it has learnt -------------------------------------------------------------------------------
+
+    @property
+    def observations(self) -> int:
+        """How many rewards were learnt."""
+        return int(self._state.counts[:, LEARNT].sum())
+
+    @property
+    def explorations(self) -> int:
+        """How many decisions asked for a reward because it could change a decision; 0 where every reward is learnt."""
+        return int(self._state.clock[ASKED])
+
+    def relevance(self) -> Array:
+        """The share of each feature in what is explained of each action's reward (A × D).
+
+        A row sums to 1, or to 0 while nothing is explained. An interaction counts for both of its features.
+        """
+        with self._lock:
+            strengths = self._state.strengths
+            total = strengths.sum(axis=1, keepdims=True)
+            shares: Array = np.divide(strengths, total, out=np.zeros_like(strengths), where=total > 0)
+            return shares
+
+    def relevant_features(self) -> dict[Any, list[Relevance]]:
+        """For each action its relevant features, the most important first, with their share and how sure that is."""
+        with self._lock:
+            shares, certainties = self.relevance(), self._state.certainties.copy()
+            named = relevant_features(self._state.strengths, certainties)
+        return {
+            action: [
+                Relevance(self.schema.names[place], float(shares[row, place]), float(certainties[row, place]))
+                for place in sorted(named[row], key=lambda place: -shares[row, place])
+            ]
+            for row, action in enumerate(self.actions)
+        }
+
+    def explain(self, choice: Decision) -> str:
+        """Why an action was chosen, in words, by what is known now.
+
+        Parameters
+        ----------
+        choice
+            A decision of this learner, however old.
+        """
+        if not isinstance(choice, Decision):
+            raise TypeError(f"choice must be the Decision itself, got {choice!r}")
+        self._number_of(choice)
+        with self._lock:
+            return explanation(choice, self._state, self.schema, self.actions, self.reward_range)
+
+
+def _checked_range(given: Any) -> tuple[float, float]:
+    try:
+        low, high = (float(value) for value in given)
+    except (TypeError, ValueError):
+        low = high = 0.0
+    if not (np.isfinite([low, high]).all() and low < high and np.isfinite(high - low)):
+        raise ValueError(f"reward_range must be two finite numbers, the lower first, got reward_range={given!r}")
+    return low, high

@@ -1,0 +1,113 @@
+"""What AdaptiveReleaf has learnt, in terms a person can read."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from releaf.core.adaptive.rule import look_up
+from releaf.core.adaptive.state import FIRST, NO_FEATURE, SECOND, START, TABLES, WIDTH, Adaptive
+from releaf.core.rivals.common import Array
+from releaf.decision import Decision, Label
+from releaf.features import MISSING
+from releaf.schema import Schema
+
+LEAST_SHARE = 0.05  # of what is explained, for a feature to be named
+LEAST_CERTAINTY = 0.99  # of all named features of an action together
+SHOWN = 4  # parts of an estimate, the largest
+
+
+class Relevance(NamedTuple):
+    """A relevant feature of an action: its share in what is explained, and how certain it is that it matters."""
+
+    feature: str
+    share: float
+    certainty: float
+
+
+class Part(NamedTuple):
+    """What a feature, or two together, add to an action's estimate for one context."""
+
+    features: tuple[int, ...]
+    amount: float  # in reward
+    where: str
+
+
+def relevant_features(strengths: Array, certainties: Array) -> list[tuple[int, ...]]:
+    """For each action the features that explain a good part of its reward with certainty, in their order."""
+    total = strengths.sum(axis=1, keepdims=True)
+    certain = certainties >= 1.0 - (1.0 - LEAST_CERTAINTY) / strengths.shape[1]
+    named = certain & (strengths >= LEAST_SHARE * total) & (total > 0)
+    return [tuple(np.flatnonzero(row).tolist()) for row in named]
+
+
+def explanation(
+    choice: Decision, state: Adaptive, schema: Schema, actions: tuple[Label, ...], reward_range: tuple[float, float]
+) -> str:
+    """A line for the decision and one for each action, with what speaks for it and against it."""
+    low, high = reward_range
+    found = [_account(state, choice.context, action, schema) for action in range(len(actions))]
+    order = sorted(range(len(actions)), key=lambda action: -found[action][0])
+    lines = [_headline(choice, actions, order[0])]
+    for action in order:
+        mean, lowest, highest, parts = found[action]
+        shown = ", ".join(f"{low + (high - low) * value:.3f}" for value in (lowest, highest))
+        lines.append(
+            f"  {actions[action]!r}: {low + (high - low) * mean:.3f} (95 % from {shown.replace(', ', ' to ')})"
+        )
+        lines += [f"    {(high - low) * part.amount:+.3f}  {part.where}" for part in parts[:SHOWN]]
+    lines.append("The reward is wanted." if choice.wants_reward else "No reward was asked for.")
+    return "\n".join(lines)
+
+
+def _headline(choice: Decision, actions: tuple[Label, ...], best: int) -> str:
+    chance = "" if choice.probability is None else f", with probability {choice.probability:.3g}"
+    if choice.index == best:
+        return f"Decision {choice.id} chose {choice.action!r}{chance}: its estimated reward is the highest."
+    return (
+        f"Decision {choice.id} chose {choice.action!r}{chance}: {actions[best]!r} is estimated higher, but its reward "
+        f"could be."
+    )
+
+
+def _account(state: Adaptive, context: Array, action: int, schema: Schema) -> tuple[float, float, float, list[Part]]:
+    """An action's estimate, its interval, and its parts, the largest first."""
+    columns = np.zeros(state.weights.shape[1])
+    logit, spread = look_up(*state, np.array(context), action, columns)
+    moves = state.weights[action] * (columns - state.typical[action])
+    mean, lowest, highest = (_logistic(logit + width * spread) for width in (0.0, -1.96, 1.96))
+    merged: dict[tuple[int, ...], float] = {}
+    for table in state.tables[action, : state.counts[action, TABLES]]:
+        features = tuple(int(place) for place in table[[FIRST, SECOND]] if place != NO_FEATURE)
+        move = moves[table[START] : table[START] + table[WIDTH]].sum()
+        merged[features] = merged.get(features, 0.0) + float(move)
+    parts = [
+        Part(features, mean - _logistic(logit - move), _where(state, context, action, schema, features))
+        for features, move in merged.items()
+    ]
+    parts = [part for part in parts if abs(part.amount) >= 5e-4]
+    return mean, lowest, highest, sorted(parts, key=lambda part: -abs(part.amount))
+
+
+def _logistic(value: float) -> float:
+    return float(1.0 / (1.0 + np.exp(-np.clip(value, -30.0, 30.0))))
+
+
+def _where(state: Adaptive, context: Array, action: int, schema: Schema, features: tuple[int, ...]) -> str:
+    return " and ".join(
+        f"{schema.names[place]} {_interval(state, float(context[place]), action, schema, place)}" for place in features
+    )
+
+
+def _interval(state: Adaptive, value: float, action: int, schema: Schema, place: int) -> str:
+    """The knots around a value, or its category, in the feature's own terms."""
+    feature = schema.features[place]
+    if value == MISSING and not feature.categories:
+        return "missing"
+    if feature.categories:
+        category = int(value * feature.categories)
+        return feature.describe(category / feature.categories, (category + 1) / feature.categories)
+    knots = state.knots[action, place, : state.levels[action, place]]
+    above = int(np.clip(np.searchsorted(knots, value), 1, len(knots) - 1))
+    return feature.describe(float(knots[above - 1]), float(knots[above]))
