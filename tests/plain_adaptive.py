@@ -69,7 +69,9 @@ class PlainAction:
     """One action: its rewards, its tables and its regression."""
 
     def __init__(self, features: int) -> None:
-        self.features, self.rows, self.rewards = features, [], []
+        self.features = features
+        self.rows: list[Any] = []
+        self.rewards: list[float] = []
         self.next = 0
         self.low, self.high = np.zeros(features), np.ones(features)
 
@@ -131,6 +133,9 @@ class PlainAction:
             tables = self.with_more(tables, late, late_rewards, residuals, dispersion)
         self.tables = tables
         self.theta, self.covariance, _, self.dispersion = self.fit(tables, rows, rewards, 5)
+        if len(rows) >= 2048:
+            self.tables = self.without_idle(tables, self.theta, self.covariance)
+            self.theta, self.covariance, _, self.dispersion = self.fit(self.tables, rows, rewards, 5)
         grown = len(rows) + 1 if len(rows) else 1
         self.next = len(rows) + max(min(grown, 4096 - len(rows)), 8)
 
@@ -170,7 +175,7 @@ class PlainAction:
         for feature in order:
             if feature not in bent:
                 gain, cells = gain_of(bins[:, feature], residuals, information)
-                found.append((gain / dispersion - max(cells - 2, 1), (feature, None, FINE)))
+                found.append((gain / dispersion - by_chance(cells - 2), (feature, None, FINE)))
         for i, j in itertools.combinations(range(min(len(order), 64)), 2):
             found.append(self.pair(order[j], order[i], bins, residuals, information, dispersion))
         ranks = {table: rank for rank, table in enumerate(self.in_turn(order, bent))}
@@ -192,7 +197,9 @@ class PlainAction:
         thirds = [third(bins[:, feature], len(self.levels.knots[feature])) for feature in (first, second)]
         rough, groups = gain_of(thirds[0] * 4 + thirds[1], residuals, information)
         fine, visited = gain_of(cells, residuals, information)
-        roughly, finely = (gain / dispersion - max(count - 5, 1) for gain, count in ((rough, groups), (fine, visited)))
+        roughly, finely = (
+            gain / dispersion - by_chance(count - 5) for gain, count in ((rough, groups), (fine, visited))
+        )
         return (finely, (first, second, FINE)) if finely > roughly else (roughly, (first, second, ROUGH))
 
     def look(self, context: Any) -> tuple[float, float]:
@@ -217,6 +224,11 @@ class PlainAction:
         return False
 
 
+def by_chance(cells: int) -> float:
+    freedom = max(cells, 1)
+    return float(freedom + 1.5 * np.sqrt(2 * freedom))
+
+
 def third(bins: Any, levels: int) -> Any:
     if levels <= 3:
         return bins
@@ -233,7 +245,8 @@ class PlainAdaptive:
     """All actions, and the contexts seen. The action that is taken is told, since it is drawn."""
 
     def __init__(self, actions: int, features: int, optimism: float = 0.5) -> None:
-        self.levels, self.seen, self.optimism = Levels(features=features), [], optimism
+        self.levels, self.optimism = Levels(features=features), optimism
+        self.seen: list[Any] = []
         self.actions = [PlainAction(features) for _ in range(actions)]
         for action in self.actions:
             action.renew(self.levels)

@@ -13,6 +13,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import releaf
 from releaf import ensembles, policies
 
@@ -22,6 +24,16 @@ ORDER = (
     *("AdaptiveReleaf", "Releaf", "GreedyReleaf", "CMABRL", "ContextualZooming", "HybridEpsilon", "LinUCB", "LinTS"),
     *("LinearEpsilonGreedy", "UCB1", "EpsilonGreedy", "Random"),
     *("AverageMajority", "AdaBoost", "OnlineAdaBoost", "Blum", "WeightedMajority", "FixedShare"),
+)
+QUALITY = ROOT / "benchmarks" / "results" / "quality.json"
+SHOWN = (
+    "AdaptiveReleaf",
+    "LinUCB",
+    "river LinUCB",
+    "CB BootstrappedUCB",
+    "MABWiser KNN",
+    "VW squarecb elim²",
+    "VW regcbopt²",
 )
 HEADINGS = ("base classifiers", "prior training", "learns online", "learns actively", "uses context", "finds relevance")
 
@@ -83,10 +95,51 @@ def _cell(cell: Any, digits: int) -> str:
     return ours + paper
 
 
+def quality() -> dict[str, str]:
+    """How AdaptiveReleaf and others did on many data sets, and with few labels."""
+    findings = [finding["detail"] for finding in json.loads(QUALITY.read_text(encoding="utf-8"))["findings"]]
+    standings = [detail | {"relative": _geometric(detail)} for detail in findings if "ratios" in detail]
+    standings.sort(key=lambda standing: standing["relative"])
+    ranked = [
+        [name, f"{each['relative']:.2f}", f"{each['mean_rank']:.1f}", f"{each['worst']:.1f} ({each['worst_on']})"]
+        for each in standings
+        for name in [_own(each)]
+    ]
+    problems = [detail for detail in findings if "best" in detail]
+    shown = [each for each in standings if each["contestant"] in SHOWN]
+    losses = [
+        [problem["data"], f"{problem['features']}, {problem['actions']}"]
+        + [_loss(each["losses"].get(problem["data"])) for each in shown]
+        for problem in problems
+    ]
+    points = [
+        [p["data"], p["frugal"], f"{p['labels']:,.0f}", f"{100 * p['mean']:.2f}"] for p in findings if "frugal" in p
+    ]
+    return {
+        "ranks": _table(["policy", "loss, × the best's", "mean rank", "worst"], ranked),
+        "losses": _table(["data set", "D, A", *(_own(each) for each in shown)], losses),
+        "labels": _table(["stream", "policy", "labels", "error %"], points),
+    }
+
+
+def _geometric(detail: dict[str, Any]) -> float:
+    return float(np.exp(np.mean(np.log(list(detail["ratios"].values())))))
+
+
+def _own(standing: dict[str, Any]) -> str:
+    name = standing["contestant"]
+    return f"**{name}**" if standing["package"] == "releaf" else str(name)
+
+
+def _loss(loss: dict[str, float] | None) -> str:
+    return "–" if loss is None or loss["mean"] is None else f"{100 * loss['mean']:.2f}"
+
+
 def pages() -> dict[Path, str]:
     """The pages with their tables as they should be."""
     wanted = {ROOT / "docs" / "policies.md": {"properties": properties(), "errors": errors()}}
     wanted[ROOT / "docs" / "evidence.md"] = evidence()
+    wanted[ROOT / "docs" / "adaptive.md"] = quality()
     return {path: _with_tables(path, tables) for path, tables in wanted.items()}
 
 

@@ -72,7 +72,7 @@ class AdaptiveReleaf(CompiledPolicy):
         How many standard deviations are added to an estimate, on average.
     least_probability
         With which every action is taken at least in each decision that is not an exploitation; above 0, a log of
-        decisions can be used to evaluate any other policy.
+        decisions can be used to evaluate any other policy. More than 1/A counts as 1/A.
 
     Examples
     --------
@@ -138,8 +138,7 @@ class AdaptiveReleaf(CompiledPolicy):
         self.epsilon = None if epsilon is None else positive("epsilon", epsilon, below=self._span)
         self.forget = forget if forget in (None, "auto") else whole("forget", forget, least=LEAST_MEMORY)
         self.optimism = positive("optimism", optimism, zero=True, most=100.0)
-        most = 1.0 / len(self.actions)
-        self.least_probability = positive("least_probability", least_probability, zero=True, most=most)
+        self.least_probability = positive("least_probability", least_probability, zero=True, most=0.5)
         self._may_be_due = False
         self._named: tuple[int, Relevant | None] = (-1, None)
         self._start()
@@ -183,7 +182,7 @@ class AdaptiveReleaf(CompiledPolicy):
 
     def _choose(self, context: Array) -> Verdict:
         action, explored, probability, estimates, relevant = super()._choose(context)
-        if estimates is not None and self._span != 1.0:
+        if estimates is not None and self.reward_range != (0.0, 1.0):
             estimates = tuple(self._low + self._span * estimate for estimate in estimates)
         return action, explored, probability, estimates, relevant
 
@@ -204,7 +203,7 @@ class AdaptiveReleaf(CompiledPolicy):
         reward
             A number in the ``reward_range``.
         """
-        super().learn(choice, reward if self._span == 1.0 and self._low == 0.0 else self._scaled(reward))
+        super().learn(choice, reward if self.reward_range == (0.0, 1.0) else self._scaled(reward))
 
     def replay(self, contexts: Any, rewards: Any) -> Trace:
         """Live through a recorded stream; see :func:`releaf.replay`."""

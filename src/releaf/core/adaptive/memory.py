@@ -30,6 +30,7 @@ NEVER = 2**62
 GROWTH = 2.0  # tables are chosen anew each time an action's rewards have grown by this factor
 FROM_PAIRS = 40  # rewards
 ENOUGH_TO_DROP = 256
+ENOUGH_TO_TIDY = 2048
 LOOKED_AT = 2048  # rewards, the latest, by which pairs are chosen
 ROUNDS_TO_LOOK, ROUNDS = 4, 5  # of Newton's method, for choosing pairs and in the end
 LEAST_INFORMATION = 0.02
@@ -174,10 +175,27 @@ def refit(
             used,
             columns,
         )
-    lay_out_all(rows, knots, levels, categories, limits, tables, used, columns_of_rows)
-    dispersion = fit(
-        columns_of_rows, rewards, tables, used, columns, features, ROUNDS, weights, covariance, precisions, residuals
-    )
+    for last in (False, True):
+        lay_out_all(rows, knots, levels, categories, limits, tables, used, columns_of_rows)
+        dispersion = fit(
+            columns_of_rows,
+            rewards,
+            tables,
+            used,
+            columns,
+            features,
+            ROUNDS,
+            weights,
+            covariance,
+            precisions,
+            residuals,
+        )
+        before = used
+        if last or count < ENOUGH_TO_TIDY:
+            break
+        used, columns = drop_idle(tables, used, weights, covariance, precisions)
+        if used == before:
+            break
     if count > 0:
         find_relevance(
             columns_of_rows, bins, tables, used, columns, weights, covariance, typical, strengths, certainties

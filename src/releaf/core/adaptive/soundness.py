@@ -52,7 +52,8 @@ def _are_contexts(state: Adaptive, contexts: Array) -> bool:
 
 def _are_levels(state: Adaptive, knots: Array, levels: Array) -> bool:
     given = np.where(state.categories > 0, np.minimum(state.categories, MOST_LEVELS), levels)
-    if not ((levels == given) & (levels >= 2) & (levels <= MOST_LEVELS)).all():
+    least = np.where(state.categories > 0, 1, 2)
+    if not ((levels == given) & (levels >= least) & (levels <= MOST_LEVELS)).all():
         return False
     numbers = state.categories == 0
     rises = np.diff(knots[:, :MOST_LEVELS], axis=1) > 0

@@ -23,7 +23,7 @@ from releaf.core.jit import inner, outlined
 
 ROOM_FOR_SINGLES = 130  # columns of tables of one feature
 PAIRED = 64  # features whose pairs are looked at, those first that explain most by themselves
-PRICE = 1.0  # what each further cell of a table must explain: as much as chance would
+DEVIATIONS = 1.5  # above what chance would explain, for a table to be added
 SHARED_CELLS = 5.0  # of a pair's table, that tables of one feature could have explained
 LEAST_EXCESS = 1.0  # of a table's weights above chance, in standard deviations, for it to stay
 
@@ -98,16 +98,16 @@ def add_tables(bins, residuals, information, dispersion, levels, categories, lim
     for feature in inside:
         if not bent[feature] and categories[feature] == 0:
             gain, cells = single_gain(bins, feature, residuals, information)
-            gains[found] = gain / dispersion - PRICE * max(cells - 2.0, 1.0)
+            gains[found] = gain / dispersion - by_chance(cells - 2.0)
             wanted[found] = feature, NO_FEATURE, FINE
             found += gains[found] > 0.0
     paired = inside[:PAIRED]
     for i in range(len(paired)):
         for j in range(i):
             rough, groups, fine, cells = pair_gain(bins, paired[i], paired[j], residuals, information, levels)
-            gains[found] = rough / dispersion - PRICE * max(groups - SHARED_CELLS, 1.0)
+            gains[found] = rough / dispersion - by_chance(groups - SHARED_CELLS)
             wanted[found] = paired[i], paired[j], ROUGH
-            finely = fine / dispersion - PRICE * max(cells - SHARED_CELLS, 1.0)
+            finely = fine / dispersion - by_chance(cells - SHARED_CELLS)
             if finely > gains[found]:
                 gains[found] = finely
                 wanted[found, 2] = FINE
@@ -121,6 +121,13 @@ def add_tables(bins, residuals, information, dispersion, levels, categories, lim
             columns += wide
             used += 1
     return used, columns
+
+
+@inner
+def by_chance(cells):
+    """What so many further cells would explain by chance, hardly more: a chi-square number."""
+    freedom = max(cells, 1.0)
+    return freedom + DEVIATIONS * np.sqrt(2.0 * freedom)
 
 
 @inner
