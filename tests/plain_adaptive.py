@@ -260,7 +260,8 @@ class PlainAdaptive:
         logits, spreads = np.array([action.look(context) for action in self.actions]).T
         chances = np.zeros(len(logits))
         for mood in range(16):
-            chances[np.argmax(logits + 2 * self.optimism * (mood + 0.5) / 16 * spreads)] += 1 / 16
+            hoped = logits + 2 * self.optimism * (mood + 0.5) / 16 * spreads
+            chances += (hoped == hoped.max()) / (hoped == hoped.max()).sum() / 16
         return logistic(logits), chances
 
     def learn(self, context: Any, action: int, reward: float) -> None:

@@ -238,11 +238,47 @@ def test_many_actions_and_many_features(actions: int, features: int) -> None:
         ({"forget": "soon"}, "forget must be"),
         ({"reward_range": (1, 0)}, "reward_range must be"),
         ({"reward_range": 5}, "reward_range must be"),
+        ({"reward_range": "01"}, "reward_range must be"),
+        ({"forget": 10_000}, "forget must be"),
         ({"reward_range": (0, float("inf"))}, "reward_range must be"),
         ({"optimism": -0.1}, "optimism must be"),
+        ({"delta": 0.0, "epsilon": 0.1}, "delta must be"),
         ({"least_probability": 0.6}, "least_probability must be"),
     ],
 )
 def test_arguments_that_make_no_sense_are_refused(arguments: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         releaf.AdaptiveReleaf(2, 3, **arguments)
+
+
+def test_knowing_nothing_it_spreads_its_first_decisions() -> None:
+    bandit = releaf.AdaptiveReleaf(10, 3, seed=0)
+    choices = bandit.decide_many(np.random.default_rng(0).random((200, 3)))
+    assert [choice.probability for choice in choices] == pytest.approx([0.1] * 200)
+    assert np.bincount([choice.index for choice in choices], minlength=10).min() >= 5
+
+
+def test_a_replay_stops_at_the_first_reward_that_is_needed_and_unknown() -> None:
+    """Also where another draw would have taken an action whose reward is known."""
+    contexts, rewards = wave(40)
+    rewards[30, 0] = np.nan
+    for seed in range(20):
+        bandit, careful = (releaf.AdaptiveReleaf(2, 3, seed=seed, least_probability=0.5) for _ in range(2))
+        releaf.replay(careful, contexts[:30], rewards[:30])
+        if careful.decide(contexts[30]).index == 0:
+            with pytest.raises(ValueError, match="rewards of row 30 are"):
+                releaf.replay(bandit, contexts, rewards)
+        else:
+            releaf.replay(bandit, contexts, rewards)
+
+
+@pytest.mark.parametrize("name", ["watch", "fresh_knots", "tables", "levels", "counts"])
+def test_a_crafted_state_is_refused(name: str) -> None:
+    contexts, rewards = wave(100)
+    bandit = releaf.AdaptiveReleaf(2, 3, seed=0, forget="auto")
+    releaf.replay(bandit, contexts, rewards)
+    arrays = bandit._arrays()
+    crafted = {"watch": 1e12, "fresh_knots": 0.5, "tables": 7, "levels": 9, "counts": 10**6}
+    arrays[name][...] = crafted[name]
+    with pytest.raises(ValueError, match="contradict"):
+        bandit._take_up(arrays)

@@ -32,7 +32,7 @@ _OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True}
 @cache
 def _digest_of_sources(folder: Path) -> str:
     digest = hashlib.sha256(numba.__version__.encode())
-    for path in sorted({*Path(__file__).parent.glob("*.py"), *folder.glob("*.py")}):
+    for path in sorted({*Path(__file__).parent.rglob("*.py"), *folder.glob("*.py")}):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 

@@ -20,6 +20,7 @@ from releaf.core.adaptive.state import (
     LEARNT,
     Adaptive,
     new_adaptive,
+    rows_kept,
 )
 from releaf.decision import Decision
 from releaf.policies.base import Array, Relevant, Verdict
@@ -64,8 +65,9 @@ class AdaptiveReleaf(CompiledPolicy):
         with probability ``delta`` at most, by what it believes: that sums of its tables can come close to the expected
         rewards. Other decisions explore, and ask for their reward.
     forget
-        None: never. A number: only so many of the latest rewards of each action count. "auto": all count until
-        rewards are more surprising than they should be for some time; then what came before is forgotten.
+        None: never. A number: only so many of the latest rewards of each action count, 4,096 at most (fewer with more
+        than 48 features). "auto": all count until rewards are more surprising than they should be for some time; then
+        what came before is forgotten.
     reward_range
         The lowest and the highest reward there can be.
     optimism
@@ -81,7 +83,7 @@ class AdaptiveReleaf(CompiledPolicy):
     >>> choice = bandit.decide([0.3, 0.7])
     >>> bandit.learn(choice, 1.0)
     >>> choice.probability
-    1.0
+    0.5
     """
 
     parameters = (
@@ -136,7 +138,7 @@ class AdaptiveReleaf(CompiledPolicy):
         )
         self.delta = None if delta is None else positive("delta", delta, below=1.0)
         self.epsilon = None if epsilon is None else positive("epsilon", epsilon, below=self._span)
-        self.forget = forget if forget in (None, "auto") else whole("forget", forget, least=LEAST_MEMORY)
+        self.forget = _checked_memory(forget, rows_kept(len(self.schema)))
         self.optimism = positive("optimism", optimism, zero=True, most=100.0)
         self.least_probability = positive("least_probability", least_probability, zero=True, most=0.5)
         self._may_be_due = False
@@ -153,7 +155,7 @@ class AdaptiveReleaf(CompiledPolicy):
             rule, limit = COST, self.observation_cost / self._span
         elif self.delta is not None and self.epsilon is not None:
             rule, limit = GUARANTEE, self.epsilon / self._span
-            width = NormalDist().inv_cdf(1.0 - self.delta / max(actions, 2))
+            width = -NormalDist().inv_cdf(self.delta / max(actions, 2))
         memory = 0 if self.forget is None else AUTO if self.forget == "auto" else self.forget
         floor = min(self.least_probability, 1.0 / actions)
         return self.optimism, floor, float(rule), limit, width, float(memory)
@@ -203,24 +205,46 @@ class AdaptiveReleaf(CompiledPolicy):
         reward
             A number in the ``reward_range``.
         """
-        super().learn(choice, reward if self.reward_range == (0.0, 1.0) else self._scaled(reward))
+        super().learn(choice, reward if self.reward_range == (0.0, 1.0) else self._share_of_range(reward))
 
     def replay(self, contexts: Any, rewards: Any) -> Trace:
         """Live through a recorded stream; see :func:`releaf.replay`."""
         if self.reward_range == (0.0, 1.0):
             return super().replay(contexts, rewards)
-        trace = super().replay(contexts, self._scaled(np.asarray(rewards, dtype=np.float64)))
+        given = np.asarray(rewards, dtype=np.float64)
+        bad = np.argwhere((given < self._low) | (given > self._high))
+        if len(bad):
+            place = tuple(int(index) for index in bad[0])
+            raise ValueError(f"reward {given[place]} of row {place[0]}: expected [{self._low:g}, {self._high:g}]")
+        trace = super().replay(contexts, (given - self._low) / self._span)
         return Trace(trace.actions, trace.explored, trace.observed, self._low + self._span * trace.rewards)
 
-    def _scaled(self, reward: Any) -> Any:
-        """A reward of the range, or a whole table of them, as a number in [0, 1]; others are left to the checks."""
-        try:
-            share = (np.asarray(reward, dtype=np.float64) - self._low) / self._span
-        except (TypeError, ValueError):
-            return reward
-        if bool(((share < 0.0) | (share > 1.0)).any()):
+    def _share_of_range(self, reward: Any) -> float:
+        """A reward of the range as a number in [0, 1]."""
+        number = isinstance(reward, int | float | np.integer | np.floating)
+        if not (number and self._low <= reward <= self._high):
             raise ValueError(f"reward is {reward!r}: expected a number in [{self._low:g}, {self._high:g}]")
-        return share if share.ndim else float(share)
+        return float((reward - self._low) / self._span)
+
+    def preview(self, context: Any) -> Decision:
+        """The decision that it would make now, without making it: nothing is remembered, counted or drawn.
+
+        Parameters
+        ----------
+        context
+            As for ``decide``.
+        """
+        with self._lock:  # to save all that a decision could change is far faster than all there is
+            changing = [getattr(self._state, name) for name in ("clock", "seen", "fresh_knots", "fresh_levels")]
+            before = [array.copy() for array in changing]
+            encoder, waiting, steps = self._encoder.state(), self._waiting.copy(), self._steps
+            try:
+                return self.decide(context)
+            finally:
+                for array, kept in zip(changing, before, strict=True):
+                    array[...] = kept
+                self._waiting, self._steps = waiting, steps
+                self._encoder.restore(encoder)
 
     # --- saving and loading -------------------------------------------------------------------------------
 
@@ -287,9 +311,15 @@ class AdaptiveReleaf(CompiledPolicy):
             return explanation(choice, self._state, self.schema, self.actions, self.reward_range)
 
 
+def _checked_memory(forget: Any, most: int) -> Any:
+    if forget is None or (isinstance(forget, str) and forget == "auto"):
+        return forget
+    return whole("forget", forget, least=LEAST_MEMORY, most=most)
+
+
 def _checked_range(given: Any) -> tuple[float, float]:
     try:
-        low, high = (float(value) for value in given)
+        low, high = (float("nan") if isinstance(value, str) else float(value) for value in given)
     except (TypeError, ValueError):
         low = high = 0.0
     if not (np.isfinite([low, high]).all() and low < high and np.isfinite(high - low)):

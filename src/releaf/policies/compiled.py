@@ -82,17 +82,17 @@ class CompiledPolicy(OnlinePolicy):
     def _live_through(self, units: Array, rewards: Array) -> Trace:
         actions = np.zeros(len(units), dtype=np.int64)
         explored = np.zeros(len(units), dtype=np.bool_)
-        reached, before = 0, -1
+        reached = 0
         try:
-            while before < reached < len(units):  # a row that is not passed twice running has an unknown reward
+            while 0 <= reached < len(units):
                 self._make_room()
-                before = reached
                 reached = self._doors.replay(*self._state, units, rewards, reached, actions, explored)
         finally:  # also where it is interrupted
             self._steps = int(self._state.clock[TIME])
-        if reached < len(units):
-            raise ValueError(f"rewards of row {reached} are {rewards[reached].tolist()}: the learner needs what is NaN")
-        observed = np.ones_like(explored) if self._always_wants else explored.copy()
+        if reached < 0:
+            row = -1 - reached
+            raise ValueError(f"rewards of row {row} are {rewards[row].tolist()}: the learner needs what is NaN")
+        observed = explored & (self.observe == "explored") | self._always_wants
         return Trace(actions, explored, observed, rewards[np.arange(len(units)), actions])
 
     # --- room ---------------------------------------------------------------------------------------------

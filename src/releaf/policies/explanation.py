@@ -49,7 +49,8 @@ def explanation(
     low, high = reward_range
     found = [_account(state, choice.context, action, schema) for action in range(len(actions))]
     order = sorted(range(len(actions)), key=lambda action: -found[action][0])
-    lines = [_headline(choice, actions, order[0])]
+    hopeful = found[choice.index][2] >= found[order[0]][0]
+    lines = [_headline(choice, actions, order[0], hopeful)]
     for action in order:
         mean, lowest, highest, parts = found[action]
         shown = ", ".join(f"{low + (high - low) * value:.3f}" for value in (lowest, highest))
@@ -61,14 +62,12 @@ def explanation(
     return "\n".join(lines)
 
 
-def _headline(choice: Decision, actions: tuple[Label, ...], best: int) -> str:
+def _headline(choice: Decision, actions: tuple[Label, ...], best: int, hopeful: bool) -> str:
     chance = "" if choice.probability is None else f", with probability {choice.probability:.3g}"
     if choice.index == best:
         return f"Decision {choice.id} chose {choice.action!r}{chance}: its estimated reward is the highest."
-    return (
-        f"Decision {choice.id} chose {choice.action!r}{chance}: {actions[best]!r} is estimated higher, but its reward "
-        f"could be."
-    )
+    why = "its reward could be higher" if hopeful else "each action is tried now and then"
+    return f"Decision {choice.id} chose {choice.action!r}{chance}: {actions[best]!r} is estimated higher, but {why}."
 
 
 def _account(state: Adaptive, context: Array, action: int, schema: Schema) -> tuple[float, float, float, list[Part]]:

@@ -94,7 +94,8 @@ def choose(state, context):
 def draw_chances(state):
     """The probability of each action when the degree of optimism is drawn, one for all actions (Vaswani et al. 2020).
 
-    An action is chosen for its logit plus so many standard deviations; so the probabilities are known exactly.
+    An action is chosen for its logit plus so many standard deviations, one of them where several are equal, as all are
+    before the first reward; so the probabilities are known exactly.
     """
     actions = len(state.logits)
     sure = 1.0 - actions * state.params[FLOOR]
@@ -102,12 +103,15 @@ def draw_chances(state):
         state.chances[action] = state.params[FLOOR]
     for mood in range(MOODS):
         optimism = 2.0 * state.params[OPTIMISM] * (mood + 0.5) / MOODS
-        best, highest = 0, -math.inf
+        highest, equal = -math.inf, 0
         for action in range(actions):
             hoped = state.logits[action] + optimism * state.spreads[action]
             if hoped > highest:
-                best, highest = action, hoped
-        state.chances[best] += sure / MOODS
+                highest, equal = hoped, 0
+            equal += hoped == highest
+        for action in range(actions):
+            if state.logits[action] + optimism * state.spreads[action] == highest:
+                state.chances[action] += sure / (MOODS * equal)
 
 
 @inner

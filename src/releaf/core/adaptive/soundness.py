@@ -19,6 +19,7 @@ from releaf.core.adaptive.state import (
     NO_FEATURE,
     RESOLUTION,
     SECOND,
+    SINCE_REWARD,
     START,
     TABLES,
     WIDTH,
@@ -36,6 +37,8 @@ def is_sound(state: Adaptive) -> bool:
     fits = fits and bool(((counts[:, COLUMNS] >= FIRST_COLUMN) & (counts[:, COLUMNS] <= MOST_COLUMNS)).all())
     fits = fits and bool((state.precisions > 0).all() and (state.dispersion > 0).all())
     fits = fits and bool(((state.payoffs >= 0) & (state.payoffs <= 1)).all())
+    watch, since = state.watch, state.watch[:, SINCE_REWARD]
+    fits = fits and bool((watch >= 0).all() and (since <= counts[:, LEARNT]).all())
     fits = fits and _are_contexts(state, state.seen) and _are_contexts(state, state.rows)
     fits = fits and _are_levels(state, state.fresh_knots, state.fresh_levels)
     return fits and all(
@@ -58,7 +61,7 @@ def _are_levels(state: Adaptive, knots: Array, levels: Array) -> bool:
     numbers = state.categories == 0
     rises = np.diff(knots[:, :MOST_LEVELS], axis=1) > 0
     needed = np.arange(1, MOST_LEVELS) < levels[:, None]
-    return bool((rises | ~needed)[numbers].all())
+    return bool((rises | ~needed)[numbers].all() and (knots[numbers, 0] == 0.0).all())
 
 
 def _are_tables(state: Adaptive, action: int) -> bool:

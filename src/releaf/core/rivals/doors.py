@@ -43,10 +43,10 @@ _LEARNING = {
     "one": """if wants(state, decision):
             reward = rewards[row, decision >> 1]
             if reward != reward:
-                break
+                return -1 - row
             take_in(state, contexts[row], clock[0], decision >> 1, reward)""",
     "all": """if any_unknown(rewards[row]):
-            break
+            return -1 - row
         take_in(state, contexts[row], clock[0], rewards[row])""",
     "none": "",
 }
@@ -56,7 +56,8 @@ _WANTED = {"one": "action, reward", "all": "rewards", "none": "rewards"}
 class Doors(NamedTuple):
     """Each takes the arrays of the state first, then what its name needs.
 
-    ``replay`` returns the row it reached: short of the end where a reward was NaN or the state has no room.
+    ``replay`` returns the row it reached: short of the end where the state has no room, and -1 - row where its reward
+    was needed and is NaN.
     """
 
     decide: Kernel
