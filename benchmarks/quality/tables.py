@@ -13,7 +13,7 @@ from releaf.report.terminal import table
 
 Row = Mapping[str, Any]  # the details of a finding
 ALWAYS = ("AdaptiveReleaf", "Releaf, always")  # shown in full whatever their place
-BEST_OF = {"vowpalwabbit": 2}  # how many of a package are shown in full; one of the others
+BEST_OF: dict[str, int] = {}  # how many of a package are shown in full, where it is not one
 
 
 def tables(findings: list[Finding]) -> list[Table]:
@@ -81,7 +81,7 @@ def _losses(shown: list[Row], problems: list[Row]) -> Table:
     )
     made.add_column("", no_wrap=True)
     for name in ("steps", "D", "A"):
-        made.add_column(name, justify="right", style="dim")
+        made.add_column(name, justify="right", style="dim", no_wrap=True)
     for standing in shown:
         made.add_column(_heading(standing["contestant"]), justify="right", no_wrap=True)
     for problem in problems:
