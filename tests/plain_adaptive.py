@@ -136,7 +136,7 @@ class PlainAction:
         if len(rows) >= 2048:
             self.tables = self.without_idle(tables, self.theta, self.covariance)
             self.theta, self.covariance, _, self.dispersion = self.fit(self.tables, rows, rewards, 5)
-        grown = len(rows) + 1 if len(rows) else 1
+        grown = int(1.5 * len(rows)) + 1 - len(rows)
         self.next = len(rows) + max(min(grown, 4096 - len(rows)), 8)
 
     def first_tables(self, rows: Any, rewards: Any) -> Any:

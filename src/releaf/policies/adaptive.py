@@ -41,7 +41,7 @@ class AdaptiveReleaf(CompiledPolicy):
     or categories) for each feature, and tables of two features where those leave something unexplained. Tables that
     explain nothing are shrunk to nothing, for each action by itself; what remains is its relevance. Weights have a
     normal posterior, which each reward updates at once; tables are chosen and fitted anew each time the rewards of
-    an action have doubled, up to 4,096 of them (fewer with more than 48 features).
+    an action have grown by half, up to 4,096 of them (fewer with more than 48 features).
 
     To decide it draws how optimistic to be, from not at all to 2·``optimism``, and takes the action whose estimate plus
     so many standard deviations is the highest. So the probability of each decision is known, and it is 1 where no

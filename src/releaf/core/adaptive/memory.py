@@ -27,7 +27,7 @@ from releaf.core.adaptive.tables import find_places, lay_out
 from releaf.core.jit import inner, outlined
 
 NEVER = 2**62
-GROWTH = 2.0  # tables are chosen anew each time an action's rewards have grown by this factor
+GROWTH = 1.5  # tables are chosen anew each time an action's rewards have grown by this factor
 FROM_PAIRS = 40  # rewards
 ENOUGH_TO_DROP = 256
 ENOUGH_TO_TIDY = 2048
