@@ -191,6 +191,9 @@ def test_an_explanation_names_the_interval_that_decided() -> None:
     assert "chose 'treat'" in text
     assert "age in (" in text
     assert "95 % from" in text
+    first = text.split("'wait'")[0].splitlines()[1:]
+    estimate, *parts = (float(line.split(": ")[-1].split()[0]) for line in first if line.strip())
+    assert sum(parts) == pytest.approx(estimate, abs=0.004)  # what is usual, and the parts, add up
     assert [feature.feature for feature in bandit.relevant_features()["treat"]] == ["age"]
     assert bandit.relevance()[1].argmax() == 0
 

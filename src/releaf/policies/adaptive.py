@@ -61,9 +61,9 @@ class AdaptiveReleaf(CompiledPolicy):
         What a reward costs to observe, in units of the reward (c_O). A reward is asked for where the loss expected from
         not knowing better, times the decisions that each reward so far has served, is higher.
     delta, epsilon
-        A guarantee (δ, ε): while it exploits, actions that are worse than the best by more than ``epsilon`` are chosen
-        with probability ``delta`` at most, by what it believes: that sums of its tables can come close to the expected
-        rewards. Other decisions explore, and ask for their reward.
+        A guarantee (δ, and ε in units of the reward): while it exploits, actions that are worse than the best by more
+        than ``epsilon`` are chosen with probability ``delta`` at most, by what it believes: that sums of its tables can
+        come close to the expected rewards. Other decisions explore, and ask for their reward.
     forget
         None: never. A number: only so many of the latest rewards of each action count, 4,096 at most (fewer with more
         than 48 features). "auto": all count until rewards are more surprising than they should be for some time; then
@@ -314,7 +314,10 @@ class AdaptiveReleaf(CompiledPolicy):
 def _checked_memory(forget: Any, most: int) -> Any:
     if forget is None or (isinstance(forget, str) and forget == "auto"):
         return forget
-    return whole("forget", forget, least=LEAST_MEMORY, most=most)
+    try:
+        return whole("forget", forget, least=LEAST_MEMORY, most=most)
+    except ValueError as error:
+        raise ValueError(f"{error}, or 'auto', or None") from None
 
 
 def _checked_range(given: Any) -> tuple[float, float]:

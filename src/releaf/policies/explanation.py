@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from releaf.core.adaptive.rule import look_up
-from releaf.core.adaptive.state import FIRST, NO_FEATURE, SECOND, START, TABLES, WIDTH, Adaptive
+from releaf.core.adaptive.state import FIRST, NO_FEATURE, SECOND, START, TABLES, UNLIKE, WIDTH, Adaptive
 from releaf.core.rivals.common import Array
 from releaf.decision import Decision, Label
 from releaf.features import MISSING
@@ -16,6 +16,7 @@ from releaf.schema import Schema
 LEAST_SHARE = 0.05  # of what is explained, for a feature to be named
 LEAST_CERTAINTY = 0.99  # of all named features of an action together
 SHOWN = 4  # parts of an estimate, the largest
+LEAST_SHOWN = 0.005  # of the reward's range
 
 
 class Relevance(NamedTuple):
@@ -45,19 +46,24 @@ def relevant_features(strengths: Array, certainties: Array) -> list[tuple[int, .
 def explanation(
     choice: Decision, state: Adaptive, schema: Schema, actions: tuple[Label, ...], reward_range: tuple[float, float]
 ) -> str:
-    """A line for the decision and one for each action, with what speaks for it and against it."""
-    low, high = reward_range
+    """A line for the decision, then for each action its estimate and what it is made of, which adds up to it."""
+    low, span = reward_range[0], reward_range[1] - reward_range[0]
     found = [_account(state, choice.context, action, schema) for action in range(len(actions))]
-    order = sorted(range(len(actions)), key=lambda action: -found[action][0])
-    hopeful = found[choice.index][2] >= found[order[0]][0]
+    order = sorted(range(len(actions)), key=lambda action: -found[action].mean)
+    hopeful = found[choice.index].highest >= found[order[0]].mean
     lines = [_headline(choice, actions, order[0], hopeful)]
+    digits = max(0, 3 - len(f"{span:.0f}") + 1)
     for action in order:
-        mean, lowest, highest, parts = found[action]
-        shown = ", ".join(f"{low + (high - low) * value:.3f}" for value in (lowest, highest))
-        lines.append(
-            f"  {actions[action]!r}: {low + (high - low) * mean:.3f} (95 % from {shown.replace(', ', ' to ')})"
+        account = found[action]
+        mean, lowest, highest, usual = (
+            f"{low + span * value:.{digits}f}"
+            for value in (account.mean, account.lowest, account.highest, account.usual)
         )
-        lines += [f"    {(high - low) * part.amount:+.3f}  {part.where}" for part in parts[:SHOWN]]
+        lines.append(f"  {actions[action]!r}: {mean} (95 % from {lowest} to {highest})")
+        amounts = [(f"{span * part.amount:+.{digits}f}", part.where) for part in account.parts]
+        width = max(len(text) for text in (usual, *(amount for amount, _ in amounts)))
+        lines += [f"    {usual:>{width}}  usually"]
+        lines += [f"    {amount:>{width}}  {where}" for amount, where in amounts]
     lines.append("The reward is wanted." if choice.wants_reward else "No reward was asked for.")
     return "\n".join(lines)
 
@@ -70,23 +76,39 @@ def _headline(choice: Decision, actions: tuple[Label, ...], best: int, hopeful: 
     return f"Decision {choice.id} chose {choice.action!r}{chance}: {actions[best]!r} is estimated higher, but {why}."
 
 
-def _account(state: Adaptive, context: Array, action: int, schema: Schema) -> tuple[float, float, float, list[Part]]:
-    """An action's estimate, its interval, and its parts, the largest first."""
+class Account(NamedTuple):
+    """An action's estimate for one context, its interval, what is usual, and the parts that lead from there to it."""
+
+    mean: float
+    lowest: float
+    highest: float
+    usual: float
+    parts: list[Part]
+
+
+def _account(state: Adaptive, context: Array, action: int, schema: Schema) -> Account:
     columns = np.zeros(state.weights.shape[1])
     logit, spread = look_up(*state, np.array(context), action, columns)
     moves = state.weights[action] * (columns - state.typical[action])
-    mean, lowest, highest = (_logistic(logit + width * spread) for width in (0.0, -1.96, 1.96))
     merged: dict[tuple[int, ...], float] = {}
     for table in state.tables[action, : state.counts[action, TABLES]]:
         features = tuple(int(place) for place in table[[FIRST, SECOND]] if place != NO_FEATURE)
         move = moves[table[START] : table[START] + table[WIDTH]].sum()
         merged[features] = merged.get(features, 0.0) + float(move)
-    parts = [
-        Part(features, mean - _logistic(logit - move), _where(state, context, action, schema, features))
-        for features, move in merged.items()
-    ]
-    parts = [part for part in parts if abs(part.amount) >= 5e-4]
-    return mean, lowest, highest, sorted(parts, key=lambda part: -abs(part.amount))
+    merged[()] = float(moves[UNLIKE])  # a context unlike all before
+    usual = logit - sum(merged.values())
+    ranked = sorted(merged.items(), key=lambda entry: -abs(entry[1]))
+    parts, reached = [], usual
+    for features, move in ranked[:SHOWN]:
+        amount = _logistic(reached + move) - _logistic(reached)
+        if abs(amount) >= LEAST_SHOWN:
+            parts.append(Part(features, amount, _where(state, context, action, schema, features)))
+            reached += move
+    rest = _logistic(logit) - _logistic(reached)
+    if abs(rest) >= LEAST_SHOWN:
+        parts.append(Part((), rest, "all else"))
+    mean, lowest, highest = (_logistic(logit + width * spread) for width in (0.0, -1.96, 1.96))
+    return Account(mean, lowest, highest, _logistic(usual), parts)
 
 
 def _logistic(value: float) -> float:
@@ -94,6 +116,8 @@ def _logistic(value: float) -> float:
 
 
 def _where(state: Adaptive, context: Array, action: int, schema: Schema, features: tuple[int, ...]) -> str:
+    if not features:
+        return "values outside the range of all before"
     return " and ".join(
         f"{schema.names[place]} {_interval(state, float(context[place]), action, schema, place)}" for place in features
     )
