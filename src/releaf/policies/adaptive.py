@@ -226,27 +226,15 @@ class AdaptiveReleaf(CompiledPolicy):
             raise ValueError(f"reward is {reward!r}: expected a number in [{self._low:g}, {self._high:g}]")
         return float((reward - self._low) / self._span)
 
-    def preview(self, context: Any) -> Decision:
-        """The decision that it would make now, without making it: nothing is remembered, counted or drawn.
-
-        Parameters
-        ----------
-        context
-            As for ``decide``.
-        """
-        with self._lock:  # to save all that a decision could change is far faster than all there is
-            changing = [getattr(self._state, name) for name in ("clock", "seen", "fresh_knots", "fresh_levels")]
-            before = [array.copy() for array in changing]
-            encoder, waiting, steps = self._encoder.state(), self._waiting.copy(), self._steps
-            try:
-                return self.decide(context)
-            finally:
-                for array, kept in zip(changing, before, strict=True):
-                    array[...] = kept
-                self._waiting, self._steps = waiting, steps
-                self._encoder.restore(encoder)
-
     # --- saving and loading -------------------------------------------------------------------------------
+
+    def _changed_by_deciding(self) -> dict[str, Array]:
+        names = ("clock", "seen", "fresh_knots", "fresh_levels")
+        return {name: getattr(self._state, name).copy() for name in names}
+
+    def _undo_deciding(self, arrays: dict[str, Array]) -> None:
+        for name, array in arrays.items():
+            getattr(self._state, name)[...] = array
 
     def _widen(self) -> None:
         super()._widen()
@@ -304,9 +292,7 @@ class AdaptiveReleaf(CompiledPolicy):
         choice
             A decision of this learner, however old.
         """
-        if not isinstance(choice, Decision):
-            raise TypeError(f"choice must be the Decision itself, got {choice!r}")
-        self._number_of(choice)
+        self._require_own(choice)
         with self._lock:
             return explanation(choice, self._state, self.schema, self.actions, self.reward_range)
 

@@ -184,11 +184,14 @@ class OnlinePolicy(ABC):
             As for ``decide``.
         """
         with self._lock:
-            before = self._snapshot()
+            arrays, encoder = self._changed_by_deciding(), self._encoder.state()
+            waiting, steps = self._waiting.copy(), self._steps
             try:
                 return self.decide(context)
             finally:
-                self._return_to(before)
+                self._waiting, self._steps = waiting, steps
+                self._undo_deciding(arrays)
+                self._encoder.restore(encoder)
 
     def learn(self, choice: Decision | int, reward: Any) -> None:
         """Learn the reward of a decision that wants one: at once, late, or in any order.
@@ -291,6 +294,12 @@ class OnlinePolicy(ABC):
         feature, name = self._schema.features[place], self._schema.names[place]
         return ValueError(f"feature {name!r} is {context[place]}: expected {feature.expects}")
 
+    def _require_own(self, choice: Any) -> None:
+        """Raise unless it is a decision, and one of this learner."""
+        if not isinstance(choice, Decision):
+            raise TypeError(f"choice must be the Decision itself, got {choice!r}")
+        self._number_of(choice)
+
     def _number_of(self, choice: Decision | int) -> int:
         if isinstance(choice, Decision):
             if choice._learner != self._token:
@@ -320,6 +329,14 @@ class OnlinePolicy(ABC):
         )
 
     # --- saving and loading -------------------------------------------------------------------------------
+
+    def _changed_by_deciding(self) -> dict[str, Array]:
+        """Copies of all that a decision may change; a policy that knows copies less than all there is."""
+        return self._arrays()
+
+    def _undo_deciding(self, arrays: dict[str, Array]) -> None:
+        """Go back to what ``_changed_by_deciding`` gave."""
+        self._take_up(arrays)
 
     def _snapshot(self) -> tuple[Any, ...]:
         return self._arrays(), self._encoder.state(), self._waiting.copy(), self._steps

@@ -195,9 +195,7 @@ class PartitionedPolicy(OnlinePolicy):
         choice
             A decision of this learner, however old.
         """
-        if not isinstance(choice, Decision):
-            raise TypeError(f"choice must be the Decision itself, got {choice!r}")
-        self._number_of(choice)
+        self._require_own(choice)
         if choice.estimates is None or choice.relevant is None:
             return self._explain_exploration(choice)
         lines = [f"Decision {choice.id} chose {choice.action!r}: its estimated reward is the highest."]
