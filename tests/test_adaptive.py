@@ -139,6 +139,25 @@ def test_a_higher_cost_asks_for_fewer_rewards_and_a_budget_is_kept() -> None:
         assert total_error(stream, label_budget=budget)[1] <= budget
 
 
+@pytest.mark.parametrize(
+    "rule", [{"label_budget": 100}, {"label_budget": 400}, {"observation_cost": 1.0}, {"observation_cost": 10.0}]
+)
+def test_a_new_kind_of_case_is_noticed_after_thousands_of_another(rule: dict[str, Any]) -> None:
+    """Sure of one action for 5,000 steps, it is told too late otherwise that new cases need another one."""
+    for seed in range(3):
+        draw = np.random.default_rng(seed)
+        known, new = draw.normal(0.2, 0.02, (5_000, 12)), draw.normal(0.2, 0.02, (3_000, 12))
+        new[:, :4] += 0.2  # no feature leaves the range that a few early cases had
+        early = draw.uniform(0.1, 0.6, (60, 12))
+        contexts = np.clip(np.concatenate([early, known, new]), 0.0, 1.0)
+        right = np.repeat([0, 0, 1], [60, 5_000, 3_000])
+        right[:60] = early[:, 6] > 0.55
+        rewards = np.eye(2)[right]
+        trace = releaf.AdaptiveReleaf(2, 12, seed=seed, **rule).replay(contexts, rewards)
+        assert np.mean(trace.actions != right) < 0.05
+        assert trace.observed.sum() < 0.2 * len(right)
+
+
 def test_probabilities_are_those_of_the_draws() -> None:
     """The same decision by many learners that differ in their generator only."""
     contexts, rewards = wave(60, features=3, actions=3)

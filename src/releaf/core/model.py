@@ -15,10 +15,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba.core import types
-from numba.extending import intrinsic
 
 from releaf.core.jit import inner
+from releaf.core.pointers import POINTERS
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -78,7 +77,6 @@ class Model(NamedTuple):
 
 FIELDS = Model._fields
 CHILD, COUNTS, TABLE = (FIELDS.index(field) for field in ("child", "counts", "table"))  # in Model.lengths
-_ELEMENTS: dict[type[np.generic], Any] = {np.int64: types.int64, np.int32: types.int32, np.float64: types.float64}
 _INT32 = {"tuples", "subsets", "members", "targets", "grid", "counts", "keys"}
 _FLOAT64 = {
     *("params", "edges", "scale", "split_at", "size", "weight", "cells", "sums"),
@@ -138,24 +136,10 @@ class Memory:
         self["lengths"][FIELDS.index(field)] = array.size
 
 
-def _pointer_to(element: Any) -> Any:
-    @intrinsic
-    def pointer(typing_context, address):  # type: ignore[no-untyped-def]
-        def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-            return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
-
-        return types.CPointer(element)(types.int64), generate  # type: ignore[attr-defined]
-
-    return pointer
-
-
-_POINTERS = {dtype: _pointer_to(element) for dtype, element in _ELEMENTS.items()}
-
-
 def _write_view() -> Any:
     """Build ``view(book)`` from FIELDS, so that the order of the arrays is written down once."""
-    scope: dict[str, Any] = {"Model": Model} | {f"at_{dtype.__name__}": at for dtype, at in _POINTERS.items()}
     pointers = ", ".join(f"at_{dtype_of(field).__name__}(book[{n}])" for n, field in enumerate(FIELDS))
+    scope: dict[str, Any] = {"Model": Model, **POINTERS}
     exec(f"def view(book):\n    return Model({pointers})", scope)
     return inner(scope["view"])
 

@@ -71,7 +71,7 @@ class Ensemble(CompiledPolicy):
         raise NotImplementedError("an ensemble learns from labels, the rewards of all actions")
 
     def _take_in_all(self, context: Array, step: int, rewards: Array) -> None:
-        self._doors.learn(*self._state, context, step, rewards)
+        self._doors.learn(self._book, context, step, rewards)
 
     @property
     def prior_labels(self) -> int:

@@ -56,7 +56,8 @@ class AdaptiveReleaf(CompiledPolicy):
     actions, features, seed, max_pending
         As for :class:`releaf.Releaf`.
     label_budget
-        How many rewards may be asked for at most. The more are spent, the less sure it must be to ask for another.
+        How many rewards may be asked for at most. The more are spent, the less sure it must be to ask for another; a
+        tenth of those left goes to checks by chance, mostly of cases unlike those it was told of.
     observation_cost
         What a reward costs to observe, in units of the reward (c_O). A reward is asked for where the loss expected from
         not knowing better, times the decisions that each reward so far has served, is higher.
@@ -100,7 +101,7 @@ class AdaptiveReleaf(CompiledPolicy):
     _kept = (
         *("clock", "seen", "fresh_knots", "fresh_levels", "knots", "levels", "counts", "tables", "precisions"),
         *("weights", "covariance", "dispersion", "ranges", "typical", "strengths", "certainties", "watch"),
-        *("rows", "payoffs"),
+        *("rows", "payoffs", "sums"),
     )
     _doors = ADAPTIVE
     _signed = ("clock", "tables")
@@ -132,6 +133,7 @@ class AdaptiveReleaf(CompiledPolicy):
         super().__init__(actions, features, "explored" if given else "always", seed, max_pending)
         self.reward_range = self._low, self._high = _checked_range(reward_range)
         self._span = self._high - self._low
+        self._is_unit = self.reward_range == (0.0, 1.0)
         self.label_budget = None if label_budget is None else whole("label_budget", label_budget, least=1)
         self.observation_cost = (
             None if observation_cost is None else positive("observation_cost", observation_cost, zero=True)
@@ -163,16 +165,16 @@ class AdaptiveReleaf(CompiledPolicy):
     def _build(self, actions: int) -> Adaptive:
         categories = np.array([feature.categories for feature in self.schema.features], dtype=np.int64)
         state = new_adaptive(self.seed, self.schema.lowest(), categories, actions, self._params(actions))
-        renew_all(*state)
+        renew_all(state)
         return state
 
     def _make_room(self) -> None:
         if self._may_be_due:
-            renew_all(*self._state)
+            renew_all(self._state)
 
     def _take_in(self, context: Array, step: int, index: int, reward: float) -> None:
-        if self._doors.learn(*self._state, context, step, index, reward):
-            renew_all(*self._state)
+        if self._doors.learn(self._book, context, step, index, reward):
+            renew_all(self._state)
 
     def _live_through(self, units: Array, rewards: Array) -> Trace:
         self._may_be_due = True  # the loop stops for that
@@ -183,8 +185,11 @@ class AdaptiveReleaf(CompiledPolicy):
             self._may_be_due = False
 
     def _choose(self, context: Array) -> Verdict:
-        action, explored, probability, estimates, relevant = super()._choose(context)
-        if estimates is not None and self.reward_range != (0.0, 1.0):
+        verdict = super()._choose(context)
+        if self._is_unit:
+            return verdict
+        action, explored, probability, estimates, relevant = verdict
+        if estimates is not None:
             estimates = tuple(self._low + self._span * estimate for estimate in estimates)
         return action, explored, probability, estimates, relevant
 
@@ -205,11 +210,11 @@ class AdaptiveReleaf(CompiledPolicy):
         reward
             A number in the ``reward_range``.
         """
-        super().learn(choice, reward if self.reward_range == (0.0, 1.0) else self._share_of_range(reward))
+        super().learn(choice, reward if self._is_unit else self._share_of_range(reward))
 
     def replay(self, contexts: Any, rewards: Any) -> Trace:
         """Live through a recorded stream; see :func:`releaf.replay`."""
-        if self.reward_range == (0.0, 1.0):
+        if self._is_unit:
             return super().replay(contexts, rewards)
         given = np.asarray(rewards, dtype=np.float64)
         bad = np.argwhere((given < self._low) | (given > self._high))
@@ -229,7 +234,7 @@ class AdaptiveReleaf(CompiledPolicy):
     # --- saving and loading -------------------------------------------------------------------------------
 
     def _changed_by_deciding(self) -> dict[str, Array]:
-        names = ("clock", "seen", "fresh_knots", "fresh_levels")
+        names = ("clock", "seen", "fresh_knots", "fresh_levels", "sums")
         return {name: getattr(self._state, name).copy() for name in names}
 
     def _undo_deciding(self, arrays: dict[str, Array]) -> None:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from releaf.core.rivals.common import RANDOM, SINCE, TIME
-from releaf.core.rivals.doors import Doors
+from releaf.core.rivals.doors import Doors, book_of
 from releaf.policies.base import Array, OnlinePolicy, Relevant, Verdict
 from releaf.policies.checks import whole
 from releaf.policy import Actions, Trace
@@ -45,7 +45,12 @@ class CompiledPolicy(OnlinePolicy):
 
     def _start(self) -> None:
         """Begin; a subclass calls it when all parameters are checked and kept."""
-        self._state = self._build(len(self.actions))
+        self._adopt(self._build(len(self.actions)))
+
+    def _adopt(self, state: Any) -> None:
+        """Go on with this state; the only way to change it for another, since the doors know it by addresses."""
+        self._doors.open(state)
+        self._state, self._book = state, book_of(state)
 
     def _stretch(self) -> Array:
         """What makes categories 1 apart, which are the closer the more there are; 1 for numbers."""
@@ -55,7 +60,7 @@ class CompiledPolicy(OnlinePolicy):
 
     def _choose(self, context: Array) -> Verdict:
         self._make_room()
-        decision = self._doors.decide(*self._state, context)
+        decision = self._doors.decide(self._book, context)
         if decision < 0:
             raise self._out_of_range(context, -2 - decision)
         action, explored = decision >> 1, bool(decision & 1)
@@ -66,7 +71,7 @@ class CompiledPolicy(OnlinePolicy):
 
     def _probability(self, action: int) -> float | None:
         """With what probability the action was taken."""
-        return float(self._state.chance[0])
+        return self._state.chance.item()  # type: ignore[no-any-return]
 
     def _relevant(self) -> Relevant | None:
         """The features that each estimate rests on, where the policy tells some from others."""
@@ -74,7 +79,7 @@ class CompiledPolicy(OnlinePolicy):
 
     def _take_in(self, context: Array, step: int, index: int, reward: float) -> None:
         self._make_room()
-        self._doors.learn(*self._state, context, step, index, reward)
+        self._doors.learn(self._book, context, step, index, reward)
 
     def _take_in_all(self, context: Array, step: int, rewards: Array) -> None:
         raise NotImplementedError(f"{type(self).__name__} learns from the reward of its own action only")
@@ -86,7 +91,7 @@ class CompiledPolicy(OnlinePolicy):
         try:
             while 0 <= reached < len(units):
                 self._make_room()
-                reached = self._doors.replay(*self._state, units, rewards, reached, actions, explored)
+                reached = self._doors.replay(self._book, units, rewards, reached, actions, explored)
         finally:  # also where it is interrupted
             self._steps = int(self._state.clock[TIME])
         if reached < 0:
@@ -102,7 +107,7 @@ class CompiledPolicy(OnlinePolicy):
 
     def _double(self) -> None:
         """Twice as long growing arrays."""
-        self._state = self._with_room(self._state, 2 * self._room(self._state))
+        self._adopt(self._with_room(self._state, 2 * self._room(self._state)))
 
     def _room(self, state: Any) -> int:
         """How long the growing arrays are."""
@@ -123,7 +128,7 @@ class CompiledPolicy(OnlinePolicy):
             old = getattr(self._state, name)
             getattr(wider, name)[tuple(slice(length) for length in old.shape)] = old
         wider.clock[SINCE] = wider.clock[TIME]
-        self._state = wider
+        self._adopt(wider)
 
     # --- saving and loading -------------------------------------------------------------------------------
 
@@ -147,7 +152,7 @@ class CompiledPolicy(OnlinePolicy):
         if state.clock[TIME] != self._steps:
             raise ValueError("its clock contradicts the rest")
         self._require_sound(state)
-        self._state = state
+        self._adopt(state)
 
     def _require_sound(self, state: Any) -> None:
         """Raise a ValueError where a state from a file would lead the kernels astray, which check no bounds."""

@@ -88,7 +88,7 @@ class Account(NamedTuple):
 
 def _account(state: Adaptive, context: Array, action: int, schema: Schema) -> Account:
     columns = np.zeros(state.weights.shape[1])
-    logit, spread = look_up(*state, np.array(context), action, columns)
+    logit, spread = look_up(state, np.array(context), action, columns)
     moves = state.weights[action] * (columns - state.typical[action])
     merged: dict[tuple[int, ...], float] = {}
     for table in state.tables[action, : state.counts[action, TABLES]]:

@@ -9,6 +9,7 @@ from releaf.core.adaptive.fit import fit
 from releaf.core.adaptive.gains import find_bins, single_gain
 from releaf.core.adaptive.relevance import find_relevance
 from releaf.core.adaptive.state import (
+    ALWAYS,
     AUTO,
     COLUMNS,
     EXCESS,
@@ -19,6 +20,7 @@ from releaf.core.adaptive.state import (
     MEMORY,
     MOST_COLUMNS,
     NEXT,
+    RULE,
     SINCE_REWARD,
     TABLES,
 )
@@ -28,6 +30,10 @@ from releaf.core.jit import inner, outlined
 
 NEVER = 2**62
 GROWTH = 1.5  # tables are chosen anew each time an action's rewards have grown by this factor
+GROWTH_OF_FEW = 1.1  # the same where rewards are asked for one by one: each is dearer than a fit
+LEAST_GROWTH_OF_FEW = 4
+FEW = 1024
+SURPRISE = 0.9  # of a reward that was asked for, that calls for a fit at once
 FROM_PAIRS = 40  # rewards
 ENOUGH_TO_DROP = 256
 ENOUGH_TO_TIDY = 2048
@@ -55,6 +61,13 @@ def remember(state, context, action, reward):
 def is_due(counts):
     """Whether an action's tables are to be chosen anew."""
     return counts[LEARNT] >= counts[NEXT]
+
+
+@inner
+def calls_for_fit(state, action, mean, reward):
+    """Whether a reward that was asked for was nearly certain to be another, while there are few of them."""
+    few = state.params[RULE] != ALWAYS and state.counts[action, LEARNT] < min(FEW, len(state.payoffs[action]))
+    return few and abs(reward - mean) > SURPRISE
 
 
 @inner
@@ -91,14 +104,17 @@ def choose_anew(state, action):
         state.strengths[action],
         state.certainties[action],
     )
-    grown = np.int64(remembered * GROWTH) + 1 - remembered
+    growth, least = GROWTH, FIRST_FIT
+    if state.params[RULE] != ALWAYS:
+        growth, least = GROWTH_OF_FEW, LEAST_GROWTH_OF_FEW
+    grown = np.int64(remembered * growth) + 1 - remembered
     if state.params[MEMORY] > 0.0:
         grown = min(grown, np.int64(state.params[MEMORY]) // 2 + 1)
     elif remembered < kept:
         grown = min(grown, kept - remembered)  # the last time with a full memory
     else:
         grown = NEVER  # what is known of rewards that are not kept would be lost
-    counts[NEXT] = counts[LEARNT] + max(grown, FIRST_FIT)
+    counts[NEXT] = counts[LEARNT] + max(grown, least)
     state.clock[FITS] += 1
 
 

@@ -1,39 +1,42 @@
-"""How AdaptiveReleaf chooses, when it asks for a reward, and how it learns one."""
+"""How AdaptiveReleaf chooses, and how it learns a reward."""
 
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
 import math
 
+from releaf.core.adaptive.asking import asks
 from releaf.core.adaptive.levels import find_levels
-from releaf.core.adaptive.memory import fade, forget_before, is_due, notices_drift, remember, renew
+from releaf.core.adaptive.memory import (
+    calls_for_fit,
+    fade,
+    forget_before,
+    is_due,
+    notices_drift,
+    remember,
+    renew,
+)
 from releaf.core.adaptive.regression import logistic, product, update, variance
 from releaf.core.adaptive.state import (
     ALWAYS,
     ASKED,
-    BUDGET,
     COLUMNS,
-    COST,
     FIRST_FIT,
     FLOOR,
-    LIMIT,
+    LEARNT,
+    NEXT,
     OPTIMISM,
     RULE,
     SEEN,
     TABLES,
-    WIDTH_OF_BOUNDS,
-    Adaptive,
 )
 from releaf.core.adaptive.tables import find_places, lay_out, unlikeness
 from releaf.core.jit import inner, outlined
 from releaf.core.randomness import unit
 from releaf.core.rivals.common import RANDOM, TIME, best_of
-from releaf.core.rivals.doors import make_door, make_doors
-from releaf.core.rivals.ridge import below
+from releaf.core.rivals.doors import Door, Doors
 
 MOODS = 16  # degrees of optimism that one is drawn from
-FIRST_DOUBT = 0.005  # probability of being wrong that a label is asked for while all of the budget is left
-LAST_DOUBT = 0.5
 
 
 @outlined
@@ -80,7 +83,7 @@ def choose(state, context):
     estimate(state, context)
     leader = best_of(state.logits)
     if state.params[RULE] != ALWAYS:
-        if not asks(state, leader):
+        if not asks(state, context, leader):
             state.chance[0] = 1.0
             return 2 * leader
         state.clock[ASKED] += 1
@@ -128,63 +131,6 @@ def drawn(state):
     return last
 
 
-# --- asking -----------------------------------------------------------------------------------------------
-
-
-@inner
-def asks(state, leader):
-    """Whether the reward of this decision could matter enough to ask for it."""
-    rule, limit = state.params[RULE], state.params[LIMIT]
-    if rule == BUDGET:
-        spent = state.clock[ASKED] / limit
-        doubt = FIRST_DOUBT + (LAST_DOUBT - FIRST_DOUBT) * spent * spent
-        return spent < 1.0 and chance_of_error(state, leader) > doubt
-    if rule == COST:
-        served = state.clock[TIME] / (state.clock[ASKED] + 1.0)
-        return expected_loss(state, leader) * served > limit
-    return not is_safe(state, leader, limit)
-
-
-@inner
-def chance_of_error(state, leader):
-    """The highest probability of another action to be better than the leader."""
-    highest = 0.0
-    for action in range(len(state.logits)):
-        if action != leader:
-            spread = math.hypot(state.spreads[leader], state.spreads[action])
-            if spread > 0.0:
-                highest = max(highest, below((state.logits[action] - state.logits[leader]) / spread))
-    return highest
-
-
-@inner
-def expected_loss(state, leader):
-    """The highest expectation of how much better another action is than the leader, as far as it is better."""
-    highest = 0.0
-    mean = state.estimates[leader]
-    own = max(mean * (1.0 - mean), 0.02) * state.spreads[leader]
-    for action in range(len(state.logits)):
-        if action != leader:
-            other = state.estimates[action]
-            spread = math.hypot(own, max(other * (1.0 - other), 0.02) * state.spreads[action])
-            if spread > 0.0:
-                gap = (mean - other) / spread
-                density = math.exp(-0.5 * gap * gap) / math.sqrt(2.0 * math.pi)
-                highest = max(highest, spread * (density - gap * below(-gap)))
-    return highest
-
-
-@inner
-def is_safe(state, leader, epsilon):
-    """Whether no action can be better than the leader by more than ε, as far as the bounds of all of them hold."""
-    width = state.params[WIDTH_OF_BOUNDS]
-    lowest = logistic(state.logits[leader] - width * state.spreads[leader])
-    for action in range(len(state.logits)):
-        if action != leader and logistic(state.logits[action] + width * state.spreads[action]) - lowest > epsilon:
-            return False
-    return True
-
-
 # --- learning ---------------------------------------------------------------------------------------------
 
 
@@ -196,6 +142,8 @@ def take_in(state, context, step, action, reward):
     remember(state, context, action, reward)
     if notices_drift(state, action, mean, reward):
         forget_before(state, action)
+    if calls_for_fit(state, action, mean, reward):
+        state.counts[action, NEXT] = state.counts[action, LEARNT]
     if not is_due(state.counts[action]):
         fade(state, action)
         update(
@@ -237,6 +185,6 @@ def wants(state, decision):
     return decision & 1 == 1 or state.params[RULE] == ALWAYS
 
 
-renew_all = make_door(Adaptive, renew, (), file=__file__)
-look_up = make_door(Adaptive, look_up_one, ("context", "action", "columns"), file=__file__)
-ADAPTIVE = make_doors(Adaptive, choose, take_in, file=__file__, wants=wants, has_room=none_due)
+renew_all = Door(renew, file=__file__)
+look_up = Door(look_up_one, "context", "action", "columns", file=__file__)
+ADAPTIVE = Doors(choose, take_in, file=__file__, wants=wants, has_room=none_due)

@@ -38,7 +38,7 @@ def is_sound(state: Adaptive) -> bool:
     fits = fits and bool((state.precisions > 0).all() and (state.dispersion > 0).all())
     fits = fits and bool(((state.payoffs >= 0) & (state.payoffs <= 1)).all())
     watch, since = state.watch, state.watch[:, SINCE_REWARD]
-    fits = fits and bool((watch >= 0).all() and (since <= counts[:, LEARNT]).all())
+    fits = fits and bool((watch >= 0).all() and (state.sums >= 0).all() and (since <= counts[:, LEARNT]).all())
     fits = fits and _are_contexts(state, state.seen) and _are_contexts(state, state.rows)
     fits = fits and _are_levels(state, state.fresh_knots, state.fresh_levels)
     return fits and all(

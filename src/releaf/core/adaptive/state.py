@@ -24,6 +24,8 @@ NO_FEATURE = -1
 CONSTANT, UNLIKE, FIRST_COLUMN = range(3)  # columns of no table
 # Of the watch for drift: how much more surprise than expected has come together, and since which reward.
 EXCESS, SINCE_REWARD = 0, 1
+# Of all decisions so far, where only some rewards are asked for: the sum of their doubts, and of their strangeness.
+DOUBT, STRANGENESS = 0, 1
 
 FIRST_FIT = 8  # rewards
 MOST_COLUMNS = 180
@@ -64,6 +66,7 @@ class Adaptive(NamedTuple):
     watch: Array
     rows: Array
     payoffs: Array
+    sums: Array
     places: Array
     heights: Array
     where: Array
@@ -114,6 +117,7 @@ def new_adaptive(
         watch=np.zeros((actions, 2)),
         rows=np.zeros((actions, rows, features), dtype=np.float32),
         payoffs=np.zeros((actions, rows)),
+        sums=np.zeros(2),
         places=np.zeros(features),
         heights=np.zeros(features),
         where=np.zeros(MOST_COLUMNS, dtype=np.int64),

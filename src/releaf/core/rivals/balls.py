@@ -11,7 +11,7 @@ import numpy as np
 from releaf.core.jit import inner, outlined
 from releaf.core.randomness import whole_below
 from releaf.core.rivals.common import LATEST, RANDOM, TIME, USED, Array, best_of, difference, new_clock
-from releaf.core.rivals.doors import make_doors
+from releaf.core.rivals.doors import Doors
 
 LIPSCHITZ, CONFIDENCE, HORIZON = 0, 1, 2  # params; a horizon of 0 is unknown
 ANY = -1  # the arm of the first ball, which holds all of them
@@ -297,4 +297,4 @@ def activate(state, context, action, radius):
     state.nearest[ball], state.reach[ball] = 0, 1.0
 
 
-ZOOMING = make_doors(Balls, choose_zooming, take_in, file=__file__, has_room=has_room)
+ZOOMING = Doors(choose_zooming, take_in, file=__file__, has_room=has_room)

@@ -1,37 +1,43 @@
-"""The three calls from Python into a rival's kernels, written from the rule and the fields of its state.
+"""The three calls from Python into a rival's kernels, written from the rule and the arrays of its state.
 
 A rule is two functions: ``choose(state, context)`` gives 2 · action, plus 1 when exploring; ``take_in`` learns. The
-doors check the context's values and count the decision before. Unpacked by Numba, a state of named arrays would cost
-more than many a decision, so the doors take the arrays one by one.
+doors check the context's values and count the decision before. Handed over one by one, the arrays of a state would cost
+more than many a decision, so the doors take its ``book``: the address and the shape of each.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
+
+import numba
+import numpy as np
 
 from releaf.core.jit import door, inner
-from releaf.core.rivals.common import bad_value
+from releaf.core.pointers import POINTERS
+from releaf.core.rivals.common import Array, bad_value
 
 Kernel = Callable[..., Any]
 
 _DECIDE = """
-def decide({fields}, context):
-    bad = bad_value(context, limits)
+def decide(book, context):
+{opened}
+    bad = bad_value(context, state.limits)
     if bad < -1:
         return bad
-    clock[0] += 1
-    return choose(State({fields}), context)
+    state.clock[0] += 1
+    return choose(state, context)
 """
 _LEARN = """
-def learn({fields}, context, step, {wanted}):
-    return take_in(State({fields}), context, step, {wanted})
+def learn(book, context, step, {wanted}):
+{opened}
+    return take_in(state, context, step, {wanted})
 """
 _REPLAY = """
-def replay({fields}, contexts, rewards, row, actions, explored):
-    state = State({fields})
+def replay(book, contexts, rewards, row, actions, explored):
+{opened}
     while row < len(contexts) and has_room(state):
-        clock[0] += 1
+        state.clock[0] += 1
         decision = choose(state, contexts[row])
         actions[row] = decision >> 1
         explored[row] = decision & 1 == 1
@@ -44,25 +50,13 @@ _LEARNING = {
             reward = rewards[row, decision >> 1]
             if reward != reward:
                 return -1 - row
-            take_in(state, contexts[row], clock[0], decision >> 1, reward)""",
+            take_in(state, contexts[row], state.clock[0], decision >> 1, reward)""",
     "all": """if any_unknown(rewards[row]):
             return -1 - row
-        take_in(state, contexts[row], clock[0], rewards[row])""",
+        take_in(state, contexts[row], state.clock[0], rewards[row])""",
     "none": "",
 }
 _WANTED = {"one": "action, reward", "all": "rewards", "none": "rewards"}
-
-
-class Doors(NamedTuple):
-    """Each takes the arrays of the state first, then what its name needs.
-
-    ``replay`` returns the row it reached: short of the end where the state has no room, and -1 - row where its reward
-    was needed and is NaN.
-    """
-
-    decide: Kernel
-    learn: Kernel
-    replay: Kernel
 
 
 @inner
@@ -88,40 +82,94 @@ def learn_nothing(state: Any, context: Any, step: Any, rewards: Any) -> None:
     pass
 
 
-def make_doors(
-    state: type,
-    choose: Kernel,
-    take_in: Kernel,
-    *,
-    file: str,
-    rewards: str = "one",
-    wants: Kernel = always_wants,
-    has_room: Kernel = always_room,
-) -> Doors:
-    """Doors for a rule that learns from ``rewards``: "one", that of the action taken, "all" of them, or "none".
+class Doors:
+    """The calls of one rule, each with the book of a state first, then what its name needs.
 
-    ``wants`` tells whether that one is wanted after a decision.
+    ``decide`` returns 2 · action, plus 1 when exploring, or -2 - the feature whose value is out of range. ``replay``
+    returns the row it reached: short of the end where the state has no room, and -1 - row where its reward was needed
+    and is NaN.
 
-    ``file`` is the rule's, under which the machine code is kept.
+    Parameters
+    ----------
+    choose, take_in
+        The rule.
+    file
+        Its file, under which the machine code is kept.
+    rewards
+        What it learns from: "one", the reward of the action taken, "all" of them, or "none".
+    wants
+        Whether that one is wanted after a decision.
+    has_room
+        Whether a replay can go on.
     """
-    scope: dict[str, Any] = {"State": state, "choose": choose, "take_in": take_in, "has_room": has_room}
-    scope["wants"] = wants
-    scope |= {"any_unknown": any_unknown, "bad_value": bad_value, "__name__": state.__module__}
-    fields = ", ".join(state._fields)  # type: ignore[attr-defined]
-    made = []
-    for name, text in (("decide", _DECIDE), ("learn", _LEARN), ("replay", _REPLAY)):
-        source = text.format(fields=fields, wanted=_WANTED[rewards], learning=_LEARNING[rewards])
-        full_name = f"{name}_{choose.__name__}_{take_in.__name__}"  # tells it from the other rules of the file
-        exec(compile(source.replace(f"def {name}", f"def {full_name}"), file, "exec"), scope)
-        made.append(door(scope[full_name]))
-    return Doors(*made)
+
+    decide: Kernel
+    learn: Kernel
+    replay: Kernel
+
+    def __init__(
+        self,
+        choose: Kernel,
+        take_in: Kernel,
+        *,
+        file: str,
+        rewards: str = "one",
+        wants: Kernel = always_wants,
+        has_room: Kernel = always_room,
+    ) -> None:
+        self._file = file
+        self._rule = f"{choose.__name__}_{take_in.__name__}"  # tells it from the other rules of the file
+        self._blanks = {"wanted": _WANTED[rewards], "learning": _LEARNING[rewards]}
+        self._scope: dict[str, Any] = {"choose": choose, "take_in": take_in, "has_room": has_room, "wants": wants}
+        self._scope |= {"any_unknown": any_unknown, "bad_value": bad_value}
+        self._is_open = False
+
+    def open(self, state: Any) -> None:
+        """Write the calls for states of this kind, which are compiled when they are first used."""
+        if self._is_open:
+            return
+        for name, text in (("decide", _DECIDE), ("learn", _LEARN), ("replay", _REPLAY)):
+            source = text.format(opened=_opened(state), **self._blanks)
+            setattr(self, name, _written(source, name, f"{name}_{self._rule}", state, self._scope, self._file))
+        self._is_open = True
 
 
-def make_door(state: type, kernel: Kernel, further: tuple[str, ...], *, file: str) -> Kernel:
-    """A call of one kernel that takes a state and some further arguments."""
-    fields, rest = ", ".join(state._fields), "".join(f", {name}" for name in further)  # type: ignore[attr-defined]
-    name = f"call_{kernel.__name__}"
-    scope: dict[str, Any] = {"State": state, "kernel": kernel, "__name__": state.__module__}
-    exec(compile(f"def {name}({fields}{rest}):\n    return kernel(State({fields}){rest})\n", file, "exec"), scope)
-    made: Kernel = door(scope[name])
+class Door:
+    """A call of one kernel that takes a state, here the arrays themselves, and some further arguments."""
+
+    def __init__(self, kernel: Kernel, *further: str, file: str) -> None:
+        self._kernel, self._further, self._file = kernel, further, file
+        self._call: Kernel | None = None
+
+    def __call__(self, state: Any, *further: Any) -> Any:
+        if self._call is None:
+            rest = "".join(f", {name}" for name in self._further)
+            source = f"def call(book{rest}):\n{_opened(state)}\n    return kernel(state{rest})\n"
+            scope = {"kernel": self._kernel}
+            self._call = _written(source, "call", f"call_{self._kernel.__name__}", state, scope, self._file)
+        return self._call(book_of(state), *further)
+
+
+def book_of(state: Any) -> Array:
+    """The address and the shape of each array of a state, which must outlive it."""
+    return np.array([number for array in state for number in (array.ctypes.data, *array.shape)], dtype=np.int64)
+
+
+def _opened(state: Any) -> str:
+    """The lines that make a state of its book."""
+    lines, place = [], 0
+    for name, array in state._asdict().items():
+        if not array.flags.c_contiguous:
+            raise ValueError(f"{name} is not contiguous")
+        shape = "".join(f"book[{place + 1 + axis}], " for axis in range(array.ndim))
+        lines.append(f"    {name} = carray(at_{array.dtype.name}(book[{place}]), ({shape}))")
+        place += 1 + array.ndim
+    return "\n".join([*lines, f"    state = State({', '.join(state._fields)})"])
+
+
+def _written(source: str, name: str, full_name: str, state: Any, scope: dict[str, Any], file: str) -> Kernel:
+    """A call made of its text, under a name of its own."""
+    scope = scope | POINTERS | {"State": type(state), "carray": numba.carray, "__name__": type(state).__module__}
+    exec(compile(source.replace(f"def {name}", f"def {full_name}"), file, "exec"), scope)
+    made: Kernel = door(scope[full_name])
     return made

@@ -18,7 +18,7 @@ from releaf.core.rivals.common import (
     mostly_best,
     new_clock,
 )
-from releaf.core.rivals.doors import make_doors
+from releaf.core.rivals.doors import Doors
 
 CONSTANT, FIXED, SIMILARITY, MOST = range(4)  # params
 STARTING_ROOM = 64
@@ -111,4 +111,4 @@ def take_in(state, context, step, action, reward):
     state.sums[group, action] += reward
 
 
-HYBRID_EPSILON = make_doors(Groups, choose_in_group, take_in, file=__file__, has_room=has_room)
+HYBRID_EPSILON = Doors(choose_in_group, take_in, file=__file__, has_room=has_room)

@@ -20,7 +20,7 @@ from releaf.core.rivals.common import (
     mostly_best,
     new_clock,
 )
-from releaf.core.rivals.doors import learn_nothing, make_doors
+from releaf.core.rivals.doors import Doors, learn_nothing
 
 CONFIDENCE = 0  # params of UCB1
 CONSTANT, FIXED = 0, 1  # params of ε-greedy
@@ -108,6 +108,6 @@ def choose_by_chance(state, context):
     return 2 * whole_below(state.clock, RANDOM, len(state.counts)) + 1
 
 
-UCB1 = make_doors(Means, choose_ucb1, take_in, file=__file__)
-EPSILON_GREEDY = make_doors(Means, choose_epsilon_greedily, take_in, file=__file__)
-CHANCE = make_doors(Means, choose_by_chance, learn_nothing, file=__file__, rewards="none")
+UCB1 = Doors(choose_ucb1, take_in, file=__file__)
+EPSILON_GREEDY = Doors(choose_epsilon_greedily, take_in, file=__file__)
+CHANCE = Doors(choose_by_chance, learn_nothing, file=__file__, rewards="none")

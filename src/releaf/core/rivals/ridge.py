@@ -25,7 +25,7 @@ from releaf.core.rivals.common import (
     new_clock,
 )
 from releaf.core.rivals.design import Categories, design_of, dot, lay_out, width_of
-from releaf.core.rivals.doors import make_doors
+from releaf.core.rivals.doors import Doors
 
 ALPHA = 0  # params of LinUCB
 SPREAD = 0  # params of LinTS
@@ -191,6 +191,6 @@ def chance_of_highest(means, spreads, chosen):
     return min(total * step / math.sqrt(2.0 * math.pi), 1.0)
 
 
-LINUCB = make_doors(Ridge, choose_linucb, take_in, file=__file__)
-LINTS = make_doors(Ridge, choose_lints, take_in, file=__file__)
-LINEAR_EPSILON_GREEDY = make_doors(Ridge, choose_linear_epsilon_greedily, take_in, file=__file__)
+LINUCB = Doors(choose_linucb, take_in, file=__file__)
+LINTS = Doors(choose_lints, take_in, file=__file__)
+LINEAR_EPSILON_GREEDY = Doors(choose_linear_epsilon_greedily, take_in, file=__file__)

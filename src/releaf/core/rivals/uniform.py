@@ -11,7 +11,7 @@ import numpy as np
 from releaf.core.jit import inner
 from releaf.core.randomness import whole_below
 from releaf.core.rivals.common import RANDOM, Array, best_of, confidence, new_clock
-from releaf.core.rivals.doors import make_doors
+from releaf.core.rivals.doors import Doors
 from releaf.core.tuples import enumerate_tuples
 
 RADIUS, TOLERANCE = 0, 1  # params: u² times the count, and 2 L √d̄ / m
@@ -187,4 +187,4 @@ def take_in(state, context, step, action, reward):
         state.sums[row, action] += reward
 
 
-CMAB_RL = make_doors(Uniform, choose_by_relevance, take_in, file=__file__)
+CMAB_RL = Doors(choose_by_relevance, take_in, file=__file__)

@@ -11,7 +11,7 @@ import numpy as np
 from releaf.core.jit import door, inner
 from releaf.core.rivals.common import USED, Array, best_of, new_clock
 from releaf.core.rivals.design import dot, lay_out
-from releaf.core.rivals.doors import learn_nothing, make_doors
+from releaf.core.rivals.doors import Doors, learn_nothing
 
 PENALTY, SHARE = 0, 1  # params: ln β, and α of fixed share
 UNKNOWN = -1e18  # the score of an action that a base classifier has never heard of
@@ -247,7 +247,7 @@ def boost(right, actions, weights):
     or_alike(weights)
 
 
-FIXED = make_doors(Votes, vote, learn_nothing, file=__file__, rewards="none")
-WEIGHTED_MAJORITY = make_doors(Votes, vote, learn_by_loss, file=__file__, rewards="all")
-BLUM = make_doors(Votes, vote, learn_by_mistakes, file=__file__, rewards="all")
-ONLINE_BOOSTING = make_doors(Votes, vote, learn_by_boosting, file=__file__, rewards="all")
+FIXED = Doors(vote, learn_nothing, file=__file__, rewards="none")
+WEIGHTED_MAJORITY = Doors(vote, learn_by_loss, file=__file__, rewards="all")
+BLUM = Doors(vote, learn_by_mistakes, file=__file__, rewards="all")
+ONLINE_BOOSTING = Doors(vote, learn_by_boosting, file=__file__, rewards="all")
