@@ -21,7 +21,6 @@ from releaf.schema import Schema
 if TYPE_CHECKING:
     from releaf.core.state import StateError
     from releaf.policies.adaptive import AdaptiveReleaf
-    from releaf.policies.base import load
     from releaf.policies.cmab_rl import CMABRL
     from releaf.policies.epsilon_greedy import EpsilonGreedy
     from releaf.policies.greedy import GreedyReleaf
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from releaf.policies.linucb import LinUCB
     from releaf.policies.random import Random
     from releaf.policies.releaf import Releaf
+    from releaf.policies.saving import load
     from releaf.policies.ucb1 import UCB1
     from releaf.policies.zooming import ContextualZooming
 

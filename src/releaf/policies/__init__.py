@@ -1,7 +1,7 @@
 """All that decides. Importing this package makes every policy known to ``load``."""
 
 from releaf.policies.adaptive import AdaptiveReleaf
-from releaf.policies.base import OnlinePolicy, load
+from releaf.policies.base import OnlinePolicy
 from releaf.policies.cmab_rl import CMABRL
 from releaf.policies.epsilon_greedy import EpsilonGreedy
 from releaf.policies.greedy import GreedyReleaf
@@ -11,6 +11,7 @@ from releaf.policies.lints import LinTS
 from releaf.policies.linucb import LinUCB
 from releaf.policies.random import Random
 from releaf.policies.releaf import Releaf
+from releaf.policies.saving import load
 from releaf.policies.ucb1 import UCB1
 from releaf.policies.zooming import ContextualZooming
 

@@ -23,7 +23,7 @@ from releaf.core.adaptive.state import (
     rows_kept,
 )
 from releaf.decision import Decision
-from releaf.policies.base import Array, Relevant, Verdict
+from releaf.policies.base import Array, Relevant
 from releaf.policies.checks import positive, whole
 from releaf.policies.compiled import CompiledPolicy
 from releaf.policies.explanation import Relevance, explanation, relevant_features
@@ -134,6 +134,8 @@ class AdaptiveReleaf(CompiledPolicy):
         self.reward_range = self._low, self._high = _checked_range(reward_range)
         self._span = self._high - self._low
         self._is_unit = self.reward_range == (0.0, 1.0)
+        if not self._is_unit:
+            self._checked_reward = self._share_of_range
         self.label_budget = None if label_budget is None else whole("label_budget", label_budget, least=1)
         self.observation_cost = (
             None if observation_cost is None else positive("observation_cost", observation_cost, zero=True)
@@ -184,33 +186,16 @@ class AdaptiveReleaf(CompiledPolicy):
             self._make_room()
             self._may_be_due = False
 
-    def _choose(self, context: Array) -> Verdict:
-        verdict = super()._choose(context)
-        if self._is_unit:
-            return verdict
-        action, explored, probability, estimates, relevant = verdict
-        if estimates is not None:
-            estimates = tuple(self._low + self._span * estimate for estimate in estimates)
-        return action, explored, probability, estimates, relevant
+    def _estimates(self) -> tuple[float, ...]:
+        estimates = super()._estimates()
+        return estimates if self._is_unit else tuple(self._low + self._span * estimate for estimate in estimates)
 
     def _relevant(self) -> Relevant | None:
-        fits = int(self._state.clock[FITS])
+        fits = self._state.clock.item(FITS)
         if self._named[0] != fits:  # what is relevant changes with a fit only
             named = relevant_features(self._state.strengths, self._state.certainties)
             self._named = fits, tuple(features or None for features in named)
         return self._named[1]
-
-    def learn(self, choice: Decision | int, reward: Any) -> None:
-        """Learn the reward of a decision that wants one: at once, late, or in any order.
-
-        Parameters
-        ----------
-        choice
-            The decision, or its ``id``.
-        reward
-            A number in the ``reward_range``.
-        """
-        super().learn(choice, reward if self._is_unit else self._share_of_range(reward))
 
     def replay(self, contexts: Any, rewards: Any) -> Trace:
         """Live through a recorded stream; see :func:`releaf.replay`."""

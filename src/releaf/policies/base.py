@@ -1,22 +1,20 @@
-"""What all policies share: labels, contexts, the book of decisions that wait for a reward, saving and loading."""
+"""What all policies share: labels, contexts, and the book of decisions that wait for a reward."""
 
 from __future__ import annotations
 
-import os
 import secrets
 import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from typing import Any, ClassVar, Self
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import numpy as np
 
-from releaf._version import __version__
-from releaf.core import state
 from releaf.decision import Decision, Label
-from releaf.features import MISSING
 from releaf.policies.checks import whole
 from releaf.policies.rewards import checked_reward, checked_rewards, checked_table
+from releaf.policies.saving import Saved, Waiting
 from releaf.policies.traits import Traits
 from releaf.policy import Actions, Trace, action_labels, plain_label
 from releaf.schema import Features, Schema
@@ -24,18 +22,15 @@ from releaf.table import width_error
 
 Array = np.ndarray[Any, np.dtype[Any]]
 _FLOAT64 = np.dtype(np.float64)
-_REGISTRY: dict[str, type[OnlinePolicy]] = {}
 
 
 Relevant = tuple[tuple[int, ...] | None, ...]
 # What a policy's own rule says to one context: action, explored, probability, estimates, relevant. Plain tuples here
 # and for what waits, because they are made on every decision.
 Verdict = tuple[int, bool, float | None, tuple[float, ...] | None, Relevant | None]
-# A decision whose reward is wanted: context, action, and how many actions there were.
-Waiting = tuple[Array, int, int]
 
 
-class OnlinePolicy(ABC):
+class OnlinePolicy(Saved, ABC):
     """A policy that decides step by step. A subclass supplies the rule; see the methods that raise.
 
     Threads may share a policy: their calls take turns.
@@ -52,12 +47,7 @@ class OnlinePolicy(ABC):
         How many decisions may wait for their reward; beyond that the oldest is forgotten.
     """
 
-    parameters: ClassVar[tuple[str, ...]]  # names of the constructor's arguments that are saved
     traits: ClassVar[Traits]
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        _REGISTRY[cls.__name__] = cls
 
     def __init__(
         self,
@@ -75,6 +65,7 @@ class OnlinePolicy(ABC):
         self._always_wants = observe in ("always", "labels")
         self._wants_all = observe in ("all-actions", "labels")
         self.max_pending = whole("max_pending", max_pending, least=1)
+        self._checked_reward: Callable[[Any], float] = checked_reward  # or of another range
         self._steps = 0
         self._waiting: OrderedDict[int, Waiting] = OrderedDict()
         self._token = secrets.randbits(62)
@@ -101,14 +92,6 @@ class OnlinePolicy(ABC):
     @abstractmethod
     def _set_generator(self, state: int) -> None:
         """Let the next random draws follow from another state of the generator."""
-
-    @abstractmethod
-    def _arrays(self) -> dict[str, Array]:
-        """Copies of all that was learnt."""
-
-    @abstractmethod
-    def _take_up(self, arrays: dict[str, Array]) -> None:
-        """Continue from what ``_arrays`` gave."""
 
     def __repr__(self) -> str:
         name, actions, features = type(self).__name__, len(self._labels), len(self._schema)
@@ -201,8 +184,8 @@ class OnlinePolicy(ABC):
         choice
             The decision, or its ``id``.
         reward
-            A number in [0, 1]. With ``observe="all-actions"`` or ``"labels"`` one for each action, as a sequence or a
-            mapping from labels.
+            A number in [0, 1], or in the ``reward_range`` of a learner that has one. With ``observe="all-actions"`` or
+            ``"labels"`` one for each action, as a sequence or a mapping from labels.
         """
         if type(choice) is Decision and choice._learner == self._token:
             number = choice.id
@@ -218,7 +201,7 @@ class OnlinePolicy(ABC):
             if self._wants_all:
                 self._take_in_all(context, number, checked_rewards(reward, self._labels[:actions]))
             else:
-                self._take_in(context, number, action, checked_reward(reward))
+                self._take_in(context, number, action, self._checked_reward(reward))
             del self._waiting[number]
 
     def replay(self, contexts: Any, rewards: Any) -> Trace:
@@ -328,7 +311,7 @@ class OnlinePolicy(ABC):
             f"or is older than the newest {self.max_pending} that wait (max_pending)"
         )
 
-    # --- saving and loading -------------------------------------------------------------------------------
+    # --- going back ---------------------------------------------------------------------------------------
 
     def _changed_by_deciding(self) -> dict[str, Array]:
         """Copies of all that a decision may change; a policy that knows copies less than all there is."""
@@ -345,91 +328,3 @@ class OnlinePolicy(ABC):
         arrays, encoder, self._waiting, self._steps = snapshot
         self._take_up(arrays)
         self._encoder.restore(encoder)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the learner to a file, whole or not at all; ``releaf.load`` goes on exactly where it stood.
-
-        The file holds plain arrays and JSON behind a checksum; loading it runs no code.
-        """
-        with self._lock:
-            header, arrays = self._contents()
-        state.write(path, header, arrays)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Copies and pickles go the way of ``save``: the kernels' addresses must not be copied."""
-        with self._lock:
-            return type(self)._revive, self._contents()
-
-    def _contents(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        waiting = list(self._waiting.values())
-        width = len(self._schema)
-        arrays = {f"policy.{name}": array for name, array in self._arrays().items()}
-        arrays |= {f"encoder.{name}": array for name, array in self._encoder.state().items()}
-        arrays["waiting.numbers"] = np.array(list(self._waiting), dtype=np.int64)
-        arrays["waiting.contexts"] = np.array([entry[0] for entry in waiting]).reshape(-1, width)
-        arrays["waiting.choices"] = np.array([entry[1:] for entry in waiting], dtype=np.int64).reshape(-1, 2)
-        header = {
-            "class": type(self).__name__,
-            "version": __version__,
-            "parameters": {name: getattr(self, name) for name in self.parameters},
-            "actions": self._labels,
-            "schema": self._schema.to_dict(),
-            "steps": self._steps,
-            "token": self._token,
-        }
-        return header, arrays
-
-    @classmethod
-    def _given(cls, header: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
-        """Arguments of the constructor that are made of arrays."""
-        return {}
-
-    @classmethod
-    def _revive(cls, header: dict[str, Any], arrays: dict[str, Array]) -> Self:
-        policy = cls(
-            actions=header["actions"],
-            features=Schema.from_dict(header["schema"]),
-            **header["parameters"],
-            **cls._given(header, arrays),
-        )
-        policy._labels = tuple(header["actions"])
-        policy._steps, policy._token = header["steps"], header["token"]
-        numbers, contexts, choices = (arrays[f"waiting.{part}"] for part in ("numbers", "contexts", "choices"))
-        policy._require_waiting(numbers, contexts, choices)
-        for number, context, (index, actions) in zip(numbers, contexts, choices, strict=True):
-            policy._waiting[int(number)] = (context.copy(), int(index), int(actions))
-        policy._encoder.restore({name[8:]: a for name, a in arrays.items() if name.startswith("encoder.")})
-        policy._take_up({name[7:]: a for name, a in arrays.items() if name.startswith("policy.")})
-        return policy
-
-    def _require_waiting(self, numbers: Array, contexts: Array, choices: Array) -> None:
-        """Raise a ValueError where waiting decisions from a file would lead the kernels astray."""
-        fits = numbers.ndim == 1 and contexts.shape == (len(numbers), *self._shape) and contexts.dtype == _FLOAT64
-        fits = fits and choices.shape == (len(numbers), 2) and numbers.dtype == choices.dtype == np.dtype(np.int64)
-        fits = fits and bool((np.diff(numbers) > 0).all() and (numbers >= 1).all() and (numbers <= self._steps).all())
-        if fits:
-            categories = np.array([feature.categories > 0 for feature in self._schema.features])
-            optional = np.array([feature.missing for feature in self._schema.features]) & ~categories
-            inside = (contexts >= 0) & ((contexts < 1) | ((contexts == 1) & ~categories))
-            fits = bool((inside | ((contexts == MISSING) & optional)).all())
-            actions, known = choices[:, 1], len(self._labels)
-            fits = fits and bool(((choices[:, 0] >= 0) & (choices[:, 0] < actions) & (actions <= known)).all())
-        if not fits:
-            raise ValueError("its waiting decisions contradict the rest")
-
-
-def load(path: str | os.PathLike[str]) -> Any:
-    """The learner that ``save`` wrote. It goes on exactly as the saved one would have, random draws included.
-
-    Raises
-    ------
-    releaf.StateError
-        When the file is not a whole, unaltered learner of a version that this one can read.
-    """
-    header, arrays = state.read(path)
-    if header.get("class") not in _REGISTRY:
-        raise state.StateError(f"{path} holds a {header.get('class')!r}, which this version of releaf does not know")
-    try:
-        return _REGISTRY[header["class"]]._revive(header, arrays)
-    except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise state.StateError(f"{path} is no learner that this version of releaf can go on with: {error}") from error

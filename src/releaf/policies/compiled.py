@@ -63,11 +63,15 @@ class CompiledPolicy(OnlinePolicy):
         decision = self._doors.decide(self._book, context)
         if decision < 0:
             raise self._out_of_range(context, -2 - decision)
-        action, explored = decision >> 1, bool(decision & 1)
+        action = decision >> 1
         probability = self._probability(action)
-        if explored:
+        if decision & 1:
             return action, True, probability, None, None
-        return action, False, probability, tuple(self._state.estimates.tolist()), self._relevant()
+        return action, False, probability, self._estimates(), self._relevant()
+
+    def _estimates(self) -> tuple[float, ...]:
+        """The estimated reward of each action in the latest decision."""
+        return tuple(self._state.estimates.tolist())
 
     def _probability(self, action: int) -> float | None:
         """With what probability the action was taken."""
