@@ -60,6 +60,13 @@ class QuantileSketch:
             left, value, right = left / 2, value / 2, right / 2
         return (below - 0.5 + (value - left) / (right - left)) / len(ranked)
 
+    def value(self, rank: float) -> float:
+        """The value that has a rank, as far as there are some; the rank itself before the first value."""
+        ranked = self._ranked
+        if not ranked:
+            return rank
+        return float(np.interp(rank * len(ranked) - 0.5, np.arange(len(ranked)), ranked))
+
     def _draw(self, below: int) -> int:
         """A uniform integer in [0, below), by splitmix64."""
         self._random = (self._random + 0x9E3779B97F4A7C15) & _MASK

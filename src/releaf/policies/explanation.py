@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from releaf.core.adaptive.rule import look_up
+from releaf.core.adaptive.rule import expect_all, look_up
 from releaf.core.adaptive.state import FIRST, NO_FEATURE, SECOND, START, TABLES, UNLIKE, WIDTH, Adaptive
-from releaf.core.rivals.common import Array
+from releaf.core.rivals.common import TIME, Array
 from releaf.decision import Decision, Label
 from releaf.features import MISSING
-from releaf.schema import Schema
+from releaf.schema import Encoder, Schema
 
 LEAST_SHARE = 0.05  # of what is explained, for a feature to be named
 LEAST_CERTAINTY = 0.99  # of all named features of an action together
 SHOWN = 4  # parts of an estimate, the largest
 LEAST_SHOWN = 0.005  # of the reward's range
+AVERAGED = 256  # contexts that an effect is the average over, at most
+POINTS = 17  # of an effect, evenly spaced, besides the knots
 
 
 class Relevance(NamedTuple):
@@ -25,6 +27,13 @@ class Relevance(NamedTuple):
     feature: str
     share: float
     certainty: float
+
+
+class Effect(NamedTuple):
+    """What a value of a feature adds to an action's estimate; the value is None where it is missing."""
+
+    value: Any
+    amount: float  # in reward
 
 
 class Part(NamedTuple):
@@ -41,6 +50,40 @@ def relevant_features(strengths: Array, certainties: Array) -> list[tuple[int, .
     certain = certainties >= 1.0 - (1.0 - LEAST_CERTAINTY) / strengths.shape[1]
     named = certain & (strengths >= LEAST_SHARE * total) & (total > 0)
     return [tuple(np.flatnonzero(row).tolist()) for row in named]
+
+
+def effects(state: Adaptive, encoder: Encoder, place: int, span: float) -> list[list[Effect]]:
+    """For each action what a feature's values add to its estimate, on average over contexts that came."""
+    came = state.seen[: min(int(state.clock[TIME]), len(state.seen))]
+    contexts = came[:: max(1, -(-len(came) // AVERAGED))].astype(np.float64)
+    units = _places_shown(state, encoder.schema, place, contexts[:, place])
+    tried = np.tile(contexts, (len(units), 1))
+    tried[:, place] = np.repeat(units, len(contexts))
+    values = [encoder.from_unit(place, float(unit)) for unit in units]
+    found = []
+    for action in range(len(state.estimates)):
+        usual, there = np.zeros(len(contexts)), np.zeros(len(tried))
+        expect_all(state, contexts, action, usual)
+        expect_all(state, tried, action, there)
+        moves = there.reshape(len(units), -1) - usual
+        amounts = moves.mean(axis=1) if len(contexts) else np.zeros(len(units))
+        found.append([Effect(value, span * float(amount)) for value, amount in zip(values, amounts, strict=True)])
+    return found
+
+
+def _places_shown(state: Adaptive, schema: Schema, place: int, came: Array) -> Array:
+    """All categories; or numbers in the range of those that came and where effects can bend, and what is missing."""
+    feature = schema.features[place]
+    if feature.categories:
+        units: Array = (np.arange(feature.categories) + 0.5) / feature.categories
+        return units
+    present = came[came != MISSING]
+    low, high = (present.min(), present.max()) if len(present) else (0.0, 1.0)
+    knots = np.concatenate(
+        [state.knots[action, place, :levels] for action, levels in enumerate(state.levels[:, place])]
+    )
+    inside = np.unique(np.concatenate([np.linspace(low, high, POINTS), knots[(knots > low) & (knots < high)]]))
+    return inside if len(present) == len(came) else np.append(inside, MISSING)
 
 
 def explanation(

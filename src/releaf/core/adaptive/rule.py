@@ -180,6 +180,14 @@ def look_up_one(state, context, action, columns):
 
 
 @inner
+def expect_each(state, contexts, action, expected):
+    """The expected reward of an action in each of many contexts."""
+    for row in range(len(contexts)):
+        filled = lay_out_for(state, contexts[row], action)
+        expected[row] = logistic(product(state.weights[action], state.where, state.value, filled))
+
+
+@inner
 def wants(state, decision):
     """Whether the reward of a decision is wanted: where it explored, or of every one."""
     return decision & 1 == 1 or state.params[RULE] == ALWAYS
@@ -187,4 +195,5 @@ def wants(state, decision):
 
 renew_all = Door(renew, file=__file__)
 look_up = Door(look_up_one, "context", "action", "columns", file=__file__)
+expect_all = Door(expect_each, "contexts", "action", "expected", file=__file__)
 ADAPTIVE = Doors(choose, take_in, file=__file__, wants=wants, has_room=none_due)
