@@ -276,6 +276,23 @@ def test_of_many_features_the_most_relevant_effects_are_shown() -> None:
     assert len(shown) == 2
 
 
+def test_of_many_categories_those_with_the_largest_effects_are_shown() -> None:
+    letters = [chr(ord("a") + place) for place in range(26)]
+    bandit = releaf.AdaptiveReleaf(2, releaf.Schema(letter=releaf.Categorical(*letters)), seed=0)
+    generator = np.random.default_rng(0)
+    for place in generator.integers(26, size=800):
+        choice = bandit.decide([letters[place]])
+        bandit.learn(choice, float(choice.index == (place < 5)))
+    drawn = svg(plot.partition(bandit))
+    assert "letter (12 of 26 categories)" in texts(drawn)
+    assert len(marks(drawn, "symbol")) == 12 * 2
+    effect = bandit.effect("letter")
+    strengths = {
+        point.value: max(abs(point.amount), abs(other.amount)) for point, other in zip(*effect.values(), strict=True)
+    }
+    assert max(strengths, key=lambda letter: strengths[letter]) in texts(drawn)
+
+
 def test_a_learner_that_knows_nothing_has_pictures_too() -> None:
     fresh = releaf.AdaptiveReleaf(2, 3, seed=0)
     assert len(marks(svg(plot.relevance(fresh)), "rect")) == 6

@@ -90,7 +90,7 @@ def test_it_is_evaluated_on_an_environment_without_contexts() -> None:
 
 @pytest.mark.parametrize(("dataset", "steps"), [(datasets.Phishing(), 2_500), (datasets.Bananas(), 3_000)])
 def test_it_earns_more_than_rivers_own(dataset: Any, steps: int) -> None:
-    """LinUCB gets contexts that are scaled, which it needs; ours are as they come."""
+    """LinUCB gets contexts that are scaled and a constant, which it needs; ours are as they come."""
     rng = random.Random(0)
     cases = list(dataset)
     rng.shuffle(cases)
@@ -100,7 +100,7 @@ def test_it_earns_more_than_rivers_own(dataset: Any, steps: int) -> None:
         scaler.learn_one(context)
         arm = rng.random() < 0.5
         history.append(([False, True], context, arm, label == arm))
-        scaled.append(([False, True], scaler.transform_one(context), arm, label == arm))
+        scaled.append(([False, True], scaler.transform_one(context) | {"constant": 1.0}, arm, label == arm))
     ours = share(ReleafPolicy(seed=0), history)
     assert ours > share(bandit.LinUCBDisjoint(seed=0), scaled) + 0.02
     assert ours > share(bandit.EpsilonGreedy(epsilon=0.1, seed=0), history) + 0.2

@@ -203,7 +203,7 @@ def points(rows: Rows, y: str | None, names: Sequence[str], limits: tuple[float,
     """A dot for each series and category x."""
     across = list(dict.fromkeys(row["x"] for row in rows))
     angle = 0 if sum(map(len, across)) <= 24 else -40
-    x = altair.X("x:N", title=None, sort=across, axis=altair.Axis(labelAngle=angle, labelLimit=110, grid=True))
+    x = altair.X("x:N", title=None, sort=across, axis=altair.Axis(labelAngle=angle, labelLimit=180, grid=True))
     dotted = Chart(altair.Data(values=rows)).mark_circle(size=70, opacity=1)
     return Layers(layer=[_zero(), dotted.encode(x=x, **_amounts(y, names, limits))])
 

@@ -37,6 +37,7 @@ MOST_INTERVALS = 24  # features
 MOST_EFFECTS = 9  # features
 MOST_CATEGORIES = 12  # of a feature, those with the largest effects
 COLUMNS = 3  # of pictures of effects
+NARROWEST = 48  # points, of a tile with a number in it
 LETTER = 7  # points that a letter is wide, at most
 
 
@@ -312,8 +313,9 @@ def _heat_map(charts: Any, name: str, table: _Table, best: Mapping[str, float], 
         for row, action in enumerate(table.actions)
     ]
     longest = max(len(action) for action in table.actions)
-    wide = max(48, min(130, LETTER * longest + 10))
-    angle = 0 if LETTER * longest + 10 <= wide else -40
+    wide, angle = max(NARROWEST, LETTER * longest + 10), 0
+    if wide > NARROWEST and wide * len(table.actions) > charts.WIDTH:  # no room for them side by side
+        wide, angle = NARROWEST, -40
     tiles = charts.heat(
         rows,
         None,
@@ -392,7 +394,9 @@ def _effects(learner: Any, feature: int | str | None, most: int) -> Any:
         title = "added to the estimate" if turn % COLUMNS == 0 else None
         draw = charts.points if learner.schema.features[place].categories else charts.effect
         part = draw(_effect_rows(effect, draw is charts.points), title, actions, limits)
-        parts.append(part.properties(title=learner.schema.names[place], **size))
+        left_out = learner.schema.features[place].categories - MOST_CATEGORIES
+        cut = f" ({MOST_CATEGORIES} of {MOST_CATEGORIES + left_out} categories)" if left_out > 0 else ""
+        parts.append(part.properties(title=learner.schema.names[place] + cut, **size))
     return charts.finished(parts[0] if len(parts) == 1 else charts.Grid(concat=parts, columns=COLUMNS))
 
 
