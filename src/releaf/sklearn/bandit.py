@@ -1,0 +1,212 @@
+"""A policy learnt from a log of decisions, as an estimator."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import assert_all_finite, check_consistent_length, check_is_fitted, column_or_1d
+
+import releaf
+from releaf.policies.base import OnlinePolicy
+from releaf.schema import Schema
+from releaf.sklearn.columns import Array, Columns, GivenColumns, declared_categories, numbers_only, validated
+
+
+class BanditPolicy(BaseEstimator):
+    """Learns from a log which action to take: contexts, the actions that were taken, and what they earned.
+
+    The log may be of any policy, a random one teaches most. Rows of X are read as by
+    :class:`AdaptiveReleafClassifier`; what the columns are is found from the first rows and stays.
+
+    Parameters
+    ----------
+    policy
+        The name of a policy that learns from logs ("AdaptiveReleaf", "LinUCB", "CMABRL", …), or a learner made
+        beforehand, with its own actions and features; ``fit`` takes a copy of it.
+    options
+        Further arguments of a policy that is given by name, for example ``{"alpha": 0.5}``.
+    reward_range
+        The lowest and the highest reward there can be. When None, [0, 1] if the rewards of ``fit`` are in it, else the
+        lowest and the highest of them.
+    features
+        As for :class:`AdaptiveReleafClassifier`.
+    random_state
+        A seed, a generator, or None for a fresh one each time.
+
+    Attributes
+    ----------
+    learner_
+        The policy, which can go on deciding and learning by itself.
+    actions_ : array
+        The actions, in the order of the columns of ``decision_function``.
+    reward_range_ : tuple
+        The lowest and the highest reward.
+    n_features_in_, feature_names_in_
+        As everywhere in scikit-learn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from releaf.sklearn import BanditPolicy
+    >>> draw = np.random.default_rng(0)
+    >>> X, action = draw.normal(size=(2000, 3)), draw.choice(["wait", "treat"], 2000)
+    >>> reward = np.where((action == "treat") == (X[:, 1] > 0), 250.0, -150.0)
+    >>> BanditPolicy(random_state=0).fit(X, action, reward).predict([[0, 2, 0], [0, -2, 0]]).tolist()
+    ['treat', 'wait']
+    """
+
+    def __init__(
+        self,
+        policy: Any = "AdaptiveReleaf",
+        *,
+        options: dict[str, Any] | None = None,
+        reward_range: tuple[float, float] | None = None,
+        features: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        self.policy = policy
+        self.options = options
+        self.reward_range = reward_range
+        self.features = features
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def fit(self, X: Any, y: Any = None, reward: Any = None, *, action: Any = None) -> Self:
+        """Learn from a log, forgetting all from before.
+
+        ``fit(X, action, reward)``, or by names: ``fit(X, action=action, reward=reward)``, as metadata come through a
+        pipeline, whose second argument is always called y.
+
+        Parameters
+        ----------
+        X
+            The contexts.
+        y, action
+            The action that was taken in each, under one of these names.
+        reward
+            What it earned.
+        """
+        taken, gained = _log(y, action, reward)
+        is_plain = self.features is None and not isinstance(self.policy, OnlinePolicy) and numbers_only(X)
+        rows, _ = validated(self, X, taken, reset=True, plain=is_plain)
+        check_consistent_length(rows, taken, gained)
+        self._is_plain = is_plain
+        self.reward_range_ = _range_of(gained) if self.reward_range is None else tuple(self.reward_range)
+        self._columns: Columns | GivenColumns
+        if isinstance(self.policy, OnlinePolicy):
+            self._columns, learner = GivenColumns(self.policy.schema), copy.deepcopy(self.policy)
+        else:
+            self._columns = self._found_columns(X, rows)
+            learner = self._new_learner(np.unique(taken).tolist(), self._columns.schema)
+        self._has_range = hasattr(learner, "reward_range")
+        if isinstance(self.policy, OnlinePolicy) and hasattr(learner, "reward_range"):
+            self.reward_range_ = learner.reward_range
+        self._learn(learner, rows, taken, gained)
+        self.learner_ = learner
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None, reward: Any = None, *, action: Any = None) -> Self:
+        """Learn some more of a log; actions that are new are added.
+
+        Parameters
+        ----------
+        X, y, action, reward
+            As for ``fit``. Give the ``reward_range`` where later rewards may be beyond those of the first call.
+        """
+        if not hasattr(self, "learner_"):
+            return self.fit(X, y, reward, action=action)
+        taken, gained = _log(y, action, reward)
+        rows, _ = validated(self, X, reset=False, plain=self._is_plain)
+        check_consistent_length(rows, taken, gained)
+        self._learn(self.learner_, rows, taken, gained)
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """The action with the highest expected reward for each row."""
+        contexts, expected = self._expected(X)
+        best = np.argmax(np.nan_to_num(expected, nan=-np.inf), axis=1)
+        unknown: Array = np.isnan(expected).all(axis=1)
+        if unknown.any():  # the policy would explore there
+            for row, context in enumerate(contexts):
+                if unknown[row]:
+                    best[row] = self.learner_.preview(context).index
+        return self.actions_[best]  # type: ignore[no-any-return]
+
+    def decision_function(self, X: Any) -> Array:
+        """The reward expected of each action for each row (rows × actions); NaN where the policy would explore."""
+        return self._expected(X)[1]
+
+    @property
+    def actions_(self) -> Array:
+        check_is_fitted(self, "learner_")
+        return np.array(self.learner_.actions)
+
+    # --- the way there --------------------------------------------------------------------------------------
+
+    def _found_columns(self, X: Any, rows: Array) -> Columns | GivenColumns:
+        if self.features is not None:
+            return GivenColumns(self.features)
+        names = getattr(self, "feature_names_in_", [f"x{place}" for place in range(rows.shape[1])])
+        return Columns(rows, list(names), ranks=self._wants_ranks(), categories=declared_categories(X))
+
+    def _wants_ranks(self) -> bool:
+        """Policies that divide ranges into equal intervals need values that are spread evenly."""
+        return self.policy not in ("AdaptiveReleaf", "LinUCB", "LinTS", "LinearEpsilonGreedy")
+
+    def _new_learner(self, actions: list[Any], schema: Schema) -> Any:
+        kind = getattr(releaf, self.policy, None) if isinstance(self.policy, str) else None
+        if not (isinstance(kind, type) and issubclass(kind, OnlinePolicy)):
+            raise ValueError(
+                f"policy is {self.policy!r}: expected a learner, or the name of one as in 'AdaptiveReleaf'"
+            )
+        options = {"seed": int(check_random_state(self.random_state).randint(2**31 - 1)), **(self.options or {})}
+        if "reward_range" in kind.parameters:
+            options.setdefault("reward_range", self.reward_range_)
+        return kind(actions, schema, **options)
+
+    def _learn(self, learner: Any, rows: Array, taken: Array, gained: Array) -> None:
+        low, high = self.reward_range_
+        bad = np.flatnonzero(~((gained >= low) & (gained <= high)))
+        if len(bad):
+            wanted = f"expected a number in [{low:g}, {high:g}]; give reward_range where there can be others"
+            raise ValueError(f"reward of row {bad[0]} is {gained[bad[0]]}: {wanted}")
+        for action in np.unique(taken).tolist():
+            if action not in learner.actions:
+                learner.add_action(action)
+        scaled = gained if self._has_range else (gained - low) / (high - low)
+        learner.learn_log(self._columns.contexts(rows), taken, scaled)
+
+    def _expected(self, X: Any) -> tuple[Any, Array]:
+        check_is_fitted(self, "learner_")
+        rows, _ = validated(self, X, reset=False, plain=self._is_plain)
+        contexts = self._columns.contexts(rows)
+        expected: Array = self.learner_.estimate(contexts)
+        low, high = self.reward_range_
+        return contexts, expected if self._has_range else low + (high - low) * expected
+
+
+def _log(y: Any, action: Any, reward: Any) -> tuple[Array, Array]:
+    """The actions and rewards of a log, under whichever name the actions came."""
+    if (y is None) == (action is None):
+        raise ValueError("a log needs the actions that were taken: expected fit(X, action, reward), or action=")
+    if reward is None:
+        raise ValueError("a log needs the rewards that were earned: expected fit(X, action, reward), or reward=")
+    taken = column_or_1d(action if y is None else y, warn=True)
+    gained = column_or_1d(reward, warn=True, dtype=np.float64)
+    assert_all_finite(gained, input_name="reward")
+    return taken, gained
+
+
+def _range_of(rewards: Array) -> tuple[float, float]:
+    low, high = float(rewards.min()), float(rewards.max())
+    if low >= 0.0 and high <= 1.0:
+        return 0.0, 1.0
+    return (low, high) if low < high else (low - 0.5, high + 0.5)

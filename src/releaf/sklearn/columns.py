@@ -1,0 +1,222 @@
+"""How the columns of X become features: found once from the first rows, and from then on the same for all rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import (
+    assert_all_finite,
+    check_array,
+    check_consistent_length,
+    column_or_1d,
+    validate_data,
+)
+
+from releaf.features import Boolean, Categorical, Continuous, Feature, is_missing
+from releaf.schema import Schema
+
+Array = np.ndarray[Any, np.dtype[Any]]
+MOST = 8e307  # bounds further apart than the largest number would be no range
+RANKS = 65  # quantiles that the ranks of numbers are found by
+_NUMBER = re.compile(r"(u?int|float|double)\d*(\[\w+\])?", re.IGNORECASE)  # a column's type, by pandas or polars
+_EXPECTED = "expected numbers, text, categories or booleans"
+
+
+# --- X as scikit-learn has it -------------------------------------------------------------------------------
+
+
+def numbers_only(X: Any) -> bool:
+    """Whether scikit-learn can make a matrix of it that loses nothing: not of a table with text, categories, flags."""
+    if not _is_frame(X):
+        return True
+    return all(_NUMBER.fullmatch(str(kind)) for kind in X.dtypes)
+
+
+def validated(estimator: Any, X: Any, y: Any = None, *, reset: bool, plain: bool) -> tuple[Array, Any]:
+    """X as a matrix, of floats where it is ``plain`` and else of whatever its columns hold, and y as a vector.
+
+    It sets and checks ``n_features_in_`` and ``feature_names_in_``.
+    """
+    given = {"X": X, "reset": reset} if y is None and not reset else {"X": X, "y": y, "reset": reset}
+    if plain:
+        options = {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
+        checked = validate_data(estimator, **given, **options)
+        return checked if isinstance(checked, tuple) else (checked, None)
+    validate_data(estimator, **given, skip_check_array=True)
+    rows = _matrix_of(X) if _is_frame(X) else check_array(X, dtype=None, ensure_all_finite=False)
+    if not len(rows):
+        raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required.")
+    if "y" not in given:
+        return rows, None
+    labels = column_or_1d(y, warn=True)
+    assert_all_finite(labels, input_name="y")
+    check_consistent_length(rows, labels)
+    return rows, labels
+
+
+def declared_categories(X: Any) -> tuple[bool, ...]:
+    """Which columns a table itself calls categories, whatever their values are."""
+    if not _is_frame(X):
+        return ()
+    return tuple(str(kind).lower().startswith(("category", "categorical", "enum")) for kind in X.dtypes)
+
+
+def _is_frame(X: Any) -> bool:
+    return hasattr(X, "columns") and hasattr(X, "dtypes")
+
+
+def _matrix_of(X: Any) -> Array:
+    matrix = np.empty(X.shape, dtype=object)
+    for place, name in enumerate(X.columns):
+        values = np.asarray(X[name])
+        if values.dtype.kind in "mM":  # which would become numbers
+            raise ValueError(f"column {name!r} holds {values.dtype}: {_EXPECTED}")
+        matrix[:, place] = values.tolist()
+    return matrix
+
+
+# --- columns of one kind ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Numbers:
+    """A column of numbers. A value that is missing where none was at first counts as the median."""
+
+    feature: Feature
+    middle: float
+    knots: Array | None  # where ranks are wanted, not the numbers themselves
+    heights: Array | None
+
+    @classmethod
+    def found(cls, values: Array, ranks: bool) -> _Numbers:
+        known = np.sort(values[~np.isnan(values)])
+        missing = len(known) < len(values)
+        if not len(known):
+            return cls(Continuous(missing=True, clip=True), 0.5, None, None)
+        middle = float(known[len(known) // 2])
+        if ranks:
+            knots = np.unique(known[np.linspace(0, len(known) - 1, RANKS).astype(np.int64)])
+            below, upto = np.searchsorted(known, knots, "left"), np.searchsorted(known, knots, "right")
+            return cls(Continuous(missing=missing), middle, knots, (below + upto) / (2 * len(known)))
+        low, high = np.clip([known[0], known[-1]], -MOST, MOST).tolist()
+        if not high > low:
+            low, high = low - max(1.0, abs(low)) / 2, high + max(1.0, abs(high)) / 2
+        return cls(Continuous(low, high, clip=True, missing=missing), middle, None, None)
+
+    def read(self, column: Array) -> Array:
+        values = as_numbers(column)
+        gone = np.isnan(values)
+        if not self.feature.missing and gone.any():
+            values = np.where(gone, self.middle, values)
+        if self.knots is None or self.heights is None:
+            return values
+        return np.where(np.isnan(values), np.nan, np.interp(values, self.knots, self.heights))
+
+
+@dataclass(frozen=True)
+class _Categories:
+    """A column of text, categories or flags. A value that was not there at first counts as missing."""
+
+    feature: Categorical | Boolean
+
+    @classmethod
+    def found(cls, values: list[Any]) -> _Categories:
+        if values and all(isinstance(value, bool) for value in values):
+            return cls(Boolean(missing=True))
+        different = sorted(set(values), key=lambda value: (isinstance(value, str), value))
+        return cls(Categorical(*different or [""], missing=True))
+
+    def read(self, column: Array) -> Array:
+        known = (False, True) if isinstance(self.feature, Boolean) else set(self.feature.values)
+        values = [None if is_missing(value) or value not in known else value for value in column.tolist()]
+        read = np.empty(len(values), dtype=object)
+        read[:] = values
+        return read
+
+
+def as_numbers(column: Array) -> Array:
+    """A column as floats, NaN where a value is missing."""
+    if column.dtype.kind in "fiub":
+        return column.astype(np.float64, copy=False)
+    return np.array([np.nan if is_missing(value) else float(value) for value in column.tolist()], dtype=np.float64)
+
+
+def _found(name: str, column: Array, ranks: bool, is_category: bool) -> _Numbers | _Categories:
+    if column.dtype.kind == "f":
+        return _Numbers.found(column, ranks)
+    values = [value for value in column.tolist() if not is_missing(value)]
+    strange = [value for value in values if not isinstance(value, str | bool | int | float)]
+    if strange:
+        raise ValueError(f"column {name!r} holds {strange[0]!r}: {_EXPECTED}")
+    if not is_category and not any(isinstance(value, str | bool) for value in values):
+        return _Numbers.found(as_numbers(column), ranks)
+    return _Categories.found(values)
+
+
+# --- all columns --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns by their names, as a learner takes them."""
+
+    columns: tuple[str, ...]
+    values: Sequence[Array]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self), len(self.columns)
+
+    def __len__(self) -> int:
+        return len(self.values[0])
+
+    def __getitem__(self, name: str) -> Array:
+        return self.values[self.columns.index(name)]
+
+    def __iter__(self) -> Iterator[list[Any]]:
+        return (list(row) for row in zip(*(column.tolist() for column in self.values), strict=True))
+
+
+class Columns:
+    """What the columns of X are, found from some rows: a schema, and the way from X to contexts of this schema.
+
+    Parameters
+    ----------
+    rows
+        Rows of X, as ``validated`` gives them.
+    names
+        Of the columns.
+    ranks
+        Whether numbers become their ranks among these rows, instead of their place between the lowest and the highest.
+    categories
+        Which columns are categories whatever their values are.
+    """
+
+    def __init__(self, rows: Array, names: Sequence[str], *, ranks: bool, categories: Sequence[bool] = ()) -> None:
+        declared = categories or [False] * len(names)
+        found = zip(names, rows.T, declared, strict=True)
+        self._columns = [_found(name, column, ranks, is_category) for name, column, is_category in found]
+        self._plain = not ranks and rows.dtype.kind == "f"
+        self._optional = np.array([column.feature.missing for column in self._columns])
+        self.schema = Schema({name: column.feature for name, column in zip(names, self._columns, strict=True)})
+
+    def contexts(self, rows: Array) -> Array | Table:
+        """Rows of X as contexts."""
+        if self._plain and not np.isnan(rows[:, ~self._optional]).any():
+            return rows
+        read = [column.read(values) for column, values in zip(self._columns, rows.T, strict=True)]
+        return Table(self.schema.names, read)
+
+
+class GivenColumns:
+    """Columns whose schema the user gave: values go to the learner as they are."""
+
+    def __init__(self, schema: Any) -> None:
+        self.schema = Schema.of(schema)
+
+    def contexts(self, rows: Array) -> Array | Table:
+        return rows
