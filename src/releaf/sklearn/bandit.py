@@ -133,7 +133,7 @@ class BanditPolicy(BaseEstimator):
         """The action with the highest expected reward for each row."""
         contexts, expected = self._expected(X)
         best = np.argmax(np.nan_to_num(expected, nan=-np.inf), axis=1)
-        unknown: Array = np.isnan(expected).all(axis=1)
+        unknown = np.logical_and.reduce(np.isnan(expected), axis=1)
         if unknown.any():  # the policy would explore there
             for row, context in enumerate(contexts):
                 if unknown[row]:

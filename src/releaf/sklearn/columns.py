@@ -22,6 +22,7 @@ from releaf.schema import Schema
 Array = np.ndarray[Any, np.dtype[Any]]
 MOST = 8e307  # bounds further apart than the largest number would be no range
 RANKS = 65  # quantiles that the ranks of numbers are found by
+SAMPLE = 8192  # values, about, that these are found from
 _NUMBER = re.compile(r"(u?int|float|double)\d*(\[\w+\])?", re.IGNORECASE)  # a column's type, by pandas or polars
 _EXPECTED = "expected numbers, text, categories or booleans"
 
@@ -93,28 +94,29 @@ class _Numbers:
 
     @classmethod
     def found(cls, values: Array, ranks: bool) -> _Numbers:
-        known = np.sort(values[~np.isnan(values)])
+        known = np.clip(values[~np.isnan(values)], -MOST, MOST)
         missing = len(known) < len(values)
         if not len(known):
             return cls(Continuous(missing=True, clip=True), 0.5, None, None)
-        middle = float(known[len(known) // 2])
+        if ranks:
+            known = np.sort(known[:: 1 + len(known) // SAMPLE])
+        middle = float(np.partition(known, len(known) // 2)[len(known) // 2])
         if ranks:
             knots = np.unique(known[np.linspace(0, len(known) - 1, RANKS).astype(np.int64)])
             below, upto = np.searchsorted(known, knots, "left"), np.searchsorted(known, knots, "right")
             return cls(Continuous(missing=missing), middle, knots, (below + upto) / (2 * len(known)))
-        low, high = np.clip([known[0], known[-1]], -MOST, MOST).tolist()
+        low, high = float(known.min()), float(known.max())
         if not high > low:
             low, high = low - max(1.0, abs(low)) / 2, high + max(1.0, abs(high)) / 2
         return cls(Continuous(low, high, clip=True, missing=missing), middle, None, None)
 
     def read(self, column: Array) -> Array:
         values = as_numbers(column)
-        gone = np.isnan(values)
-        if not self.feature.missing and gone.any():
-            values = np.where(gone, self.middle, values)
+        if not self.feature.missing:
+            values = np.where(np.isnan(values), self.middle, values)
         if self.knots is None or self.heights is None:
             return values
-        return np.where(np.isnan(values), np.nan, np.interp(values, self.knots, self.heights))
+        return np.interp(values, self.knots, self.heights)  # which leaves NaN as it is
 
 
 @dataclass(frozen=True)
@@ -177,6 +179,10 @@ class Table:
     def __getitem__(self, name: str) -> Array:
         return self.values[self.columns.index(name)]
 
+    def repeat(self, times: int) -> Table:
+        """Each row so many times in a row."""
+        return Table(self.columns, [np.repeat(column, times) for column in self.values])
+
     def __iter__(self) -> Iterator[list[Any]]:
         return (list(row) for row in zip(*(column.tolist() for column in self.values), strict=True))
 
@@ -200,16 +206,16 @@ class Columns:
         declared = categories or [False] * len(names)
         found = zip(names, rows.T, declared, strict=True)
         self._columns = [_found(name, column, ranks, is_category) for name, column, is_category in found]
-        self._plain = not ranks and rows.dtype.kind == "f"
+        self._ranks, self._all_numbers = ranks, all(isinstance(column, _Numbers) for column in self._columns)
         self._optional = np.array([column.feature.missing for column in self._columns])
         self.schema = Schema({name: column.feature for name, column in zip(names, self._columns, strict=True)})
 
     def contexts(self, rows: Array) -> Array | Table:
         """Rows of X as contexts."""
-        if self._plain and not np.isnan(rows[:, ~self._optional]).any():
+        if not self._ranks and rows.dtype.kind == "f" and not np.isnan(rows[:, ~self._optional]).any():
             return rows
         read = [column.read(values) for column, values in zip(self._columns, rows.T, strict=True)]
-        return Table(self.schema.names, read)
+        return np.column_stack(read) if self._all_numbers else Table(self.schema.names, read)
 
 
 class GivenColumns:

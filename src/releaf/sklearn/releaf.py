@@ -108,5 +108,8 @@ class ReleafClassifier(LearnerClassifier):
         count, classes = len(self.classes_), list(self.learner_.actions)
         for start in range(0, len(labelled), CHUNK):
             some = labelled[start : start + CHUNK]
-            contexts = self._columns.contexts(np.repeat(rows[some], count, axis=0))
-            self.learner_.learn_log(contexts, classes * len(some), np.eye(count)[places[some]].ravel())
+            contexts = self._columns.contexts(rows[some])
+            arrivals = (
+                np.repeat(contexts, count, axis=0) if isinstance(contexts, np.ndarray) else contexts.repeat(count)
+            )
+            self.learner_.learn_log(arrivals, classes * len(some), np.eye(count)[places[some]].ravel())
