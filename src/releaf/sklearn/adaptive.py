@@ -25,7 +25,8 @@ class AdaptiveReleafClassifier(LearnerClassifier):
     - ``needs_label(X)`` tells where a label would be asked for now, and changes nothing.
     - ``partial_fit(X, y)`` learns every row it is given, since these labels were paid for: all count.
     - ``pass_by(X)`` tells of rows that came and stay without a label, so that the learner knows how many decisions
-      each label serves. In a stream call one of both for each row; with a pool of rows it isn't needed.
+      each label serves. In a stream call one of both for each row; ``observation_cost`` depends on it. With a pool of
+      rows it isn't needed, and a budget or a guarantee fits better than a cost.
 
     Numbers are laid out between the lowest and the highest value of the first rows. Columns with missing values are
     fine; where a column had none at first, a missing value counts as the median. In tables, columns of text, categories
@@ -51,7 +52,7 @@ class AdaptiveReleafClassifier(LearnerClassifier):
     learner_ : AdaptiveReleaf
         The learner, whose actions are the classes.
     labels_used_ : int
-        How many labels were looked at since the latest ``fit``, that of ``fit`` included.
+        How many labels were learnt, those of ``fit`` and of ``partial_fit`` together.
     feature_relevance_ : array (classes × features)
         The share of each feature in what is explained of each class.
     n_features_in_, feature_names_in_
@@ -103,7 +104,7 @@ class AdaptiveReleafClassifier(LearnerClassifier):
         """Tell of rows that came and stay without a label."""
         check_is_fitted(self)
         rows, _ = validated(self, X, reset=False, plain=self._is_plain)
-        self._add(rows, np.full(len(rows), UNLABELLED))
+        self._add(X, rows, np.full(len(rows), UNLABELLED))
         return self
 
     def _new_learner(self, classes: list[Any], schema: Schema) -> AdaptiveReleaf:

@@ -12,8 +12,10 @@ from sklearn.utils.validation import assert_all_finite, check_consistent_length,
 
 import releaf
 from releaf.policies.base import OnlinePolicy
-from releaf.schema import Schema
-from releaf.sklearn.columns import Array, Columns, GivenColumns, declared_categories, numbers_only, validated
+from releaf.sklearn.columns import Array, columns_of, numbers_only, validated
+
+# Policies to which it doesn't matter how numbers are spread over their range; others are given ranks.
+OF_ANY_SCALE = ("AdaptiveReleaf", "LinUCB", "LinTS", "LinearEpsilonGreedy")
 
 
 class BanditPolicy(BaseEstimator):
@@ -95,19 +97,17 @@ class BanditPolicy(BaseEstimator):
             What it earned.
         """
         taken, gained = _log(y, action, reward)
-        is_plain = self.features is None and not isinstance(self.policy, OnlinePolicy) and numbers_only(X)
+        made = self.policy if isinstance(self.policy, OnlinePolicy) else None
+        schema = self.features if made is None else made.schema
+        is_plain = numbers_only(X, schema)
         rows, _ = validated(self, X, taken, reset=True, plain=is_plain)
         check_consistent_length(rows, taken, gained)
         self._is_plain = is_plain
+        self._columns = columns_of(self, X, rows, schema=schema, ranks=self.policy not in OF_ANY_SCALE)
         self.reward_range_ = _range_of(gained) if self.reward_range is None else tuple(self.reward_range)
-        self._columns: Columns | GivenColumns
-        if isinstance(self.policy, OnlinePolicy):
-            self._columns, learner = GivenColumns(self.policy.schema), copy.deepcopy(self.policy)
-        else:
-            self._columns = self._found_columns(X, rows)
-            learner = self._new_learner(np.unique(taken).tolist(), self._columns.schema)
+        learner: Any = self._new_learner(np.unique(taken).tolist()) if made is None else copy.deepcopy(made)
         self._has_range = hasattr(learner, "reward_range")
-        if isinstance(self.policy, OnlinePolicy) and hasattr(learner, "reward_range"):
+        if self._has_range:
             self.reward_range_ = learner.reward_range
         self._learn(learner, rows, taken, gained)
         self.learner_ = learner
@@ -151,17 +151,7 @@ class BanditPolicy(BaseEstimator):
 
     # --- the way there --------------------------------------------------------------------------------------
 
-    def _found_columns(self, X: Any, rows: Array) -> Columns | GivenColumns:
-        if self.features is not None:
-            return GivenColumns(self.features)
-        names = getattr(self, "feature_names_in_", [f"x{place}" for place in range(rows.shape[1])])
-        return Columns(rows, list(names), ranks=self._wants_ranks(), categories=declared_categories(X))
-
-    def _wants_ranks(self) -> bool:
-        """Policies that divide ranges into equal intervals need values that are spread evenly."""
-        return self.policy not in ("AdaptiveReleaf", "LinUCB", "LinTS", "LinearEpsilonGreedy")
-
-    def _new_learner(self, actions: list[Any], schema: Schema) -> Any:
+    def _new_learner(self, actions: list[Any]) -> Any:
         kind = getattr(releaf, self.policy, None) if isinstance(self.policy, str) else None
         if not (isinstance(kind, type) and issubclass(kind, OnlinePolicy)):
             raise ValueError(
@@ -170,7 +160,7 @@ class BanditPolicy(BaseEstimator):
         options = {"seed": int(check_random_state(self.random_state).randint(2**31 - 1)), **(self.options or {})}
         if "reward_range" in kind.parameters:
             options.setdefault("reward_range", self.reward_range_)
-        return kind(actions, schema, **options)
+        return kind(actions, self._columns.schema, **options)
 
     def _learn(self, learner: Any, rows: Array, taken: Array, gained: Array) -> None:
         low, high = self.reward_range_

@@ -11,7 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from releaf.schema import Schema
-from releaf.sklearn.columns import Array, Columns, GivenColumns, declared_categories, numbers_only, validated
+from releaf.sklearn.columns import Array, columns_of, numbers_only, validated
 
 ENOUGH = 1024  # rows by which the columns are settled
 UNLABELLED = -1
@@ -94,7 +94,7 @@ class LearnerClassifier(ClassifierMixin, BaseEstimator):
                 raise ValueError(f"classes is {np.unique(classes).tolist()!r}: expected {known}")
             rows, labels = validated(self, X, y, reset=False, plain=self._is_plain)
             places = self._places_of(labels)
-        self._add(rows, places)
+        self._add(X, rows, places)
         return self
 
     def predict(self, X: Any) -> Array:
@@ -132,27 +132,22 @@ class LearnerClassifier(ClassifierMixin, BaseEstimator):
 
     def _start(self, X: Any, y: Any, classes: Array | None = None) -> tuple[Array, Array]:
         """A learner that knows nothing yet; the rows, and the places of their classes."""
-        is_plain = self.features is None and numbers_only(X)
+        is_plain = numbers_only(X, self.features)
         rows, labels = validated(self, X, y, reset=True, plain=is_plain)
         check_classification_targets(labels)
-        self._is_plain, self._categories = is_plain, declared_categories(X)
+        self._is_plain = is_plain
         self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         if classes is None:
             self.classes_, places = np.unique(labels, return_inverse=True)
         else:
             self.classes_ = classes
             places = self._places_of(labels)
-        self._find_columns(rows)
+        self._find_columns(X, rows)
         return rows, places
 
-    def _find_columns(self, rows: Array) -> None:
+    def _find_columns(self, X: Any, rows: Array) -> None:
         """What the columns are, and a new learner of such features."""
-        self._columns: Columns | GivenColumns
-        if self.features is not None:
-            self._columns = GivenColumns(self.features)
-        else:
-            names = getattr(self, "feature_names_in_", [f"x{place}" for place in range(rows.shape[1])])
-            self._columns = Columns(rows, list(names), ranks=self._ranks, categories=self._categories)
+        self._columns = columns_of(self, X, rows, schema=self.features, ranks=self._ranks)
         self.learner_ = self._new_learner(self.classes_.tolist(), self._columns.schema)
 
     def _places_of(self, labels: Any) -> Array:
@@ -160,7 +155,7 @@ class LearnerClassifier(ClassifierMixin, BaseEstimator):
         places[places == len(self.classes_)] = 0
         unknown = np.flatnonzero(self.classes_[places] != labels)
         if len(unknown):
-            label = np.asarray(labels)[unknown[0]]
+            label = np.asarray(labels)[unknown].tolist()[0]
             raise ValueError(f"y has {label!r} in row {unknown[0]}: expected one of {self.classes_.tolist()!r}")
         return places
 
@@ -169,12 +164,12 @@ class LearnerClassifier(ClassifierMixin, BaseEstimator):
         few = self.features is None and self._found_by < ENOUGH
         self._kept: tuple[Array, Array] | None = (rows.copy(), places) if few else None
 
-    def _add(self, rows: Array, places: Array) -> None:
+    def _add(self, X: Any, rows: Array, places: Array) -> None:
         """Learn some more rows, those that have a label."""
         if self._kept is not None:
             kept = np.concatenate([self._kept[0], rows]), np.concatenate([self._kept[1], places])
             if len(kept[0]) >= 2 * self._found_by:
-                self._find_columns(kept[0])
+                self._find_columns(X, kept[0])
                 self._found_by = len(kept[0])
                 rows, places = kept
                 self.labels_used_ = 0

@@ -30,11 +30,14 @@ _EXPECTED = "expected numbers, text, categories or booleans"
 # --- X as scikit-learn has it -------------------------------------------------------------------------------
 
 
-def numbers_only(X: Any) -> bool:
-    """Whether scikit-learn can make a matrix of it that loses nothing: not of a table with text, categories, flags."""
-    if not _is_frame(X):
-        return True
-    return all(_NUMBER.fullmatch(str(kind)) for kind in X.dtypes)
+def numbers_only(X: Any, schema: Any = None) -> bool:
+    """Whether a matrix of floats has all that is in X: not of a table with text, categories or booleans.
+
+    Where no schema says what else the values of a matrix are, they must be numbers, as scikit-learn makes sure.
+    """
+    if _is_frame(X):
+        return all(_NUMBER.fullmatch(str(kind)) for kind in X.dtypes)
+    return schema is None or np.asarray(X).dtype.kind in "fiub"
 
 
 def validated(estimator: Any, X: Any, y: Any = None, *, reset: bool, plain: bool) -> tuple[Array, Any]:
@@ -98,17 +101,24 @@ class _Numbers:
         missing = len(known) < len(values)
         if not len(known):
             return cls(Continuous(missing=True, clip=True), 0.5, None, None)
-        if ranks:
-            known = np.sort(known[:: 1 + len(known) // SAMPLE])
-        middle = float(np.partition(known, len(known) // 2)[len(known) // 2])
-        if ranks:
-            knots = np.unique(known[np.linspace(0, len(known) - 1, RANKS).astype(np.int64)])
-            below, upto = np.searchsorted(known, knots, "left"), np.searchsorted(known, knots, "right")
-            return cls(Continuous(missing=missing), middle, knots, (below + upto) / (2 * len(known)))
+        return cls._ranked(known, missing) if ranks else cls._between(known, missing)
+
+    @classmethod
+    def _between(cls, known: Array, missing: bool) -> _Numbers:
         low, high = float(known.min()), float(known.max())
+        middle = float(np.partition(known, len(known) // 2)[len(known) // 2])
         if not high > low:
             low, high = low - max(1.0, abs(low)) / 2, high + max(1.0, abs(high)) / 2
         return cls(Continuous(low, high, clip=True, missing=missing), middle, None, None)
+
+    @classmethod
+    def _ranked(cls, known: Array, missing: bool) -> _Numbers:
+        """A rank is the share of values below, ties counted half, with straight lines between some of the values."""
+        ordered = np.sort(known[:: 1 + len(known) // SAMPLE])
+        knots = np.unique(ordered[np.linspace(0, len(ordered) - 1, RANKS).astype(np.int64)])
+        below, upto = np.searchsorted(ordered, knots, "left"), np.searchsorted(ordered, knots, "right")
+        middle = float(ordered[len(ordered) // 2])
+        return cls(Continuous(missing=missing), middle, knots, (below + upto) / (2 * len(ordered)))
 
     def read(self, column: Array) -> Array:
         values = as_numbers(column)
@@ -179,12 +189,15 @@ class Table:
     def __getitem__(self, name: str) -> Array:
         return self.values[self.columns.index(name)]
 
-    def repeat(self, times: int) -> Table:
-        """Each row so many times in a row."""
-        return Table(self.columns, [np.repeat(column, times) for column in self.values])
-
     def __iter__(self) -> Iterator[list[Any]]:
         return (list(row) for row in zip(*(column.tolist() for column in self.values), strict=True))
+
+
+def repeated(contexts: Array | Table, times: int) -> Array | Table:
+    """Each context so many times, one after the other."""
+    if isinstance(contexts, Table):
+        return Table(contexts.columns, [np.repeat(column, times) for column in contexts.values])
+    return np.repeat(contexts, times, axis=0)
 
 
 class Columns:
@@ -219,10 +232,31 @@ class Columns:
 
 
 class GivenColumns:
-    """Columns whose schema the user gave: values go to the learner as they are."""
+    """Columns whose schema the user gave: values go to the learner as they are.
 
-    def __init__(self, schema: Any) -> None:
+    Parameters
+    ----------
+    schema
+        What :class:`releaf.Schema` takes.
+    names
+        Of the columns of X, where they have some.
+    """
+
+    def __init__(self, schema: Any, names: Sequence[str] | None) -> None:
         self.schema = Schema.of(schema)
+        if names is not None and tuple(names) != self.schema.names:
+            wanted = f"those of features, in this order: {list(self.schema.names)!r}"
+            raise ValueError(f"X has the columns {list(names)!r}: expected {wanted}")
 
     def contexts(self, rows: Array) -> Array | Table:
         return rows
+
+
+def columns_of(estimator: Any, X: Any, rows: Array, *, schema: Any, ranks: bool) -> Columns | GivenColumns:
+    """What the columns of an estimator's first rows are: as a schema tells, or found out."""
+    names = getattr(estimator, "feature_names_in_", None)
+    if schema is not None:
+        return GivenColumns(schema, names)
+    if names is None:
+        names = [f"x{place}" for place in range(rows.shape[1])]
+    return Columns(rows, list(names), ranks=ranks, categories=declared_categories(X))

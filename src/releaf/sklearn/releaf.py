@@ -9,7 +9,7 @@ import numpy as np
 from releaf.policies.releaf import Releaf
 from releaf.schema import Schema
 from releaf.sklearn.base import UNLABELLED, LearnerClassifier
-from releaf.sklearn.columns import Array
+from releaf.sklearn.columns import Array, repeated
 
 CHUNK = 10_000  # rows that are written out once for each class at a time
 
@@ -108,8 +108,5 @@ class ReleafClassifier(LearnerClassifier):
         count, classes = len(self.classes_), list(self.learner_.actions)
         for start in range(0, len(labelled), CHUNK):
             some = labelled[start : start + CHUNK]
-            contexts = self._columns.contexts(rows[some])
-            arrivals = (
-                np.repeat(contexts, count, axis=0) if isinstance(contexts, np.ndarray) else contexts.repeat(count)
-            )
-            self.learner_.learn_log(arrivals, classes * len(some), np.eye(count)[places[some]].ravel())
+            contexts = repeated(self._columns.contexts(rows[some]), count)
+            self.learner_.learn_log(contexts, classes * len(some), np.eye(count)[places[some]].ravel())
