@@ -30,8 +30,11 @@ def run(say: Say) -> list[Finding]:
     from releaf.sklearn import AdaptiveReleafClassifier, ReleafClassifier
 
     rows, classes = labelled_rows(seed=0)
+    fitted = AdaptiveReleafClassifier(random_state=0).fit(rows, classes)
+    # In the order that the classifier takes, since the learner's work depends on it.
+    order = np.random.RandomState(fitted._seed).permutation(ROWS)
     low, high = rows.min(axis=0), rows.max(axis=0)
-    units, rewards = (rows - low) / (high - low), np.eye(CLASSES)[classes]
+    units, rewards = ((rows - low) / (high - low))[order], np.eye(CLASSES)[classes[order]]
     arrivals, taken = np.repeat(units, CLASSES, axis=0), np.tile(np.arange(CLASSES), ROWS)
 
     def adaptive() -> None:
@@ -41,7 +44,6 @@ def run(say: Say) -> list[Finding]:
         learner = releaf.Releaf(CLASSES, FEATURES, observe="all-actions", seed=0)
         learner.learn_log(arrivals, taken, rewards.ravel())
 
-    fitted = AdaptiveReleafClassifier(random_state=0).fit(rows, classes)
     sides = {
         "AdaptiveReleafClassifier.fit": (lambda: AdaptiveReleafClassifier(random_state=0).fit(rows, classes), adaptive),
         "AdaptiveReleafClassifier.predict": (lambda: fitted.predict(rows), lambda: fitted.learner_.estimate(rows)),

@@ -265,8 +265,8 @@ def test_infinite_numbers_are_refused() -> None:
 
 @pytest.mark.parametrize("kind", CLASSIFIERS)
 def test_very_large_numbers_are_fine(kind: Any) -> None:
-    X = np.array([[-1.7e308, 1.0], [1.7e308, 1.0], [0.0, 1.0], [1e300, 1.0]] * 10)
-    y = np.array([0, 1, 0, 1] * 10)
+    X = np.array([[-1.7e308, 1.0], [1.7e308, 1.0], *[[0.0, 1.0], [1e300, 1.0]] * 10])
+    y = np.array([0, 1] * 11)
     assert np.isfinite(kind(random_state=0).fit(X, y).predict_proba(X)).all()
 
 
@@ -489,6 +489,19 @@ def test_a_log_in_parts_with_a_new_action() -> None:
     assert model.predict(LATE).tolist() == ["refer", "refer"]
 
 
+def test_a_log_of_small_parts() -> None:
+    """The first row tells neither a range of the columns nor one of the rewards, nor all actions."""
+    X, action, reward = a_log(600)
+    model = BanditPolicy(random_state=0)
+    for start in range(0, 600, 20):
+        model.partial_fit(X[start : start + 20], action[start : start + 20], reward[start : start + 20])
+    late, _, _ = a_log(1000)
+    assert ((model.predict(late) == "treat") == (late[:, 1] > 0)).mean() > 0.9
+    single = BanditPolicy(random_state=0).partial_fit(X[:1], action[:1], reward[:1])
+    assert np.isfinite(single.partial_fit(X, action, reward).decision_function(X)).all()
+    assert single.reward_range_ == (-150.0, 250.0)
+
+
 def test_a_learner_made_beforehand_is_copied() -> None:
     bandit = releaf.LinUCB(["treat", "wait"], {f"x{i}": releaf.Continuous(-300, 300) for i in range(3)}, alpha=0.1)
     X, action, reward = a_log()
@@ -521,6 +534,7 @@ def test_options_go_to_the_policy() -> None:
     [
         ({"policy": "Nobody"}, "policy is 'Nobody': expected a learner, or the name of one"),
         ({"policy": "Schema"}, "policy is 'Schema'"),
+        ({"policy": "ContextualZooming"}, "ContextualZooming can't learn from a log"),
         ({"reward_range": (0, 1)}, r"reward of row 0 is .*: expected a number in \[0, 1\]; give reward_range"),
     ],
 )

@@ -39,7 +39,8 @@ class AdaptiveReleafClassifier(LearnerClassifier):
         As for :class:`releaf.AdaptiveReleaf`; a right class earns 1, so costs are shares of that.
     features
         A :class:`releaf.Schema` where you know better what the columns are; None to find out. Rows then go to the
-        learner as they are, which refuses values that the schema does not allow.
+        learner as they are, which refuses values that the schema does not allow. (The ranks of ``Quantile`` features
+        depend on the rows that come with a row.)
     shuffle
         Whether ``fit`` takes the rows in random order. False for a stream, whose order tells something.
     random_state

@@ -13,6 +13,7 @@ from sklearn.utils.validation import assert_all_finite, check_consistent_length,
 import releaf
 from releaf.policies.base import OnlinePolicy
 from releaf.sklearn.columns import Array, columns_of, numbers_only, validated
+from releaf.sklearn.first import FirstRows
 
 # Policies to which it doesn't matter how numbers are spread over their range; others are given ranks.
 OF_ANY_SCALE = ("AdaptiveReleaf", "LinUCB", "LinTS", "LinearEpsilonGreedy")
@@ -22,7 +23,7 @@ class BanditPolicy(BaseEstimator):
     """Learns from a log which action to take: contexts, the actions that were taken, and what they earned.
 
     The log may be of any policy, a random one teaches most. Rows of X are read as by
-    :class:`AdaptiveReleafClassifier`; what the columns are is found from the first rows and stays.
+    :class:`AdaptiveReleafClassifier`.
 
     Parameters
     ----------
@@ -97,20 +98,13 @@ class BanditPolicy(BaseEstimator):
             What it earned.
         """
         taken, gained = _log(y, action, reward)
-        made = self.policy if isinstance(self.policy, OnlinePolicy) else None
-        schema = self.features if made is None else made.schema
-        is_plain = numbers_only(X, schema)
+        is_plain = numbers_only(X, self._given_schema)
         rows, _ = validated(self, X, taken, reset=True, plain=is_plain)
         check_consistent_length(rows, taken, gained)
         self._is_plain = is_plain
-        self._columns = columns_of(self, X, rows, schema=schema, ranks=self.policy not in OF_ANY_SCALE)
-        self.reward_range_ = _range_of(gained) if self.reward_range is None else tuple(self.reward_range)
-        learner: Any = self._new_learner(np.unique(taken).tolist()) if made is None else copy.deepcopy(made)
-        self._has_range = hasattr(learner, "reward_range")
-        if self._has_range:
-            self.reward_range_ = learner.reward_range
-        self._learn(learner, rows, taken, gained)
-        self.learner_ = learner
+        self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        self._begin(X, rows, taken, gained)
+        self._first = FirstRows(rows, taken, gained)
         return self
 
     def partial_fit(self, X: Any, y: Any = None, reward: Any = None, *, action: Any = None) -> Self:
@@ -119,14 +113,19 @@ class BanditPolicy(BaseEstimator):
         Parameters
         ----------
         X, y, action, reward
-            As for ``fit``. Give the ``reward_range`` where later rewards may be beyond those of the first call.
+            As for ``fit``. While rows are few, what columns and rewards are is found anew each time their number has
+            doubled, as by the classifiers. Give the ``reward_range`` where later rewards may be beyond.
         """
         if not hasattr(self, "learner_"):
             return self.fit(X, y, reward, action=action)
         taken, gained = _log(y, action, reward)
         rows, _ = validated(self, X, reset=False, plain=self._is_plain)
         check_consistent_length(rows, taken, gained)
-        self._learn(self.learner_, rows, taken, gained)
+        everything = self._first.add(rows, taken, gained) if self._given_schema is None else None
+        if everything is None:
+            self._learn(self.learner_, rows, taken, gained)
+        else:
+            self._begin(X, *everything)
         return self
 
     def predict(self, X: Any) -> Array:
@@ -151,13 +150,30 @@ class BanditPolicy(BaseEstimator):
 
     # --- the way there --------------------------------------------------------------------------------------
 
+    @property
+    def _given_schema(self) -> Any:
+        return self.policy.schema if isinstance(self.policy, OnlinePolicy) else self.features
+
+    def _begin(self, X: Any, rows: Array, taken: Array, gained: Array) -> None:
+        """Learn from these rows first, and find by them what the columns and the rewards are."""
+        ranks = self.policy not in OF_ANY_SCALE
+        self._columns = columns_of(self, X, rows, schema=self._given_schema, ranks=ranks)
+        self.reward_range_ = _range_of(gained) if self.reward_range is None else tuple(self.reward_range)
+        made = isinstance(self.policy, OnlinePolicy)
+        learner: Any = copy.deepcopy(self.policy) if made else self._new_learner(np.unique(taken).tolist())
+        self._has_range = hasattr(learner, "reward_range")
+        if self._has_range:
+            self.reward_range_ = learner.reward_range
+        self._learn(learner, rows, taken, gained)
+        self.learner_ = learner
+
     def _new_learner(self, actions: list[Any]) -> Any:
         kind = getattr(releaf, self.policy, None) if isinstance(self.policy, str) else None
         if not (isinstance(kind, type) and issubclass(kind, OnlinePolicy)):
             raise ValueError(
                 f"policy is {self.policy!r}: expected a learner, or the name of one as in 'AdaptiveReleaf'"
             )
-        options = {"seed": int(check_random_state(self.random_state).randint(2**31 - 1)), **(self.options or {})}
+        options = {"seed": self._seed, **(self.options or {})}
         if "reward_range" in kind.parameters:
             options.setdefault("reward_range", self.reward_range_)
         return kind(actions, self._columns.schema, **options)

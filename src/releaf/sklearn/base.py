@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from releaf.schema import Schema
 from releaf.sklearn.columns import Array, columns_of, numbers_only, validated
+from releaf.sklearn.first import FirstRows
 
-ENOUGH = 1024  # rows by which the columns are settled
 UNLABELLED = -1
 
 
@@ -61,10 +61,9 @@ class LearnerClassifier(ClassifierMixin, BaseEstimator):
         if self.shuffle:
             order = check_random_state(self._seed).permutation(len(rows))
             rows, places = rows[order], places[order]
-        self._found_by = len(rows)
         used = self._live_through(rows, places)
         self.labels_used_ = int(used.sum())
-        self._keep(rows, np.where(used, places, UNLABELLED))
+        self._first = FirstRows(rows, np.where(used, places, UNLABELLED))
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
@@ -85,8 +84,7 @@ class LearnerClassifier(ClassifierMixin, BaseEstimator):
             if classes is None:
                 raise ValueError("classes must be passed on the first call to partial_fit.")
             rows, places = self._start(X, y, np.unique(classes))
-            self._found_by = 0
-            self._keep(rows[:0], places[:0])
+            self._first = FirstRows(rows[:0], places[:0])
             self.labels_used_ = 0
         else:
             if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
@@ -159,21 +157,13 @@ class LearnerClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"y has {label!r} in row {unknown[0]}: expected one of {self.classes_.tolist()!r}")
         return places
 
-    def _keep(self, rows: Array, places: Array) -> None:
-        """Remember the rows while they are few, in case that the columns are found anew."""
-        few = self.features is None and self._found_by < ENOUGH
-        self._kept: tuple[Array, Array] | None = (rows.copy(), places) if few else None
-
     def _add(self, X: Any, rows: Array, places: Array) -> None:
         """Learn some more rows, those that have a label."""
-        if self._kept is not None:
-            kept = np.concatenate([self._kept[0], rows]), np.concatenate([self._kept[1], places])
-            if len(kept[0]) >= 2 * self._found_by:
-                self._find_columns(X, kept[0])
-                self._found_by = len(kept[0])
-                rows, places = kept
-                self.labels_used_ = 0
-            self._keep(*kept)
+        everything = self._first.add(rows, places) if self.features is None else None
+        if everything is not None:
+            rows, places = everything
+            self._find_columns(X, rows)
+            self.labels_used_ = 0
         self._teach(rows, places)
         self.labels_used_ += int((places != UNLABELLED).sum())
 
