@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-import sklearn
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 from sklearn.exceptions import NotFittedError
@@ -21,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
 
 import releaf
-from releaf.sklearn import AdaptiveReleafClassifier, BanditPolicy, ReleafClassifier
+from releaf.sklearn import AdaptiveReleafClassifier, ReleafClassifier
 
 CLASSIFIERS = [AdaptiveReleafClassifier, ReleafClassifier]
 IRIS: Any = load_iris(return_X_y=True)
@@ -349,207 +348,18 @@ def test_one_feature_is_too_few_for_releaf() -> None:
         ReleafClassifier().fit([[0.0], [1.0]], [0, 1])
 
 
-# --- labels where they are worth it -----------------------------------------------------------------------
+def test_text_among_numbers_is_refused_and_forgotten() -> None:
+    table, y = mixed_table(30, seed=0)
+    model = AdaptiveReleafClassifier(random_state=0).fit(table, y)
+    wrong = table.astype({"age": object})
+    wrong.loc[3, "age"] = "old"
+    for act in (model.partial_fit, model.score):
+        with pytest.raises(ValueError, match=r"column 'age': .*'old'; expected numbers, as in the first rows"):
+            act(wrong, y)
+    assert model.partial_fit(table, y).labels_used_ == 60
+    assert model.learner_.schema.features[0].kind == "continuous"
 
 
-def cases() -> Any:
-    X, y = load_breast_cancer(return_X_y=True)
-    return train_test_split(X, y, random_state=0, test_size=0.4)
-
-
-RULES = [{"label_budget": 60}, {"observation_cost": 0.5}, {"delta": 0.05, "epsilon": 0.1}]
-
-
-@pytest.mark.parametrize("rule", RULES, ids=str)
-def test_fit_looks_only_at_labels_it_asks_for(rule: dict[str, Any]) -> None:
-    X, late, y, right = cases()
-    model = AdaptiveReleafClassifier(random_state=0, **rule).fit(X, y)
-    assert model.labels_used_ < len(X) / 2
-    assert model.labels_used_ <= rule.get("label_budget", len(X))
-    assert model.learner_.explorations == model.labels_used_
-    assert model.learner_.pending == 0
-    assert model.score(late, right) > 0.92
-
-
-@pytest.mark.parametrize("rule", RULES, ids=str)
-def test_asking_changes_nothing(rule: dict[str, Any]) -> None:
-    X, _, y, _ = cases()
-    model = AdaptiveReleafClassifier(random_state=0, **rule).fit(X[:40], y[:40])
-    before = pickle.dumps(model.learner_)
-    wanted = model.needs_label(X[40:80])
-    assert pickle.dumps(model.learner_) == before
-    assert wanted.dtype == bool
-    assert np.array_equal(wanted, model.needs_label(X[40:80]))
-
-
-def test_a_pool_is_labelled_until_nothing_is_worth_it() -> None:
-    X, late, y, right = cases()
-    model = AdaptiveReleafClassifier(label_budget=60, random_state=0).partial_fit(X[:10], y[:10], classes=[0, 1])
-    left = np.arange(10, len(X))
-    while (wanted := left[model.needs_label(X[left])]).size:
-        some = wanted[: min(5, 60 - model.labels_used_)]
-        model.partial_fit(X[some], y[some])
-        left = np.setdiff1d(left, some)
-    assert model.labels_used_ <= 60
-    assert model.labels_used_ == model.learner_.explorations
-    chance = AdaptiveReleafClassifier(random_state=0).fit(X[: model.labels_used_], y[: model.labels_used_])
-    assert model.score(late, right) > max(0.95, chance.score(late, right))
-
-
-@pytest.mark.parametrize("rule", RULES, ids=str)
-def test_a_stream_is_labelled_where_it_is_worth_it(rule: dict[str, Any]) -> None:
-    X, late, y, right = cases()
-    model = AdaptiveReleafClassifier(random_state=0, **rule).partial_fit(X[:2], y[:2], classes=[0, 1])
-    for place in range(2, len(X)):
-        row = X[place : place + 1]
-        if model.needs_label(row)[0]:
-            model.partial_fit(row, y[place : place + 1])
-        else:
-            model.pass_by(row)
-    assert model.labels_used_ < len(X) / 2
-    assert model.score(late, right) > 0.92
-    assert f"{len(X)} decisions" in repr(model.learner_)
-
-
-def test_labels_beyond_the_budget_are_learnt_but_not_asked_for() -> None:
-    X, late, y, right = cases()
-    model = AdaptiveReleafClassifier(label_budget=20, random_state=0).partial_fit(X, y, classes=[0, 1])
-    assert model.labels_used_ == len(X)
-    assert not model.needs_label(late).any()
-    assert model.score(late, right) > 0.95
-
-
-def test_every_label_is_wanted_where_nothing_limits_them() -> None:
-    X, y = IRIS
-    assert AdaptiveReleafClassifier(random_state=0).fit(X, y).needs_label(X).all()
-
-
-def test_releaf_wants_labels_where_it_would_explore() -> None:
-    X = np.random.default_rng(0).random((3000, 3))
-    y = X[:, 0] > 0.5
-    model = ReleafClassifier(random_state=0).partial_fit(X[:2], y[:2], classes=[False, True])
-    assert model.needs_label(X[:20]).any()
-    model.partial_fit(X, y)
-    before = pickle.dumps(model.learner_)
-    assert model.needs_label(X[:50]).mean() < 0.5
-    assert pickle.dumps(model.learner_) == before
-    assert model.labels_used_ == 3002
-
-
-@pytest.mark.parametrize("observe", ["all-actions", "explored", "always"])
-def test_releaf_as_in_the_paper(observe: Any) -> None:
-    X, late, y, right = cases()
-    model = ReleafClassifier(observe=observe, random_state=0).fit(X, y)
-    assert model.learner_.observations == model.labels_used_
-    assert (model.labels_used_ == len(X)) == (observe == "always")
-    assert model.score(late, right) > 0.6
-    assert model.partial_fit(late, right).score(X, y) > 0.6
-
-
-# --- logs -------------------------------------------------------------------------------------------------
-
-
-def a_log(rows: int = 2000) -> tuple[Any, Any, Any]:
-    draw = np.random.default_rng(0)
-    X, action = draw.normal(size=(rows, 3)) * [1, 50, 1], draw.choice(["wait", "treat"], rows)
-    return X, action, np.where((action == "treat") == (X[:, 1] > 0), 250.0, -150.0)
-
-
-LATE = np.array([[0.0, 60.0, 0.0], [0.0, -60.0, 0.0]])
-
-
-@pytest.mark.parametrize("policy", ["AdaptiveReleaf", "Releaf", "LinUCB", "LinTS", "GreedyReleaf", "CMABRL"])
-def test_policies_learn_from_logs(policy: str) -> None:
-    X, action, reward = a_log()
-    model = BanditPolicy(policy, random_state=0).fit(X, action, reward)
-    assert model.predict(LATE).tolist() == ["treat", "wait"]
-    assert model.actions_.tolist() == ["treat", "wait"]
-    assert model.reward_range_ == (-150.0, 250.0)
-    expected = model.decision_function(X)
-    assert expected.shape == (2000, 2)
-    known = ~np.isnan(expected).any(axis=1)
-    assert (expected[known].argmax(axis=1) == (X[known, 1] < 0)).mean() > 0.9
-
-
-def test_estimates_are_in_units_of_the_reward() -> None:
-    X, action, reward = a_log()
-    expected = BanditPolicy(random_state=0).fit(X, action, reward).decision_function(LATE)
-    assert expected == pytest.approx(np.array([[250.0, -150.0], [-150.0, 250.0]]), abs=40)
-
-
-def test_a_log_in_parts_with_a_new_action() -> None:
-    X, action, reward = a_log()
-    model = BanditPolicy(reward_range=(-200, 300), random_state=0)
-    model.partial_fit(X[:500], action[:500], reward[:500]).partial_fit(
-        X[500:], action=action[500:], reward=reward[500:]
-    )
-    assert model.predict(LATE).tolist() == ["treat", "wait"]
-    model.partial_fit(X, np.full(2000, "refer"), np.full(2000, 300.0))
-    assert model.actions_.tolist() == ["treat", "wait", "refer"]
-    assert model.predict(LATE).tolist() == ["refer", "refer"]
-
-
-def test_a_log_of_small_parts() -> None:
-    """The first row tells neither a range of the columns nor one of the rewards, nor all actions."""
-    X, action, reward = a_log(600)
-    model = BanditPolicy(random_state=0)
-    for start in range(0, 600, 20):
-        model.partial_fit(X[start : start + 20], action[start : start + 20], reward[start : start + 20])
-    late, _, _ = a_log(1000)
-    assert ((model.predict(late) == "treat") == (late[:, 1] > 0)).mean() > 0.9
-    single = BanditPolicy(random_state=0).partial_fit(X[:1], action[:1], reward[:1])
-    assert np.isfinite(single.partial_fit(X, action, reward).decision_function(X)).all()
-    assert single.reward_range_ == (-150.0, 250.0)
-
-
-def test_a_learner_made_beforehand_is_copied() -> None:
-    bandit = releaf.LinUCB(["treat", "wait"], {f"x{i}": releaf.Continuous(-300, 300) for i in range(3)}, alpha=0.1)
-    X, action, reward = a_log()
-    model = clone(BanditPolicy(bandit)).fit(X, action, reward)
-    assert model.predict(LATE).tolist() == ["treat", "wait"]
-    assert "0 decisions" in repr(bandit)
-    assert model.learner_.alpha == 0.1
-
-
-def test_logs_come_through_pipelines() -> None:
-    X, action, reward = a_log()
-    pipeline = make_pipeline(StandardScaler(), BanditPolicy(random_state=0))
-    named = pipeline.fit(X, banditpolicy__action=action, banditpolicy__reward=reward).predict(LATE)
-    placed = pipeline.fit(X, action, banditpolicy__reward=reward).predict(LATE)
-    with sklearn.config_context(enable_metadata_routing=True):
-        bandit = BanditPolicy(random_state=0).set_fit_request(action=True, reward=True)
-        routed = make_pipeline(StandardScaler(), bandit).fit(X, action=action, reward=reward).predict(LATE)
-    assert named.tolist() == placed.tolist() == routed.tolist() == ["treat", "wait"]
-
-
-def test_options_go_to_the_policy() -> None:
-    X, action, reward = a_log()
-    model = BanditPolicy("LinUCB", options={"alpha": 0.25}, random_state=0).fit(X, action, reward)
-    assert model.learner_.alpha == 0.25
-    assert clone(model).get_params()["options"] == {"alpha": 0.25}
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"policy": "Nobody"}, "policy is 'Nobody': expected a learner, or the name of one"),
-        ({"policy": "Schema"}, "policy is 'Schema'"),
-        ({"policy": "ContextualZooming"}, "ContextualZooming can't learn from a log"),
-        ({"reward_range": (0, 1)}, r"reward of row 0 is .*: expected a number in \[0, 1\]; give reward_range"),
-    ],
-)
-def test_bad_logs_are_told(given: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        BanditPolicy(**given).fit(*a_log(50))
-
-
-def test_a_log_needs_actions_and_rewards() -> None:
-    X, action, reward = a_log(50)
-    with pytest.raises(ValueError, match="needs the actions"):
-        BanditPolicy().fit(X, reward=reward)
-    with pytest.raises(ValueError, match="needs the rewards"):
-        BanditPolicy().fit(X, action)
-    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
-        BanditPolicy().fit(X, action, reward[:40])
-    with pytest.raises(NotFittedError):
-        BanditPolicy().predict(X)
+def test_releaf_observes_in_one_of_four_ways() -> None:
+    with pytest.raises(ValueError, match=r"observe must be one of 'labels', 'all-actions', .* got observe='all'"):
+        ReleafClassifier(observe="all").fit(*IRIS)  # type: ignore[arg-type]

@@ -121,7 +121,7 @@ class BanditPolicy(BaseEstimator):
         taken, gained = _log(y, action, reward)
         rows, _ = validated(self, X, reset=False, plain=self._is_plain)
         check_consistent_length(rows, taken, gained)
-        everything = self._first.add(rows, taken, gained) if self._given_schema is None else None
+        everything = self._kept_with(rows, taken, gained) if self._given_schema is None else None
         if everything is None:
             self._learn(self.learner_, rows, taken, gained)
         else:
@@ -154,6 +154,16 @@ class BanditPolicy(BaseEstimator):
     def _given_schema(self) -> Any:
         return self.policy.schema if isinstance(self.policy, OnlinePolicy) else self.features
 
+    def _kept_with(self, rows: Array, taken: Array, gained: Array) -> tuple[Array, ...] | None:
+        """All rows so far, while they are few and it is time to begin again; what is wrong is refused before."""
+        if self._first.settled:
+            return None
+        self._columns.contexts(rows)
+        if self.reward_range is not None:
+            self._require_in_range(gained)
+        low, high = self.reward_range_
+        return self._first.add(rows, taken, gained, at_once=bool((gained < low).any() or (gained > high).any()))
+
     def _begin(self, X: Any, rows: Array, taken: Array, gained: Array) -> None:
         """Learn from these rows first, and find by them what the columns and the rewards are."""
         ranks = self.policy not in OF_ANY_SCALE
@@ -173,20 +183,22 @@ class BanditPolicy(BaseEstimator):
             raise ValueError(
                 f"policy is {self.policy!r}: expected a learner, or the name of one as in 'AdaptiveReleaf'"
             )
-        options = {"seed": self._seed, **(self.options or {})}
-        if "reward_range" in kind.parameters:
-            options.setdefault("reward_range", self.reward_range_)
-        return kind(actions, self._columns.schema, **options)
+        ranged: dict[str, Any] = {"reward_range": self.reward_range_} if "reward_range" in kind.parameters else {}
+        return kind(actions, self._columns.schema, **{"seed": self._seed, **(self.options or {})}, **ranged)
 
-    def _learn(self, learner: Any, rows: Array, taken: Array, gained: Array) -> None:
+    def _require_in_range(self, gained: Array) -> None:
         low, high = self.reward_range_
         bad = np.flatnonzero(~((gained >= low) & (gained <= high)))
         if len(bad):
             wanted = f"expected a number in [{low:g}, {high:g}]; give reward_range where there can be others"
             raise ValueError(f"reward of row {bad[0]} is {gained[bad[0]]}: {wanted}")
+
+    def _learn(self, learner: Any, rows: Array, taken: Array, gained: Array) -> None:
+        self._require_in_range(gained)
         for action in np.unique(taken).tolist():
             if action not in learner.actions:
                 learner.add_action(action)
+        low, high = self.reward_range_
         scaled = gained if self._has_range else (gained - low) / (high - low)
         learner.learn_log(self._columns.contexts(rows), taken, scaled)
 

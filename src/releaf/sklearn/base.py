@@ -159,6 +159,8 @@ class LearnerClassifier(ClassifierMixin, BaseEstimator):
 
     def _add(self, X: Any, rows: Array, places: Array) -> None:
         """Learn some more rows, those that have a label."""
+        if not self._first.settled:
+            self._columns.contexts(rows)  # what can't be read is refused before it is kept
         everything = self._first.add(rows, places) if self.features is None else None
         if everything is not None:
             rows, places = everything

@@ -227,7 +227,12 @@ class Columns:
         """Rows of X as contexts."""
         if not self._ranks and rows.dtype.kind == "f" and not np.isnan(rows[:, ~self._optional]).any():
             return rows
-        read = [column.read(values) for column, values in zip(self._columns, rows.T, strict=True)]
+        read = []
+        for name, column, values in zip(self.schema.names, self._columns, rows.T, strict=True):
+            try:
+                read.append(column.read(values))
+            except (TypeError, ValueError) as error:
+                raise ValueError(f"column {name!r}: {error}; expected numbers, as in the first rows") from None
         return np.column_stack(read) if self._all_numbers else Table(self.schema.names, read)
 
 

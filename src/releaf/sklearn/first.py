@@ -25,15 +25,19 @@ class FirstRows:
         self._found_by = len(parts[0])
         self._parts = tuple(part.copy() for part in parts) if self._found_by < ENOUGH else ()
 
-    def add(self, *parts: Array) -> tuple[Array, ...] | None:
-        """Take in some more; all rows so far where it is time to find the columns anew, else None."""
-        if self._found_by >= ENOUGH:
+    @property
+    def settled(self) -> bool:
+        """Whether the columns stay what they are."""
+        return self._found_by >= ENOUGH
+
+    def add(self, *parts: Array, at_once: bool = False) -> tuple[Array, ...] | None:
+        """Take in some more; all rows so far where it is time to find the columns anew, or ``at_once``, else None."""
+        if self.settled:
             return None
         self._parts = tuple(np.concatenate(pair) for pair in zip(self._parts, parts, strict=True))
         everything = self._parts
-        if len(everything[0]) < 2 * self._found_by:
+        if len(everything[0]) < 2 * self._found_by and not at_once:
             return None
         self._found_by = len(everything[0])
-        if self._found_by >= ENOUGH:
-            self._parts = ()
+        self._parts = () if self._found_by >= ENOUGH else everything
         return everything

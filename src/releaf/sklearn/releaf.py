@@ -11,6 +11,7 @@ from releaf.schema import Schema
 from releaf.sklearn.base import UNLABELLED, LearnerClassifier
 from releaf.sklearn.columns import Array, repeated
 
+OBSERVE = ("labels", "all-actions", "explored", "always")
 CHUNK = 10_000  # rows that are written out once for each class at a time
 
 
@@ -85,6 +86,8 @@ class ReleafClassifier(LearnerClassifier):
 
     def _new_learner(self, classes: list[Any], schema: Schema) -> Releaf:
         names = ("lipschitz", "rho", "delta", "gamma_rel", "control_divisor", "base", "epsilon", "tuples")
+        if self.observe not in OBSERVE:
+            raise ValueError(f"observe must be one of {', '.join(map(repr, OBSERVE))}, got observe={self.observe!r}")
         observe = "all-actions" if self.observe == "labels" else self.observe
         if len(schema) == 1:
             raise ValueError(
