@@ -103,7 +103,7 @@ def test_pictures_are_written_beside_the_report(quick: Path) -> None:
 
 
 def test_what_is_not_installed_is_said_with_the_command_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("releaf.cli.console.find_spec", lambda name: None)
+    monkeypatch.setattr(sys.modules["releaf.cli.console"], "find_spec", lambda name: None)
     result = CliRunner().invoke(app, ["reproduce"], env={"COLUMNS": "160"})
     assert result.exit_code == 1
     assert 'this needs pyarrow, altair, vl_convert, sklearn: pip install "releaf[reproduce]"' in result.output
