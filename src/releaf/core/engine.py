@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from releaf.core import cells, kernels, partition, soundness
+from releaf.core.doors import doors
 from releaf.core.lanes import MAX_WIDTH, width_for
 from releaf.core.model import (
     ACTIONS,
@@ -134,7 +135,7 @@ class Engine:
         for field in SCRATCH:
             memory[field] = np.zeros(lengths.get(field, features))
         self.memory, self.width = memory, width
-        self.doors = kernels.doors(len(width), self.settings.tuple_size)
+        self.doors = doors(len(width), self.settings.tuple_size)
         self.estimates, self.relevant = memory["estimates"], memory["relevant"]
 
     @property
@@ -184,6 +185,33 @@ class Engine:
             if lacking and lacking != kernels.BAD_VALUE:
                 self.make_room(lacking)
         return actions, explored, observed, row
+
+    def learn_log(self, contexts: Array, taken: Array, rewards: Array) -> None:
+        """Live through a log, learning the rewards of the actions that were taken."""
+        row, lacking = 0, 0
+        while row < len(contexts):
+            decided = lacking == kernels.ROWS_LACKING
+            row, lacking = self.doors.learn_log(self.memory.book, contexts, taken, rewards, row, decided)
+            if lacking:
+                self.make_room(lacking)
+
+    def estimate(self, contexts: Array) -> Array:
+        """The expected reward of each action in many contexts, which leave no trace."""
+        changed = {field: self.memory[field].copy() for field in ("clock", "relevance", "leaf")}
+        estimates = np.empty((len(contexts), self.actions))
+        try:
+            self.doors.estimate_all(self.memory.book, contexts, estimates)
+        finally:
+            for field, array in changed.items():
+                self.memory[field][:] = array
+        return np.where(np.isnan(estimates), self._overall_means(), estimates)
+
+    def _overall_means(self) -> Array:
+        """The mean reward of each action over all cells; a half where there is none."""
+        counts = self.memory["counts"].reshape(-1, self.actions).sum(axis=0)
+        sums = self.memory["sums"].reshape(-1, self.actions).sum(axis=0)
+        means: Array = np.divide(sums, counts, out=np.full(self.actions, 0.5), where=counts > 0)
+        return means
 
     def add_action(self) -> None:
         wider = self.memory.branch()

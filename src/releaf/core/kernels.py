@@ -8,15 +8,12 @@ before, except for the range of the context's values, which is fastest checked h
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import cache
-from typing import Any, NamedTuple
 
 import numpy as np
 
 from releaf.core import partition
 from releaf.core.cells import claim_rows, find_rows, forget_slot, observe, rows_lacking
-from releaf.core.jit import door, inner, outlined
+from releaf.core.jit import inner, outlined
 from releaf.core.lanes import highest, load, lowest, minus, pick, splat, store
 from releaf.core.model import (
     ACTIONS,
@@ -402,38 +399,53 @@ def replay(book, contexts, rewards, start, decided, actions, explored, observed,
     return len(contexts), 0
 
 
-# --- the doors ---------------------------------------------------------------------------------------------
+@inner
+def learn_log(book, contexts, taken, rewards, start, decided, width, size):
+    """Live through a log: decide as ever, and take in the reward of the action that was taken instead.
 
-
-class Doors(NamedTuple):
-    """The kernels that Python calls, compiled for one width of lanes and one size of tuples."""
-
-    decide: Callable[..., Any]
-    learn: Callable[..., Any]
-    learn_all: Callable[..., Any]
-    replay: Callable[..., Any]
-
-
-_ARGUMENTS = {
-    decide: "book, context",
-    learn: "book, context, step, action, reward",
-    learn_all: "book, context, step, rewards",
-    replay: "book, contexts, rewards, start, decided, actions, explored, observed",
-}
-
-
-@cache
-def doors(lanes: int, size: int) -> Doors:
-    """The kernels with these sizes written into them.
-
-    Numba would take them as arguments too, but unpacking a tuple on each call costs a tenth of a decision.
+    Returns (row reached, what is lacking there, or 0) as ``replay`` does.
     """
-    made = []
-    for kernel, arguments in _ARGUMENTS.items():
-        name = f"{kernel.__name__}_{lanes}_{size}"
-        sizes = f"{(0.0,) * lanes}, {(0,) * size}"
-        text = f"def {name}({arguments}):\n    return kernel({arguments}, {sizes})"
-        scope: dict[str, Any] = {"kernel": kernel, "__name__": __name__}
-        exec(compile(text, __file__, "exec"), scope)
-        made.append(door(scope[name]))
-    return Doors(*made)
+    m = view(book)
+    for t in range(start, len(contexts)):
+        if not (decided and t == start):
+            if m.clock[PENDING]:
+                lacking = count_arrival(m)
+                if lacking != 0:
+                    return t, lacking
+            partition.locate(m, contexts[t], m.leaf)
+            choose(m, width, size)
+        if rows_lacking(m):
+            return t, ROWS_LACKING
+        if m.clock[HASHED]:
+            claim_rows(m, len(size), m.leaf)
+        m.clock[OBSERVED] += 1
+        observe(m, taken[t], rewards[t], width)
+    return len(contexts), 0
+
+
+@inner
+def estimate_all(book, contexts, estimates, width, size):
+    """What is expected of each action in many contexts, as if each came next; the caller restores what that changes.
+
+    Where the context would be explored: the mean over all its cells, NaN where they have no observation.
+    """
+    m = view(book)
+    time, random = m.clock[TIME], m.clock[RANDOM]
+    for t in range(len(contexts)):
+        m.clock[TIME], m.clock[RANDOM] = time, random
+        partition.locate(m, contexts[t], m.leaf)
+        explores = choose(m, width, size) & 1 == 1
+        for action in range(m.shape[ACTIONS]):
+            estimates[t, action] = mean_around(m, action) if explores else m.estimates[action]
+
+
+@inner
+def mean_around(m, action):
+    """The count-weighted mean of an action over all cells of the context at hand."""
+    actions, total, count = m.shape[ACTIONS], 0.0, np.int64(0)
+    for p in range(m.shape[TUPLES]):
+        row = m.rows[p]
+        here = m.counts[row * actions + action]
+        total += m.cells[row * (1 + actions) + 1 + action] * here
+        count += here
+    return total / count if count > 0 else math.nan

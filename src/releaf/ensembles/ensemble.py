@@ -24,6 +24,7 @@ class Ensemble(CompiledPolicy):
     """
 
     _kept: ClassVar[tuple[str, ...]] = ("clock", "coefficients", "intercepts", "weights")
+    _learns_from_logs = False
     _window = 1
 
     def __init__(

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from releaf.core.adaptive.rule import ADAPTIVE, renew_all
+from releaf.core.adaptive.rule import ADAPTIVE, ADAPTIVE_OF_LABELS, expect, renew_all
 from releaf.core.adaptive.soundness import is_sound
 from releaf.core.adaptive.state import (
     ALWAYS,
@@ -22,6 +22,7 @@ from releaf.core.adaptive.state import (
     new_adaptive,
     rows_kept,
 )
+from releaf.core.rivals.common import TIME
 from releaf.decision import Decision
 from releaf.policies.base import Array, Relevant
 from releaf.policies.checks import positive, whole
@@ -55,6 +56,9 @@ class AdaptiveReleaf(CompiledPolicy):
     ----------
     actions, features, seed, max_pending
         As for :class:`releaf.Releaf`.
+    observe
+        "always": the reward of its action is learnt. "labels": the rewards of all actions are known afterwards, as the
+        right label tells them, and all are learnt; then it need not explore.
     label_budget
         How many rewards may be asked for at most. The more are spent, the less sure it must be to ask for another; a
         tenth of those left goes to checks by chance, mostly of cases unlike those it was told of.
@@ -88,7 +92,17 @@ class AdaptiveReleaf(CompiledPolicy):
     """
 
     parameters = (
-        *("seed", "label_budget", "observation_cost", "delta", "epsilon", "forget", "reward_range", "optimism"),
+        *(
+            "seed",
+            "observe",
+            "label_budget",
+            "observation_cost",
+            "delta",
+            "epsilon",
+            "forget",
+            "reward_range",
+            "optimism",
+        ),
         *("least_probability", "max_pending"),
     )
     traits = Traits(
@@ -112,6 +126,7 @@ class AdaptiveReleaf(CompiledPolicy):
         features: Features,
         *,
         seed: int | None = None,
+        observe: Literal["always", "labels"] = "always",
         label_budget: int | None = None,
         observation_cost: float | None = None,
         delta: float | None = None,
@@ -130,7 +145,9 @@ class AdaptiveReleaf(CompiledPolicy):
             )
         if (delta is None) != (epsilon is None):
             raise ValueError(f"delta and epsilon go together, got delta={delta!r}, epsilon={epsilon!r}")
-        super().__init__(actions, features, "explored" if given else "always", seed, max_pending)
+        super().__init__(actions, features, _checked_observe(observe, given), seed, max_pending)
+        if self.observe == "labels":
+            self._doors = ADAPTIVE_OF_LABELS
         self.reward_range = self._low, self._high = _checked_range(reward_range)
         self._span = self._high - self._low
         self._is_unit = self.reward_range == (0.0, 1.0)
@@ -162,7 +179,8 @@ class AdaptiveReleaf(CompiledPolicy):
             width = -NormalDist().inv_cdf(self.delta / max(actions, 2))
         memory = 0 if self.forget is None else AUTO if self.forget == "auto" else self.forget
         floor = min(self.least_probability, 1.0 / actions)
-        return self.optimism, floor, float(rule), limit, width, float(memory)
+        optimism = 0.0 if self.observe == "labels" else self.optimism  # nothing is left to try
+        return optimism, floor, float(rule), limit, width, float(memory)
 
     def _build(self, actions: int) -> Adaptive:
         categories = np.array([feature.categories for feature in self.schema.features], dtype=np.int64)
@@ -177,6 +195,25 @@ class AdaptiveReleaf(CompiledPolicy):
     def _take_in(self, context: Array, step: int, index: int, reward: float) -> None:
         if self._doors.learn(self._book, context, step, index, reward):
             renew_all(self._state)
+
+    def _take_in_all(self, context: Array, step: int, rewards: Array) -> None:
+        if self._doors.learn(self._book, context, step, rewards):
+            renew_all(self._state)
+
+    def _live_through_log(self, units: Array, taken: Array, rewards: Array) -> None:
+        ADAPTIVE.open(self._state)
+        reached = 0
+        try:
+            while reached < len(units):
+                reached = ADAPTIVE.learn_log(self._book, units, taken, rewards, reached)
+                renew_all(self._state)
+        finally:
+            self._steps = int(self._state.clock[TIME])
+
+    def _expect(self, units: Array) -> Array:
+        expected = np.empty((len(units), len(self.actions)))
+        expect(self._state, units, expected)
+        return self._low + self._span * expected
 
     def _live_through(self, units: Array, rewards: Array) -> Trace:
         self._may_be_due = True  # the loop stops for that
@@ -285,6 +322,15 @@ class AdaptiveReleaf(CompiledPolicy):
         self._require_own(choice)
         with self._lock:
             return explanation(choice, self._state, self.schema, self.actions, self.reward_range)
+
+
+def _checked_observe(observe: Any, rules: list[str]) -> str:
+    """Which rewards are wanted: "explored" ones where a rule says when to ask."""
+    if observe == "labels" and rules:
+        raise ValueError(f"observe='labels' wants every label, so {rules[0]} can't be set")
+    if observe not in ("always", "labels") and not (observe == "explored" and rules):
+        raise ValueError(f"observe must be 'always' or 'labels', got observe={observe!r}")
+    return "explored" if rules else str(observe)
 
 
 def _checked_memory(forget: Any, most: int) -> Any:

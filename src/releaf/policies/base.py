@@ -13,7 +13,7 @@ import numpy as np
 
 from releaf.decision import Decision, Label
 from releaf.policies.checks import whole
-from releaf.policies.rewards import checked_reward, checked_rewards, checked_table
+from releaf.policies.rewards import checked_column, checked_reward, checked_rewards, checked_table, positions_of
 from releaf.policies.saving import Saved, Waiting
 from releaf.policies.traits import Traits
 from releaf.policy import Actions, Trace, action_labels, plain_label
@@ -48,6 +48,7 @@ class OnlinePolicy(Saved, ABC):
     """
 
     traits: ClassVar[Traits]
+    _learns_from_logs: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -229,6 +230,64 @@ class OnlinePolicy(Saved, ABC):
             if choice.wants_reward:
                 self.learn(choice, rewards[step] if self._wants_all else rewards[step, choice.index])
         return Trace(actions, explored, observed, rewards[np.arange(len(units)), actions])
+
+    def learn_log(self, contexts: Any, actions: Any, rewards: Any) -> None:
+        """Learn from decisions that something else made: a warm start from a log.
+
+        Each row is lived through as if it had arrived now, and the reward of the action that was taken is learnt,
+        asked for or not. Bad input anywhere is refused before anything is learnt.
+
+        Parameters
+        ----------
+        contexts
+            A matrix, a table, or a sequence of contexts.
+        actions
+            The action that was taken in each, one of the learner's.
+        rewards
+            What it earned.
+        """
+        if not self._learns_from_logs:
+            raise ValueError(f"{type(self).__name__} can't learn from a log, which has the reward of one action a row")
+        taken, gained = positions_of(actions, self._labels), checked_column(rewards, self._checked_reward)
+        if not len(contexts) == len(taken) == len(gained):
+            lengths = f"{len(contexts)} contexts, {len(taken)} actions and {len(gained)} rewards"
+            raise ValueError(f"a log needs an action and a reward for each context, got {lengths}")
+        with self._lock:
+            self._live_through_log(self._encode_many(contexts), taken, gained)
+
+    @abstractmethod
+    def _live_through_log(self, units: Array, taken: Array, rewards: Array) -> None:
+        """Decide for each context, and learn the reward of the action that was taken instead."""
+
+    def estimate(self, contexts: Any) -> Array:
+        """The reward that it expects of each action in each of many contexts (T × A); nothing changes.
+
+        NaN where a policy has no estimates because it would explore; RELEAF and AdaptiveReleaf always have some.
+
+        Parameters
+        ----------
+        contexts
+            A matrix, a table, or a sequence of contexts.
+        """
+        with self._lock:
+            encoder = self._encoder.state()
+            try:
+                return self._expect(self._encode_many(contexts))
+            finally:
+                self._encoder.restore(encoder)
+
+    def _expect(self, units: Array) -> Array:
+        """Estimates for encoded contexts, one by one; a policy with a compiled loop does it there."""
+        expected = np.full((len(units), len(self._labels)), np.nan)
+        for row, unit in enumerate(units):
+            changed = self._changed_by_deciding()
+            try:
+                estimates = self._choose(unit)[3]
+            finally:
+                self._undo_deciding(changed)
+            if estimates is not None:
+                expected[row] = estimates
+        return expected
 
     def add_action(self, action: Label | None = None) -> Label:
         """Add an action while running; it starts with no observations, so it is explored.

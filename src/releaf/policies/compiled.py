@@ -104,6 +104,15 @@ class CompiledPolicy(OnlinePolicy):
         observed = explored & (self.observe == "explored") | self._always_wants
         return Trace(actions, explored, observed, rewards[np.arange(len(units)), actions])
 
+    def _live_through_log(self, units: Array, taken: Array, rewards: Array) -> None:
+        reached = 0
+        try:
+            while reached < len(units):
+                self._make_room()
+                reached = self._doors.learn_log(self._book, units, taken, rewards, reached)
+        finally:
+            self._steps = int(self._state.clock[TIME])
+
     # --- room ---------------------------------------------------------------------------------------------
 
     def _make_room(self) -> None:

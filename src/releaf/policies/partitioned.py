@@ -121,6 +121,15 @@ class PartitionedPolicy(OnlinePolicy):
             raise ValueError(f"rewards of row {reached} are {rewards[reached].tolist()}: the learner needs what is NaN")
         return Trace(actions, explored, observed, rewards[np.arange(len(units)), actions])
 
+    def _live_through_log(self, units: Array, taken: Array, rewards: Array) -> None:
+        try:
+            self._engine.learn_log(units, taken, rewards)
+        finally:
+            self._steps = self._engine.clock(TIME)
+
+    def _expect(self, units: Array) -> Array:
+        return self._engine.estimate(units)
+
     def _widen(self) -> None:
         self._engine.add_action()
 

@@ -29,6 +29,7 @@ class Random(CompiledPolicy):
     parameters = ("seed",)
     traits = Traits("Random", "the paper's draft", learns_online=False, uses_context=False, observes="nothing")
     _doors = CHANCE
+    _learns_from_logs = False
     _kept = ("clock",)
 
     def __init__(

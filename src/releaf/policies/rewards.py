@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -70,3 +70,35 @@ def checked_table(rewards: Any, steps: int, labels: tuple[Label, ...]) -> Array:
         row, column = map(int, np.argwhere(bad)[0])
         raise ValueError(f"reward {table[row, column]} of row {row}, action {labels[column]!r}: expected [0, 1]")
     return table
+
+
+def checked_column(rewards: Any, checked: Callable[[Any], float] = checked_reward) -> Array:
+    """The rewards of a log, one for each row."""
+    given = np.asarray(rewards)
+    if given.ndim != 1:
+        raise ValueError(f"rewards have shape {given.shape}: expected one for each row")
+    if checked is checked_reward and given.dtype.kind in "fiub":
+        values = given.astype(np.float64)
+        if bool(((values >= 0.0) & (values <= 1.0)).all()):
+            return values
+    made = np.empty(len(given))
+    for row, reward in enumerate(given.tolist()):
+        try:
+            made[row] = checked(reward)
+        except ValueError as error:
+            raise ValueError(f"row {row}: {error}") from None
+    return made
+
+
+def positions_of(actions: Any, labels: tuple[Label, ...]) -> Array:
+    """The positions of the actions of a log among the learner's."""
+    given = np.asarray(actions)
+    if given.ndim != 1:
+        raise ValueError(f"actions have shape {given.shape}: expected one for each row")
+    places = {label: place for place, label in enumerate(labels)}
+    values = given.tolist()
+    found = np.fromiter((places.get(action, -1) for action in values), dtype=np.int64, count=len(values))
+    if (found < 0).any():
+        row = int(np.argmin(found))
+        raise ValueError(f"row {row}: unknown action {values[row]!r}; the actions are {labels!r}")
+    return found

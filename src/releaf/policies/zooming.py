@@ -66,6 +66,7 @@ class ContextualZooming(CompiledPolicy):
     parameters = ("seed", "lipschitz", "confidence", "horizon", "max_pending")
     traits = Traits("Contextual zooming (CZ)", "Slivkins 2011")
     _doors = ZOOMING
+    _learns_from_logs = False  # a reward belongs to the ball that was chosen
     _kept = ("clock", "centres", "sieve", "arms", "radii", "counts", "sums", "bounds", "nearest", "reach")
     _signed = ("clock", "arms")
     _growing: ClassVar = {**dict.fromkeys((*_kept[1:], "apart", "inside"), 0), "sieve": 1}

@@ -79,7 +79,7 @@ def estimate(state, context):
 
 @inner
 def choose(state, context):
-    look(state.clock, context, state.seen, state.categories, state.fresh_knots, state.fresh_levels)
+    see(state, context)
     estimate(state, context)
     leader = best_of(state.logits)
     if state.params[RULE] != ALWAYS:
@@ -161,6 +161,29 @@ def take_in(state, context, step, action, reward):
 
 
 @inner
+def take_in_all(state, context, step, rewards):
+    """Learn the rewards of all actions; whether a fit is due now."""
+    due = False
+    for action in range(len(rewards)):
+        due |= take_in(state, context, step, action, rewards[action])
+    return due
+
+
+@inner
+def see(state, context):
+    """What a context alone teaches."""
+    look(state.clock, context, state.seen, state.categories, state.fresh_knots, state.fresh_levels)
+
+
+@inner
+def estimate_many(state, contexts, estimates):
+    """The expected reward of each action in many contexts."""
+    for row in range(len(contexts)):
+        estimate(state, contexts[row])
+        estimates[row] = state.estimates
+
+
+@inner
 def none_due(state):
     """Whether it can go on: choosing tables anew is a call of its own, so that it is compiled once only."""
     for action in range(len(state.estimates)):  # noqa: SIM110 - a bare loop compiles faster than any()
@@ -187,4 +210,6 @@ def wants(state, decision):
 
 renew_all = Door(renew, file=__file__)
 look_up = Door(look_up_one, "context", "action", "columns", file=__file__)
-ADAPTIVE = Doors(choose, take_in, file=__file__, wants=wants, has_room=none_due)
+expect = Door(estimate_many, "contexts", "estimates", file=__file__)
+ADAPTIVE = Doors(choose, take_in, file=__file__, wants=wants, has_room=none_due, see=see)
+ADAPTIVE_OF_LABELS = Doors(choose, take_in_all, file=__file__, rewards="all", has_room=none_due)

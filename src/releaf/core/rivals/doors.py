@@ -56,6 +56,17 @@ _LEARNING = {
         take_in(state, contexts[row], state.clock[0], rewards[row])""",
     "none": "",
 }
+_LEARN_LOG = """
+def learn_log(book, contexts, taken, rewards, row):
+{opened}
+    while row < len(contexts) and has_room(state):
+        state.clock[0] += 1
+        see(state, contexts[row])
+        take_in(state, contexts[row], state.clock[0], taken[row], rewards[row])
+        row += 1
+    return row
+"""
+_TEXTS = {"decide": _DECIDE, "learn": _LEARN, "replay": _REPLAY, "learn_log": _LEARN_LOG}
 _WANTED = {"one": "action, reward", "all": "rewards", "none": "rewards"}
 
 
@@ -101,11 +112,14 @@ class Doors:
         Whether that one is wanted after a decision.
     has_room
         Whether a replay can go on.
+    see
+        What a context alone changes, before the reward of a logged action; when None, what ``choose`` does.
     """
 
     decide: Kernel
     learn: Kernel
     replay: Kernel
+    learn_log: Kernel
 
     def __init__(
         self,
@@ -116,11 +130,13 @@ class Doors:
         rewards: str = "one",
         wants: Kernel = always_wants,
         has_room: Kernel = always_room,
+        see: Kernel | None = None,
     ) -> None:
         self._file = file
         self._rule = f"{choose.__name__}_{take_in.__name__}"  # tells it from the other rules of the file
         self._blanks = {"wanted": _WANTED[rewards], "learning": _LEARNING[rewards]}
         self._scope: dict[str, Any] = {"choose": choose, "take_in": take_in, "has_room": has_room, "wants": wants}
+        self._scope["see"] = see or choose
         self._scope |= {"any_unknown": any_unknown, "bad_value": bad_value}
         self._is_open = False
 
@@ -128,7 +144,7 @@ class Doors:
         """Write the calls for states of this kind, which are compiled when they are first used."""
         if self._is_open:
             return
-        for name, text in (("decide", _DECIDE), ("learn", _LEARN), ("replay", _REPLAY)):
+        for name, text in _TEXTS.items():
             source = text.format(opened=_opened(state), **self._blanks)
             setattr(self, name, _written(source, name, f"{name}_{self._rule}", state, self._scope, self._file))
         self._is_open = True
@@ -156,15 +172,15 @@ def book_of(state: Any) -> Array:
 
 
 def _opened(state: Any) -> str:
-    """The lines that make a state of its book."""
-    lines, place = [], 0
+    """The line that makes a state of its book."""
+    arrays, place = [], 0
     for name, array in state._asdict().items():
         if not array.flags.c_contiguous:
             raise ValueError(f"{name} is not contiguous")
         shape = "".join(f"book[{place + 1 + axis}], " for axis in range(array.ndim))
-        lines.append(f"    {name} = carray(at_{array.dtype.name}(book[{place}]), ({shape}))")
+        arrays.append(f"carray(at_{array.dtype.name}(book[{place}]), ({shape}))")
         place += 1 + array.ndim
-    return "\n".join([*lines, f"    state = State({', '.join(state._fields)})"])
+    return f"    state = State({', '.join(arrays)})"
 
 
 def _written(source: str, name: str, full_name: str, state: Any, scope: dict[str, Any], file: str) -> Kernel:
