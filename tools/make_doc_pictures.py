@@ -1,4 +1,6 @@
-"""Draw the pictures of docs/explanation/algorithm.md from learners that run: python tools/make_doc_pictures.py [FOLDER].
+"""Draw the pictures of docs/explanation/algorithm.md from learners that run.
+
+python tools/make_doc_pictures.py [FOLDER]
 
 Each is a small SVG with a clear background, readable on light pages; dark ones turn it (docs/_static/pages.css).
 """
@@ -7,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +71,7 @@ def partition() -> Any:
 
 
 def pairs() -> Any:
-    """The means of all pairs that hold a feature, in the cells of one context: they agree where it is the relevant one."""
+    """The means of all pairs that hold a feature, in one context's cells: they agree where it is the relevant one."""
     names, relevant, shown = ("age", "dose", "weight", "hour"), 1, []
     generator = np.random.default_rng(2)
     twin = Reference(features=4, actions=1, control_divisor=500.0, lipschitz=1.0)
@@ -104,7 +107,7 @@ def exploring() -> Any:
     trace = releaf.replay(releaf.Releaf(cases.actions, cases.features, seed=0), cases.contexts, cases.rewards)
     edges = np.unique(np.geomspace(50, len(trace), 18).astype(int))
     rows = []
-    for begin, end in zip(edges[:-1], edges[1:], strict=True):
+    for begin, end in pairwise(edges.tolist()):
         part = slice(begin, end)
         exploited = ~trace.explored[part]
         middle = float(np.sqrt(begin * end))
@@ -179,7 +182,9 @@ def svg(drawn: Any) -> str:
         background="transparent",
         font="system-ui, sans-serif",
         axis=altair.AxisConfig(labelFontSize=12, titleFontSize=13, titleFontWeight="normal", gridColor="#dddddd"),
-        legend=altair.LegendConfig(labelFontSize=12, titleFontSize=12, orient="bottom", labelLimit=300, columnPadding=40),
+        legend=altair.LegendConfig(
+            labelFontSize=12, titleFontSize=12, orient="bottom", labelLimit=300, columnPadding=40
+        ),
         view=altair.ViewConfig(stroke=None),
     )
     return str(vl_convert.vegalite_to_svg(styled.to_dict()))
