@@ -17,6 +17,7 @@ import numpy as np
 
 __all__ = ["Boolean", "Categorical", "Continuous", "Feature", "Quantile"]
 
+MOST_CATEGORIES = 1_000  # that a guess takes for categories
 MISSING = -1.0  # stands for a missing value of a continuous feature
 
 
@@ -191,6 +192,22 @@ class Categorical:
     def to_unit(self, value: Any) -> float:
         return (self.place(value) + 0.5) / self.categories
 
+    def units(self, values: list[Any]) -> list[float] | None:
+        """All values as numbers in [0, 1]; None where one of them is not known, or missing and must not be."""
+        count = self.categories
+        known = {value: (place + 0.5) / count for value, place in self._places.items()}
+        try:
+            return [known[value] for value in values]
+        except (KeyError, TypeError):
+            pass
+        if not self.missing:
+            return None
+        gone = (count - 0.5) / count
+        try:
+            return [gone if is_missing(value) else known[value] for value in values]
+        except (KeyError, TypeError):
+            return None
+
     def describe(self, low: float, high: float) -> str:
         place = round(low * self.categories)
         return f"equal to {self.values[place]!r}" if place < len(self.values) else "missing"
@@ -229,6 +246,58 @@ class Boolean:
 Feature = Continuous | Quantile | Categorical | Boolean
 _KINDS: dict[str, Callable[..., Feature]] = {cls.kind: cls for cls in (Continuous, Quantile, Boolean)}
 UNIT = Continuous()
+
+
+def column_to_unit(feature: Feature, column: Any) -> Any:
+    """A whole column as numbers in [0, 1], those of a Quantile as they are with NaN where they are missing.
+
+    None where a value is not what is expected, or the column is of a type that has to be looked at one by one.
+    """
+    if isinstance(feature, Categorical):
+        values = column.tolist() if isinstance(column, np.ndarray) else column
+        units = feature.units(values)
+        return None if units is None else np.array(units, dtype=np.float64)
+    if not isinstance(column, np.ndarray) or column.dtype.kind not in "fiub":
+        return None
+    numbers = column.astype(np.float64)
+    gone = np.isnan(numbers)
+    if gone.any() and not feature.missing:
+        return None
+    if isinstance(feature, Boolean):
+        if not (gone | (numbers == 0) | (numbers == 1)).all():
+            return None
+        return (np.where(gone, 2.0, numbers) + 0.5) / feature.categories
+    if column.dtype.kind == "b":
+        return None
+    if isinstance(feature, Quantile):
+        return None if np.isinf(numbers).any() else numbers
+    if feature.clip:
+        numbers = np.clip(numbers, feature.low, feature.high)
+    if not (gone | ((numbers >= feature.low) & (numbers <= feature.high))).all():
+        return None
+    return np.where(gone, MISSING, (numbers - feature.low) / (feature.high - feature.low))
+
+
+def guess_feature(name: str, column: Any, numbers: str = "quantiles") -> Feature:
+    """What a column's values say that it is; a ValueError where they say nothing that a learner could use."""
+    present = [value for value in column if not is_missing(value)]
+    missing = len(present) < len(column)
+    if present and all(isinstance(value, bool | np.bool_) for value in present):
+        return Boolean(missing=missing)
+    if present and all(isinstance(value, int | float | np.number) for value in present):
+        low, high = float(min(present)), float(max(present))
+        if math.isinf(low) or math.isinf(high):
+            row = next(row for row, value in enumerate(column) if not is_missing(value) and math.isinf(value))
+            raise ValueError(f"column {name!r} is {column[row]} in row {row}: expected a finite number")
+        if numbers == "quantiles":
+            return Quantile(missing=missing)
+        return Continuous(low, high if high > low else low + 1.0, missing=missing)
+    values = sorted({value for value in present if isinstance(value, str)})
+    if not values or len(values) > MOST_CATEGORIES or any(not isinstance(value, str) for value in present):
+        kind = type(next((value for value in present if not isinstance(value, str)), "")).__name__
+        what = f"{len(values)} different texts" if values else f"values of type {kind}" if present else "no values"
+        raise ValueError(f"column {name!r} has {what}: leave it out, or describe it with a Schema")
+    return Categorical(values, missing=missing)
 
 
 def feature_to_dict(feature: Feature) -> dict[str, Any]:

@@ -16,21 +16,23 @@ from typing import Any
 
 import numpy as np
 
+from releaf.core.quantile import QuantileSketch
 from releaf.features import (
     MISSING,
     UNIT,
     Boolean,
     Categorical,
-    Continuous,
     Feature,
     Quantile,
+    column_to_unit,
     feature_from_dict,
     feature_to_dict,
+    guess_feature,
     is_missing,
     shown,
 )
-from releaf.quantile import QuantileSketch
-from releaf.table import is_table, ordered_columns, ordered_rows, ordered_values
+from releaf.table import is_table, ordered_columns, ordered_rows, ordered_values, table_columns
+from releaf.toml import features_from_toml, features_to_toml
 
 __all__ = ["Encoder", "Features", "Schema"]
 
@@ -47,6 +49,7 @@ class Schema:
 
     Examples
     --------
+    >>> from releaf import Continuous
     >>> Schema({"clump thickness": Continuous(1, 10), "mitoses": Continuous(1, 10, missing=True)}).names
     ('clump thickness', 'mitoses')
     """
@@ -114,6 +117,43 @@ class Schema:
         """A fresh encoder, whose quantiles have seen nothing."""
         return Encoder(self)
 
+    @classmethod
+    def guess(cls, table: Any, *, leave_out: Sequence[str] = (), numbers: str = "quantiles") -> Schema:
+        """What the columns of a table say that they are: numbers, truth values or categories, missing or not.
+
+        Parameters
+        ----------
+        table
+            A pandas, polars or pyarrow table, or a mapping from names to columns.
+        leave_out
+            Columns that are no features, such as the action and the reward.
+        numbers
+            "quantiles": numbers become :class:`Quantile`; "range": :class:`Continuous` from the least to the largest.
+
+        Examples
+        --------
+        >>> Schema.guess({"age": [30, None], "plan": ["a", "b"]})
+        Schema({'age': Quantile(size=512, missing=True), 'plan': Categorical('a', 'b')})
+        """
+        if numbers not in ("quantiles", "range"):
+            raise ValueError(f"numbers must be 'quantiles' or 'range', got numbers={numbers!r}")
+        columns = table if isinstance(table, Mapping) else table_columns(table)
+        lacking = [name for name in leave_out if name not in columns]
+        if lacking:
+            raise ValueError(f"the table has no column {lacking[0]!r}; it has {', '.join(columns)}")
+        return cls(
+            {name: guess_feature(name, column, numbers) for name, column in columns.items() if name not in leave_out}
+        )
+
+    def to_toml(self) -> str:
+        """The schema as TOML, to be edited; options that are as usual are left out."""
+        return features_to_toml(dict(zip(self.names, self.features, strict=True)))
+
+    @classmethod
+    def from_toml(cls, text: str) -> Schema:
+        """The schema that ``to_toml`` gave, as it was edited."""
+        return cls(features_from_toml(text))
+
     def to_dict(self) -> list[dict[str, Any]]:
         """The schema as plain data, for JSON."""
         return [{"name": n, **feature_to_dict(f)} for n, f in zip(self.names, self.features, strict=True)]
@@ -158,16 +198,25 @@ class Encoder:
         else:
             rows = ordered_rows(contexts, names)
             columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in names]
-        matrix = np.empty((len(columns[0]), len(names)))
-        gone = {}
+        matrix = np.empty((len(names), len(columns[0])))
         for place, column in enumerate(columns):
-            matrix[:, place] = self._column_to_unit(place, column)
-            if place in self.sketches:
-                gone[place] = np.array([is_missing(value) for value in column], dtype=bool)
+            matrix[place] = self._column_to_unit(place, column)
         for place, sketch in self.sketches.items():
-            for step in np.flatnonzero(~gone[place]):
-                matrix[step, place] = sketch.see(float(matrix[step, place]))
-        return matrix
+            sketch.see_many(matrix[place])
+            matrix[place, np.isnan(matrix[place])] = MISSING
+        return np.ascontiguousarray(matrix.T)
+
+    def problems(self, columns: Sequence[Any]) -> dict[int, str]:
+        """What is wrong with some rows of these columns, one for each feature; empty where all is well."""
+        found: dict[int, str] = {}
+        for place, column in enumerate(columns):
+            if column_to_unit(self.schema.features[place], column) is None:
+                for row, value in enumerate(column):
+                    try:
+                        self._to_unit(place, value)
+                    except ValueError as error:
+                        found.setdefault(row, str(error))
+        return found
 
     def _to_unit(self, place: int, value: Any, where: str = "") -> float:
         feature = self.schema.features[place]
@@ -184,14 +233,14 @@ class Encoder:
             raise ValueError(f"feature {name!r}{where} is {shown(value)}: expected {feature.expects}") from None
 
     def _column_to_unit(self, place: int, column: Any) -> Any:
+        """The values of a feature as numbers in [0, 1]; those of a Quantile as they are, NaN where they are missing."""
         feature = self.schema.features[place]
-        if isinstance(feature, Continuous) and isinstance(column, np.ndarray) and column.dtype.kind in "fiu":
-            numbers = column.astype(np.float64)
-            if feature.clip:
-                numbers = np.clip(numbers, feature.low, feature.high)
-            if bool(np.all((numbers >= feature.low) & (numbers <= feature.high))):
-                return (numbers - feature.low) / (feature.high - feature.low)
-        return [self._to_unit(place, value, f" of row {row}") for row, value in enumerate(column)]
+        units = column_to_unit(feature, column)
+        if units is None:  # something is wrong, or of an uncommon type
+            units = np.array([self._to_unit(place, value, f" of row {row}") for row, value in enumerate(column)])
+            if isinstance(feature, Quantile):
+                units[[is_missing(value) for value in column]] = np.nan
+        return units
 
     def state(self) -> dict[str, Row]:
         """What was learnt, as arrays."""

@@ -18,12 +18,19 @@ def _column_names(table: Any) -> list[str] | None:
 
 
 def _column(table: Any, place: int) -> Any:
-    if not hasattr(table, "column_names"):  # pandas, polars
-        return np.asarray(table[table.columns[place]])
-    column = table.column(place)
-    if str(column.type).startswith("dictionary"):  # whose missing values numpy would take for its last category
-        return np.array(column.to_pylist(), dtype=object)
-    return np.asarray(column)
+    """One column as a numpy array: the table's own memory where that holds plain numbers, None or NaN where missing."""
+    if type(table).__name__ == "RecordBatch":  # of pyarrow, which narwhals does not know
+        column = table.column(place)
+        plain = str(column.type).startswith(("int", "uint", "float", "double"))
+        return column.to_numpy(zero_copy_only=False) if plain else np.array(column.to_pylist(), dtype=object)
+    import narwhals.stable.v2 as nw  # only where there are tables
+
+    series = nw.from_native(table, eager_only=True)[:, place]
+    if series.dtype.is_numeric() and not series.dtype.is_decimal():
+        return series.to_numpy()
+    if series.dtype == nw.Boolean and not series.null_count():
+        return series.to_numpy()
+    return np.array(series.to_list(), dtype=object)  # texts, categories, truth values that may be missing
 
 
 def is_table(data: Any) -> bool:

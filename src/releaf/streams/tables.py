@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,14 +11,13 @@ from typing import Any
 import numpy as np
 
 from releaf.decision import Label
-from releaf.features import Boolean, Categorical, Continuous, Feature, is_missing
+from releaf.features import is_missing
 from releaf.policy import plain_label
 from releaf.schema import Schema
 from releaf.streams.files import open_text
 from releaf.streams.stream import Log, Stream
 from releaf.table import is_table, table_columns
 
-MOST_CATEGORIES = 1_000
 _MOSTLY = 0.9  # of a column's values, when numbers make it a column of numbers with mistakes in it
 _TRUE_FALSE = {"true": True, "false": False}
 Columns = dict[str, Any]
@@ -247,30 +245,12 @@ def _contexts(rows: Rows, features: Sequence[str] | Schema | None, used: set[str
     if not names:
         raise ValueError(f"{rows.source} has no columns left to make contexts of")
     columns = [rows.column(name) for name in names]
-    schema = (
-        features
-        if isinstance(features, Schema)
-        else Schema({name: _described(rows, name, column) for name, column in zip(names, columns, strict=True)})
-    )
+    schema = features if isinstance(features, Schema) else _guessed(rows, dict(zip(names, columns, strict=True)))
     return [list(row) for row in zip(*columns, strict=True)], schema
 
 
-def _described(rows: Rows, name: str, column: Any) -> Feature:
-    """What a column's values say that it is."""
-    present = [value for value in column if not is_missing(value)]
-    missing = len(present) < len(column)
-    if present and all(isinstance(value, bool | np.bool_) for value in present):
-        return Boolean(missing=missing)
-    if present and all(isinstance(value, int | float | np.number) for value in present):
-        low, high = float(min(present)), float(max(present))
-        if math.isinf(low) or math.isinf(high):
-            row = next(row for row, value in enumerate(column) if not is_missing(value) and math.isinf(value))
-            raise ValueError(f"{rows.where(row)}: {name!r} is {column[row]}: expected a finite number")
-        return Continuous(low, high if high > low else low + 1.0, missing=missing)
-    values = sorted({str(value) for value in present})
-    if not values or len(values) > MOST_CATEGORIES or any(not isinstance(value, str) for value in present):
-        raise ValueError(
-            f"{rows.source}: column {name!r} has {len(values)} different values that are no numbers: "
-            f"leave it out with features=…, or describe it with a Schema"
-        )
-    return Categorical(values, missing=missing)
+def _guessed(rows: Rows, columns: Columns) -> Schema:
+    try:
+        return Schema.guess(columns, numbers="range")
+    except ValueError as error:
+        raise ValueError(f"{rows.source}: {error}") from None

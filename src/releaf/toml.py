@@ -1,0 +1,88 @@
+"""Features as TOML, for people to read and edit."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping
+from typing import Any
+
+from releaf.features import Categorical, Feature, feature_from_dict, feature_to_dict
+
+_HEADER = """\
+# The features of a context, in order. Kinds:
+#   continuous   a number from low to high; clip = true moves values beyond a bound to it
+#   quantile     a number of unknown range and distribution; size of the sample that learns it
+#   categorical  one of values
+#   boolean      true or false
+# missing = true allows missing values, which are a case of their own.
+"""
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "continuous": {"low": (int, float), "high": (int, float), "clip": bool, "missing": bool},
+    "quantile": {"size": int, "missing": bool},
+    "categorical": {"values": list, "missing": bool},
+    "boolean": {"missing": bool},
+}
+_USUAL = {"clip": False, "missing": False, "size": 512}
+
+
+def features_to_toml(features: Mapping[str, Feature]) -> str:
+    """TOML that :func:`features_from_toml` reads; options that are as usual are left out."""
+    tables = [_table(name, feature) for name, feature in features.items()]
+    return _HEADER + "\n" + "\n".join(tables)
+
+
+def _table(name: str, feature: Feature) -> str:
+    lines = [f"[features.{_text(name)}]"]
+    for option, value in feature_to_dict(feature).items():
+        if _USUAL.get(option) != value:
+            lines.append(f"{option} = {_value(value)}")
+    return "\n".join(lines) + "\n"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_value, value))}]"
+    return _text(value) if isinstance(value, str) else repr(value)
+
+
+def _text(value: str) -> str:
+    """A basic string of TOML: JSON's, which leaves one control character as it is."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def features_from_toml(text: str) -> dict[str, Feature]:
+    """The features that a text of TOML describes."""
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"the schema is no TOML: {error}") from None
+    features = data.get("features")
+    if not isinstance(features, dict) or not features:
+        raise ValueError("the schema has no [features.…] tables: expected one for each feature")
+    return {name: _feature(name, entry) for name, entry in features.items()}
+
+
+def _feature(name: str, entry: Any) -> Feature:
+    kind = entry.get("kind") if isinstance(entry, dict) else None
+    if kind not in _OPTIONS:
+        raise ValueError(f"feature {name!r} has kind = {kind!r}: expected one of {', '.join(map(repr, _OPTIONS))}")
+    options = {option: value for option, value in entry.items() if option != "kind"}
+    for option, value in options.items():
+        expected = _OPTIONS[kind].get(option)
+        if expected is None:
+            raise ValueError(f"feature {name!r} has unknown {option!r}: expected {', '.join(_OPTIONS[kind])}")
+        if not isinstance(value, expected) or (isinstance(value, bool) and expected is not bool):
+            raise ValueError(f"feature {name!r} has {option} = {value!r}, which is no {_named(expected)}")
+    if kind == Categorical.kind and "values" not in options:
+        raise ValueError(f"feature {name!r} is categorical and needs values = [...]")
+    try:
+        return feature_from_dict(entry)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"feature {name!r}: {error}") from None
+
+
+def _named(expected: Any) -> str:
+    return {bool: "truth value", int: "whole number", list: "list"}.get(expected, "number")
