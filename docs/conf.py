@@ -22,6 +22,7 @@ autodoc_class_signature = "mixed"
 autodoc_preserve_defaults = True
 python_maximum_signature_line_length = 100
 napoleon_google_docstring = False
+napoleon_use_param = False
 napoleon_use_rtype = False
 
 # Types in signatures that have no page of their own here; what the prose links to must be there.
