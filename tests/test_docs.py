@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+import releaf
+
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = sorted(page for page in DOCS.rglob("*.md") if "_build" not in page.parts)
@@ -70,6 +72,12 @@ def test_the_pictures_can_be_made_anew_and_are_small(tmp_path: Path) -> None:
     made, kept = sorted(tmp_path.glob("*.svg")), sorted((DOCS / "pictures").glob("*.svg"))
     assert [path.name for path in made] == [path.name for path in kept]
     assert all(path.stat().st_size < LARGEST_PICTURE for path in [*made, *kept])
+
+
+def test_the_changelog_and_the_citation_are_of_this_version() -> None:
+    changelog, citation = ((ROOT / name).read_text(encoding="utf-8") for name in ("CHANGELOG.md", "CITATION.cff"))
+    assert re.findall(r"^## \[(.+?)\]", changelog, flags=re.MULTILINE)[:2] == ["Unreleased", releaf.__version__]
+    assert f"\nversion: {releaf.__version__}\n" in citation
 
 
 def test_the_pages_are_built_without_a_warning(tmp_path: Path) -> None:
