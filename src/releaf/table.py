@@ -8,8 +8,20 @@ from typing import Any
 import numpy as np
 
 
+class Columns:
+    """A table of our own: columns by their names, all of the same length."""
+
+    def __init__(self, columns: Mapping[str, Any]) -> None:
+        self.columns = dict(columns)
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values()), ()))
+
+
 def _column_names(table: Any) -> list[str] | None:
     """The column names of a pandas, polars or pyarrow table; None for anything else."""
+    if isinstance(table, Columns):
+        return list(table.columns)
     if hasattr(table, "column_names"):  # pyarrow
         return list(table.column_names)
     if hasattr(table, "columns") and hasattr(table, "shape"):  # pandas, polars
@@ -19,6 +31,8 @@ def _column_names(table: Any) -> list[str] | None:
 
 def _column(table: Any, place: int) -> Any:
     """One column as a numpy array: the table's own memory where that holds plain numbers, None or NaN where missing."""
+    if isinstance(table, Columns):
+        return list(table.columns.values())[place]
     if type(table).__name__ == "RecordBatch":  # of pyarrow, which narwhals does not know
         column = table.column(place)
         plain = str(column.type).startswith(("int", "uint", "float", "double"))
@@ -40,7 +54,7 @@ def is_table(data: Any) -> bool:
 def table_columns(table: Any) -> dict[str, list[Any]]:
     """All columns of a table by their names, as plain values."""
     names = _column_names(table) or []
-    return {name: _column(table, place).tolist() for place, name in enumerate(names)}
+    return {name: np.asarray(_column(table, place)).tolist() for place, name in enumerate(names)}
 
 
 def _check_names(given: list[str], names: tuple[str, ...], what: str, kind: str = "features") -> None:

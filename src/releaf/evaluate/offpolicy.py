@@ -38,7 +38,8 @@ def rejection(policy: Any, log: Log, seed: int = 0, progress: Callable[[int, int
 
     A row counts when the policy would have done the same, and then with the probability min p / p, so that actions the
     log preferred don't count for more; that makes the estimate unbiased. A log without probabilities is taken for one
-    where all actions were equally likely. Rows that don't count leave no trace in the policy. The interval is Wilson's.
+    where all actions were equally likely. Rows that don't count leave no trace in the policy. The interval is Wilson's,
+    or the normal one where rewards are not from 0 to 1.
 
     Parameters
     ----------
@@ -66,7 +67,9 @@ def rejection(policy: Any, log: Log, seed: int = 0, progress: Callable[[int, int
                 policy.learn(choice, gained[-1])
         if progress is not None:
             progress(row + 1, len(log))
-    return Estimate(*_wilson(gained), len(gained), observed)
+    unit = all(0.0 <= reward <= 1.0 for reward in gained)
+    found = _wilson(gained) if unit else _mean(np.array(gained), 0)[:3]
+    return Estimate(*found, len(gained), observed)
 
 
 def _own_generator(seed: int) -> np.random.Generator:
@@ -182,4 +185,5 @@ def _mean(values: Array, matched: int) -> Estimate:
 
 def _require_same(policy: Any, log: Log) -> None:
     if tuple(policy.actions) != tuple(log.actions):
-        raise ValueError(f"the policy's actions are {policy.actions!r}, the log's {log.actions!r}")
+        hint = "read the log with actions=policy.actions"
+        raise ValueError(f"the policy's actions are {policy.actions!r}, the log's {log.actions!r}: {hint}")

@@ -95,10 +95,14 @@ def positions_of(actions: Any, labels: tuple[Label, ...]) -> Array:
     given = np.asarray(actions)
     if given.ndim != 1:
         raise ValueError(f"actions have shape {given.shape}: expected one for each row")
-    places = {label: place for place, label in enumerate(labels)}
-    values = given.tolist()
-    found = np.fromiter((places.get(action, -1) for action in values), dtype=np.int64, count=len(values))
+    if given.dtype.kind in "iu" and all(type(label) is int for label in labels):
+        sorted_labels, order = np.sort(labels), np.argsort(labels)
+        places = np.minimum(np.searchsorted(sorted_labels, given), len(labels) - 1)
+        found = np.where(sorted_labels[places] == given, order[places], -1)
+    else:
+        known = {label: place for place, label in enumerate(labels)}
+        found = np.fromiter((known.get(action, -1) for action in given.tolist()), dtype=np.int64, count=len(given))
     if (found < 0).any():
         row = int(np.argmin(found))
-        raise ValueError(f"row {row}: unknown action {values[row]!r}; the actions are {labels!r}")
+        raise ValueError(f"row {row}: unknown action {given.tolist()[row]!r}; the actions are {labels!r}")
     return found

@@ -1,5 +1,6 @@
 """Where contexts and rewards come from."""
 
+from releaf.streams.batches import Batch, read_log
 from releaf.streams.breast_cancer import breast_cancer
 from releaf.streams.files import DataError
 from releaf.streams.intrusion import intrusion
@@ -9,6 +10,7 @@ from releaf.streams.tables import log, table
 from releaf.streams.webpages import open_bandit, read_yahoo, yahoo
 
 __all__ = [
+    "Batch",
     "DataError",
     "Log",
     "Stream",
@@ -19,6 +21,7 @@ __all__ = [
     "lemma1",
     "log",
     "open_bandit",
+    "read_log",
     "read_yahoo",
     "table",
     "yahoo",

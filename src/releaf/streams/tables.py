@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -82,13 +82,13 @@ def table(
     rows = _read(data, skip_bad)
     if label is not None:
         rows = _complete(rows, [label], skip_bad)
-        values = [_plain(value) for value in rows.column(label)]
-        actions = tuple(sorted(set(values), key=lambda value: (str(type(value)), value)))
+        values = [plain_action(value) for value in rows.column(label)]
+        actions = sorted_actions(values)
         gained = np.array([[value == action for action in actions] for value in values], dtype=np.float64)
         used = {label}
     else:
         named = rewards if isinstance(rewards, Mapping) else {name: name for name in rewards or ()}
-        rows = _complete(rows, list(named), skip_bad, unit=True)
+        rows = _complete(rows, list(named), skip_bad, limits=(0.0, 1.0))
         actions, used = tuple(named.values()), set(named)
         gained = np.column_stack([np.array(rows.column(name), dtype=np.float64) for name in named])
     contexts, described = _contexts(rows, features, used)
@@ -101,6 +101,8 @@ def log(
     action: str,
     reward: str,
     probability: str | None = None,
+    actions: Sequence[Label] | None = None,
+    reward_range: tuple[float, float] = (0.0, 1.0),
     features: Sequence[str] | Schema | None = None,
     skip_bad: bool = False,
 ) -> Log:
@@ -111,20 +113,27 @@ def log(
     data
         The name of a CSV, Parquet or Arrow file, or a pandas, polars or pyarrow table.
     action, reward
-        The columns of the action taken, and of its reward, from 0 to 1.
+        The columns of the action taken, and of its reward.
     probability
         The column that tells with what probability the action was taken; off-policy estimates need it.
+    actions
+        The actions that there are, in the order of the policies to be compared; those of the log, sorted, when None.
+    reward_range
+        The lowest and the highest reward there can be.
     features, skip_bad
         As for :func:`table`.
     """
     used = [action, reward] + ([probability] if probability is not None else [])
     rows = _complete(_read(data, skip_bad), used[:1], skip_bad)
-    rows = _complete(rows, [reward], skip_bad, unit=True)
-    rows = _complete(rows, used[2:], skip_bad, unit=True, above_zero=True)
-    chosen = [_plain(value) for value in rows.column(action)]
-    actions = tuple(sorted(set(chosen), key=lambda value: (str(type(value)), value)))
+    rows = _complete(rows, [reward], skip_bad, limits=reward_range)
+    rows = _complete(rows, used[2:], skip_bad, limits=(0.0, 1.0), above_zero=True)
+    if actions is not None:
+        rows = _complete(rows, [action], skip_bad, known=tuple(actions))
+    chosen = [plain_action(value) for value in rows.column(action)]
+    actions = sorted_actions(chosen) if actions is None else tuple(actions)
     contexts, described = _contexts(rows, features, set(used))
-    taken = np.array([actions.index(value) for value in chosen], dtype=np.int64)
+    places = {label: place for place, label in enumerate(actions)}
+    taken = np.array([places[value] for value in chosen], dtype=np.int64)
     gained = np.array(rows.column(reward), dtype=np.float64)
     chances = None if probability is None else np.array(rows.column(probability), dtype=np.float64)
     return Log(contexts, taken, gained, chances, described, actions, rows.skipped)
@@ -133,15 +142,50 @@ def log(
 # --- reading --------------------------------------------------------------------------------------------------
 
 
+def read_first(path: str | os.PathLike[str], rows: int) -> Columns:
+    """The columns of the first rows of a file, to be looked at."""
+    path = Path(path)
+    if kind_of(path) == "csv":
+        return _read_csv(path, skip_bad=True, most=rows).columns
+    table = next(arrow_batches(path, rows))
+    return table_columns(table)
+
+
+def kind_of(path: Path) -> str:
+    """What a file is by its name: "parquet", "arrow" or else "csv"."""
+    kind = path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
+    return {".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow"}.get(kind, "csv")
+
+
+def arrow_batches(path: Path, size: int) -> Iterator[Any]:
+    """The rows of a Parquet or Arrow file, some at a time."""
+    try:
+        import pyarrow
+        from pyarrow import ipc, parquet
+    except ImportError as error:
+        raise ImportError(f"{path} needs pyarrow to be read: pip install releaf[tables]") from error
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    try:
+        if kind_of(path) == "parquet":
+            with parquet.ParquetFile(path) as file:
+                yield from file.iter_batches(size)
+        else:
+            with ipc.open_file(path) as file:
+                for place in range(file.num_record_batches):
+                    yield file.get_batch(place)
+    except pyarrow.ArrowInvalid as error:
+        raise ValueError(f"{path} can't be read: {error}") from None
+
+
 def _read(data: Any, skip_bad: bool) -> Rows:
     if is_table(data):
         return Rows(table_columns(data), None, 0, "table")
     if not isinstance(data, str | os.PathLike):
         raise TypeError(f"data must be the name of a file or a pandas, polars or pyarrow table, got {data!r}")
     path = Path(data)
-    kind = path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
-    if kind in (".parquet", ".arrow", ".feather"):
-        return Rows(table_columns(_arrow(path, kind)), None, 0, str(path))
+    if kind_of(path) != "csv":
+        return Rows(table_columns(_arrow(path, kind_of(path))), None, 0, str(path))
     return _read_csv(path, skip_bad)
 
 
@@ -150,24 +194,21 @@ def _arrow(path: Path, kind: str) -> Any:
         from pyarrow import feather, parquet
     except ImportError as error:
         raise ImportError(f"{path} needs pyarrow to be read: pip install releaf[tables]") from error
-    return parquet.read_table(path) if kind == ".parquet" else feather.read_table(path)
+    return parquet.read_table(path) if kind == "parquet" else feather.read_table(path)
 
 
-def _read_csv(path: Path, skip_bad: bool) -> Rows:
+def _read_csv(path: Path, skip_bad: bool, most: int | None = None) -> Rows:
     """Columns of texts, turned into numbers or truth values where all of them are; an empty field is missing."""
     with open_text(path) as file:
         reader = csv.reader(file)
-        names = next(reader, None)
-        if not names:
-            raise ValueError(f"{path} is empty: expected a line with the names of the columns")
-        twice = [name for name in names if names.count(name) > 1]
-        if twice:
-            raise ValueError(f"{path} has more than one column {twice[0]!r}: expected different names")
+        names = read_header(reader, str(path))
         lines, rows, skipped = [], [], 0
         for row in reader:
             if len(row) == len(names):
                 lines.append(reader.line_num)
                 rows.append(row)
+                if len(rows) == most:
+                    break
             elif row and not skip_bad:
                 raise ValueError(f"{path}, line {reader.line_num}: {len(row)} fields, expected {len(names)}")
             else:
@@ -178,6 +219,17 @@ def _read_csv(path: Path, skip_bad: bool) -> Rows:
     for name, column in texts.items():
         found.columns[name] = _converted(found, name, column, bad, skip_bad)
     return found.without(bad) if bad else found
+
+
+def read_header(reader: Any, source: str) -> list[str]:
+    """The names of the columns of a CSV file."""
+    names: list[str] | None = next(reader, None)
+    if not names:
+        raise ValueError(f"{source} is empty: expected a line with the names of the columns")
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise ValueError(f"{source} has more than one column {twice[0]!r}: expected different names")
+    return names
 
 
 def _converted(rows: Rows, name: str, column: list[str], bad: set[int], skip_bad: bool) -> list[Any]:
@@ -209,32 +261,57 @@ def _number(text: str) -> float | str:
 # --- checking -------------------------------------------------------------------------------------------------
 
 
-def _complete(rows: Rows, names: list[str], skip_bad: bool, unit: bool = False, above_zero: bool = False) -> Rows:
-    """The rows that have these columns, as numbers from 0 to 1 where that is asked for."""
+def _complete(
+    rows: Rows,
+    names: list[str],
+    skip_bad: bool,
+    limits: tuple[float, float] | None = None,
+    above_zero: bool = False,
+    known: tuple[Label, ...] | None = None,
+) -> Rows:
+    """The rows that have these columns, as numbers within limits or as known labels where that is asked for."""
     bad: set[int] = set()
     for name in names:
         for row, value in enumerate(rows.column(name)):
-            wrong = is_missing(value) or (unit and not _is_unit(value)) or (above_zero and value == 0)
+            wrong = is_missing(value) or (limits is not None and not is_within(value, limits))
+            wrong = wrong or (above_zero and value == 0) or (known is not None and plain_action(value) not in known)
             if wrong and not skip_bad:
-                expected = "a number from 0 to 1" if unit else "a value"
+                expected = "a value" if limits is None else f"a number from {limits[0]:g} to {limits[1]:g}"
                 expected = "a probability above 0" if above_zero else expected
+                expected = f"one of {known!r}" if known is not None else expected
                 raise ValueError(f"{rows.where(row)}: {name!r} is {value!r}: expected {expected}")
             if wrong:
                 bad.add(row)
     return rows.without(bad) if bad else rows
 
 
-def _is_unit(value: Any) -> bool:
+def is_within(value: Any, limits: tuple[float, float]) -> bool:
     try:
-        return not isinstance(value, str) and 0.0 <= float(value) <= 1.0
+        return not isinstance(value, str) and limits[0] <= float(value) <= limits[1]
     except (TypeError, ValueError):
         return False
 
 
-def _plain(value: Any) -> Label:
+def plain_action(value: Any) -> Label:
     """An action's label; a whole number in a column of floats is a whole number."""
     label = plain_label(value)
     return int(label) if isinstance(label, float) and label.is_integer() else label
+
+
+def plain_actions(column: Any) -> Any:
+    """The labels of a column of actions, None where one is missing; whole numbers as an array."""
+    if isinstance(column, np.ndarray) and column.dtype.kind in "iu":
+        return column
+    values = column.tolist() if isinstance(column, np.ndarray) else column
+    known: dict[Any, Label | None] = {}
+    for value in set(values):
+        known[value] = None if is_missing(value) else plain_action(value)
+    return [known[value] if value == value else None for value in values]
+
+
+def sorted_actions(labels: Iterable[Label]) -> tuple[Label, ...]:
+    """Different labels in an order of their own, whatever their types."""
+    return tuple(sorted(set(labels), key=lambda label: (str(type(label)), label)))
 
 
 def _contexts(rows: Rows, features: Sequence[str] | Schema | None, used: set[str]) -> tuple[Any, Schema]:

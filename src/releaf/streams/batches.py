@@ -1,0 +1,185 @@
+"""Logs of any size, read some rows at a time, with every row that can't be used named by its line."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from releaf.decision import Label
+from releaf.features import Boolean, Categorical, Feature, is_missing
+from releaf.schema import Schema
+from releaf.streams.files import open_text
+from releaf.streams.tables import arrow_batches, is_within, kind_of, plain_actions, read_header
+from releaf.table import Columns, ordered_columns
+
+Array = np.ndarray[Any, np.dtype[Any]]
+ROWS = 65_536
+_TRUTH = {"true": True, "false": False, "1": True, "0": False}
+
+
+class Batch(NamedTuple):
+    """Some rows of a log that can be learnt from, and what is wrong with those that can't.
+
+    Attributes
+    ----------
+    contexts
+        A table of the features.
+    actions, rewards
+        What was done in each row, and what it earned.
+    problems
+        Pairs of a line (CSV, the header is line 1) or a row (Parquet, from 0) and what is wrong there.
+    rows
+        How many rows of the file have been read so far.
+    """
+
+    contexts: Columns
+    actions: Sequence[Label] | Array
+    rewards: Array
+    problems: list[tuple[int, str]]
+    rows: int
+
+
+def read_log(
+    path: str | os.PathLike[str],
+    schema: Schema,
+    *,
+    action: str = "action",
+    reward: str = "reward",
+    reward_range: tuple[float, float] = (0.0, 1.0),
+    size: int = ROWS,
+) -> Iterator[Batch]:
+    """The rows of a CSV, Parquet or Arrow file of decisions, some at a time, however large it is.
+
+    Parameters
+    ----------
+    path
+        The file.
+    schema
+        The features; other columns are not looked at.
+    action, reward
+        The columns of the action taken, and of its reward.
+    reward_range
+        The lowest and the highest reward there can be.
+    size
+        How many rows to read at a time.
+    """
+    encoder, so_far = schema.encoder(), 0
+    for columns, lines, broken in _read(Path(path), (*schema.names, action, reward), schema, size):
+        contexts = [columns[name] for name in schema.names]
+        found = encoder.problems(contexts)
+        actions = plain_actions(columns[action])
+        if not isinstance(actions, np.ndarray) and None in actions:
+            for row in (row for row, label in enumerate(actions) if label is None):
+                found.setdefault(row, f"{action!r} is missing: expected an action")
+        for row in _outside(columns[reward], reward_range):
+            value = columns[reward][row]
+            shown = value.item() if isinstance(value, np.generic) else value
+            expected = f"expected a number from {reward_range[0]:g} to {reward_range[1]:g}"
+            found.setdefault(row, f"{reward!r} is {shown!r}: {expected}")
+        keep = np.ones(len(lines), dtype=bool)
+        keep[list(found)] = False
+        problems = sorted([*broken, *((lines[row], why) for row, why in found.items())])
+        so_far += len(lines) + len(broken)
+        yield Batch(
+            Columns({name: _kept(columns[name], keep) for name in schema.names}),
+            _kept(actions, keep),
+            np.asarray(_kept(columns[reward], keep), dtype=np.float64),
+            problems,
+            so_far,
+        )
+
+
+def rows_in(path: str | os.PathLike[str]) -> int | None:
+    """How many rows a file has, where that is known without reading it."""
+    if kind_of(Path(path)) != "parquet":
+        return None
+    from pyarrow import parquet
+
+    with parquet.ParquetFile(path) as file:
+        return int(file.metadata.num_rows)
+
+
+def _outside(rewards: Any, limits: tuple[float, float]) -> list[int]:
+    if isinstance(rewards, np.ndarray) and rewards.dtype.kind in "fiub":
+        return np.flatnonzero(~((rewards >= limits[0]) & (rewards <= limits[1]))).tolist()
+    return [row for row, value in enumerate(rewards) if is_missing(value) or not is_within(value, limits)]
+
+
+def _kept(column: Any, keep: Array) -> Any:
+    if keep.all():
+        return column
+    if isinstance(column, np.ndarray):
+        return column[keep]
+    return [value for value, wanted in zip(column, keep, strict=True) if wanted]
+
+
+def _read(
+    path: Path, names: tuple[str, ...], schema: Schema, size: int
+) -> Iterator[tuple[dict[str, Any], list[int], list[tuple[int, str]]]]:
+    """Columns, the lines they stand on, and lines that are no rows."""
+    if kind_of(path) == "csv":
+        yield from _read_csv(path, names, schema, size)
+        return
+    start = 0
+    for batch in arrow_batches(path, size):
+        _require(names, batch.schema.names, path)
+        columns = ordered_columns(batch.select(list(names)), names)
+        yield dict(zip(names, columns, strict=True)), list(range(start, start + len(batch))), []
+        start += len(batch)
+
+
+def _read_csv(
+    path: Path, names: tuple[str, ...], schema: Schema, size: int
+) -> Iterator[tuple[dict[str, Any], list[int], list[tuple[int, str]]]]:
+    features = dict(zip(schema.names, schema.features, strict=True))
+    with open_text(path) as file:
+        reader = csv.reader(file)
+        given = read_header(reader, str(path))
+        _require(names, given, path)
+        places = [given.index(name) for name in names]
+        while True:
+            rows, lines, broken = [], [], []
+            for row in islice(reader, size):
+                if len(row) == len(given):
+                    rows.append(row)
+                    lines.append(reader.line_num)
+                elif row:
+                    broken.append((reader.line_num, f"{len(row)} fields, expected {len(given)}"))
+            if not rows and not broken:
+                return
+            columns = {}
+            for name, place in zip(names, places, strict=True):
+                columns[name] = _converted([row[place] for row in rows], features.get(name))
+            yield columns, lines, broken
+
+
+def _require(names: tuple[str, ...], given: list[str], path: Path) -> None:
+    lacking = [name for name in names if name not in given]
+    if lacking:
+        raise ValueError(f"{path} has no column {lacking[0]!r}; it has {', '.join(given)}")
+
+
+def _converted(texts: list[str], feature: Feature | None) -> Any:
+    """The texts of a column as what the feature expects; what can't be that stays text, to be found wrong."""
+    if isinstance(feature, Categorical):
+        known = {str(value): value for value in feature.values}
+        return [known.get(text, text) if text.strip() else None for text in texts]
+    if isinstance(feature, Boolean):
+        return [_TRUTH.get(text.strip().lower(), text) if text.strip() else None for text in texts]
+    try:
+        return np.array([text if text.strip() else "nan" for text in texts], dtype=np.float64)
+    except ValueError:
+        return [_number(text) for text in texts]
+
+
+def _number(text: str) -> Any:
+    try:
+        return float(text) if text.strip() else None
+    except ValueError:
+        return text
