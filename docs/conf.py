@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 from releaf import __version__
 
 project = "releaf"
@@ -9,7 +12,8 @@ author = "the releaf developers"
 copyright = f"2026, {author}"  # noqa: A001  (Sphinx's name for it)
 version = release = __version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+sys.path.append(str(Path(__file__).parent))  # for commands.py
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "commands"]
 exclude_patterns = ["_build"]
 
 
