@@ -18,7 +18,8 @@ from typer.testing import CliRunner
 
 from browser import opened
 from releaf import theory
-from releaf.cli import NAMES, app
+from releaf.cli import app
+from releaf.cli.paper import NAMES
 from releaf.evaluate import sweep
 from releaf.executors import Local
 from releaf.paper import EXPERIMENTS
@@ -102,10 +103,10 @@ def test_pictures_are_written_beside_the_report(quick: Path) -> None:
 
 
 def test_what_is_not_installed_is_said_with_the_command_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("releaf.cli.find_spec", lambda name: None)
+    monkeypatch.setattr("releaf.cli.console.find_spec", lambda name: None)
     result = CliRunner().invoke(app, ["reproduce"], env={"COLUMNS": "160"})
     assert result.exit_code == 1
-    assert 'This needs pyarrow, altair, vl_convert, sklearn: pip install "releaf[reproduce]"' in result.output
+    assert 'this needs pyarrow, altair, vl_convert, sklearn: pip install "releaf[reproduce]"' in result.output
 
 
 def test_an_unknown_experiment_is_refused() -> None:

@@ -12,11 +12,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from releaf.core.quantile import QuantileSketch
 from releaf.features import (
     MISSING,
     UNIT,
@@ -33,6 +32,9 @@ from releaf.features import (
 )
 from releaf.table import is_table, ordered_columns, ordered_rows, ordered_values, table_columns
 from releaf.toml import features_from_toml, features_to_toml
+
+if TYPE_CHECKING:
+    from releaf.core.quantile import QuantileSketch
 
 __all__ = ["Encoder", "Features", "Schema"]
 
@@ -173,11 +175,10 @@ class Encoder:
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
         self.is_unit = all(feature == UNIT for feature in schema.features)
-        self.sketches = {
-            place: QuantileSketch(feature.size)
-            for place, feature in enumerate(schema.features)
-            if isinstance(feature, Quantile)
-        }
+        self.sketches: dict[int, QuantileSketch] = {}
+        for place, feature in enumerate(schema.features):
+            if isinstance(feature, Quantile):
+                self.sketches[place] = _new_sketch(feature.size)
 
     def encode(self, context: Any) -> Row:
         """One context (sequence, mapping, numpy row or one row of a table) as a row of its own."""
@@ -250,6 +251,12 @@ class Encoder:
         """Take up what ``state`` gave."""
         for place, sketch in self.sketches.items():
             sketch.restore(state[f"quantile{place}"])
+
+
+def _new_sketch(size: int) -> QuantileSketch:
+    from releaf.core.quantile import QuantileSketch  # with Numba, which takes its time to import
+
+    return QuantileSketch(size)
 
 
 Features = int | Sequence[str] | Mapping[str, Feature] | Schema  # what Schema.of takes

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numba
 from numba.core.caching import FunctionCache
@@ -91,6 +91,26 @@ class _Cache(FunctionCache):
         super().__init__(function)
         sources = _digest_of_sources(Path(function.__code__.co_filename).parent)
         self._cache_file = _KeyedFiles(self._cache_path, self._impl.filename_base, sources)
+
+
+class Kept(NamedTuple):
+    """Compiled kernels on disk."""
+
+    folder: Path
+    compiled: int
+    writable: bool
+
+
+def kept_kernels() -> Kept:
+    """Where compiled kernels are kept, how many there are, and whether more can be."""
+    try:
+        folder = Path(FunctionCache(kept_kernels)._cache_path)
+    except RuntimeError:  # Numba finds no folder to write to
+        return Kept(Path(__file__).parent, 0, False)
+    count = sum(1 for _ in Path(__file__).parent.rglob("*.nbc"))
+    if Path(__file__).parent not in folder.parents:
+        count += sum(1 for _ in folder.parent.rglob("*.nbc"))
+    return Kept(folder, count, os.access(folder, os.W_OK))
 
 
 def door(function: Function) -> Function:

@@ -1,7 +1,7 @@
 """Run policies over streams, and account for what they earn and cost."""
 
 from releaf.evaluate.ledger import Ledger, account, run
-from releaf.evaluate.offpolicy import Estimate, choices, doubly_robust, ips, rejection, snips
+from releaf.evaluate.offpolicy import Estimate, choices, doubly_robust, effective_rows, halves, ips, rejection, snips
 from releaf.evaluate.runs import Run, execute
 from releaf.evaluate.store import Store, sweep
 
@@ -13,7 +13,9 @@ __all__ = [
     "account",
     "choices",
     "doubly_robust",
+    "effective_rows",
     "execute",
+    "halves",
     "ips",
     "rejection",
     "run",

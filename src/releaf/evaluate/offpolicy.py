@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -138,6 +139,28 @@ def doubly_robust(log: Log, chosen: Array, model: Callable[[Array, Array], Array
     rows = np.arange(len(log))
     hoped, known = predict(rows, chosen), predict(rows, log.taken)
     return _mean(hoped + weights * (log.rewards - known), int((weights > 0).sum()))
+
+
+def effective_rows(log: Log, chosen: Array) -> float:
+    """Of how many equally weighted rows an estimate is worth: (Σ w)² / Σ w², Kish's effective sample size.
+
+    Few of them, and the log hardly ever did what the policy would do: no estimator can make up for that.
+    """
+    weights = _weights(log, chosen)
+    return float(weights.sum() ** 2 / (weights**2).sum()) if weights.any() else 0.0
+
+
+def halves(log: Log) -> tuple[Log, Log]:
+    """The first and the second half of a log, to learn from one and to estimate on the other."""
+    half = len(log) // 2
+    return _part(log, slice(0, half)), _part(log, slice(half, None))
+
+
+def _part(log: Log, rows: slice) -> Log:
+    chances = None if log.probabilities is None else log.probabilities[rows]
+    return replace(
+        log, contexts=log.contexts[rows], taken=log.taken[rows], rewards=log.rewards[rows], probabilities=chances
+    )
 
 
 def _cross_fitted(log: Log) -> Callable[[Array, Array], Array]:

@@ -20,6 +20,7 @@ from releaf.table import Columns, ordered_columns
 
 Array = np.ndarray[Any, np.dtype[Any]]
 ROWS = 65_536
+_HEAD = 1 << 20  # bytes to estimate the number of lines from
 _TRUTH = {"true": True, "false": False, "1": True, "0": False}
 
 
@@ -105,6 +106,18 @@ def rows_in(path: str | os.PathLike[str]) -> int | None:
         return int(file.metadata.num_rows)
 
 
+def about_rows_in(path: str | os.PathLike[str]) -> int | None:
+    """About how many rows a file has, by the length of its first lines; None where that can't be told."""
+    path = Path(path)
+    if kind_of(path) != "csv":
+        return rows_in(path)
+    if path.suffix == ".gz":
+        return None
+    with path.open("rb") as file:
+        head = file.read(_HEAD)
+    return int(path.stat().st_size * head.count(b"\n") / max(len(head), 1))
+
+
 def _outside(rewards: Any, limits: tuple[float, float]) -> list[int]:
     if isinstance(rewards, np.ndarray) and rewards.dtype.kind in "fiub":
         return np.flatnonzero(~((rewards >= limits[0]) & (rewards <= limits[1]))).tolist()
@@ -155,7 +168,7 @@ def _read_csv(
                 return
             columns = {}
             for name, place in zip(names, places, strict=True):
-                columns[name] = _converted([row[place] for row in rows], features.get(name))
+                columns[name] = converted([row[place] for row in rows], features.get(name))
             yield columns, lines, broken
 
 
@@ -165,7 +178,7 @@ def _require(names: tuple[str, ...], given: list[str], path: Path) -> None:
         raise ValueError(f"{path} has no column {lacking[0]!r}; it has {', '.join(given)}")
 
 
-def _converted(texts: list[str], feature: Feature | None) -> Any:
+def converted(texts: list[str], feature: Feature | None) -> Any:
     """The texts of a column as what the feature expects; what can't be that stays text, to be found wrong."""
     if isinstance(feature, Categorical):
         known = {str(value): value for value in feature.values}

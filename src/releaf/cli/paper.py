@@ -1,53 +1,24 @@
-"""Commands a person types."""
+"""The paper's experiments."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
-from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from releaf._version import __version__
+from releaf.cli.console import Json, console, print_json, require, steps_bar
 
-app = typer.Typer(
-    help="Decide well while learning which information matters.",
-    epilog="Example: releaf demo",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode="rich",
-)
-console = Console()
-if not console.is_terminal:
-    console = Console(width=max(console.width, 120))  # no need to squeeze tables into a file
 NAMES = ("breast-cancer", "intrusion", "webpages", "synthetic", "lemma1", "relevance", "bounds")
 
 
-def _version(show: bool) -> None:
-    if show:
-        console.print(f"releaf {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def main(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
-    ] = False,
-) -> None:
-    """Decide well while learning which information matters."""
-
-
-@app.command(epilog="Example: releaf demo --seeds 20")
 def demo(
     seeds: Annotated[int, typer.Option(min=1, help="How many shuffles of the cases to average over.")] = 10,
     steps: Annotated[int, typer.Option(min=1000, help="How many cases each run decides.")] = 50_000,
+    as_json: Json = False,
 ) -> None:
     """Diagnose breast-cancer cases one by one, learning which features matter; next to the paper's figures."""
     from releaf.evaluate import Run, execute
@@ -57,7 +28,7 @@ def demo(
     from releaf.report.terminal import figures_table
 
     results: dict[str, list[Any]] = {variant: [] for variant in VARIANTS}
-    with _progress() as progress:
+    with steps_bar() as progress:
         task = progress.add_task("compiling, once only", total=len(results) * seeds)
         for variant, observe in VARIANTS.items():
             for seed in range(seeds):
@@ -73,6 +44,9 @@ def demo(
                 )
                 results[variant].append(execute(run))
                 progress.update(task, description=f"{variant}, shuffle {seed + 1} of {seeds}", advance=1)
+    if as_json:
+        print_json({variant: [_plain(ledger) for ledger in ledgers] for variant, ledgers in results.items()})
+        return
     times = "one shuffle" if seeds == 1 else f"mean of {seeds} shuffles ± 95 % interval"
     lines = [line(variant, OF_EXPLOITATIONS, results, PAPER[variant]) for variant in VARIANTS]
     caption = (
@@ -82,6 +56,11 @@ def demo(
     figures = Figures(f"Breast cancer: {steps:,} cases, {times}", OF_EXPLOITATIONS, lines, caption)
     console.print(figures_table(figures, differences=False))
     console.print(_relevance(results["RELEAF"]))
+
+
+def _plain(ledger: Any) -> dict[str, Any]:
+    """The figures of a run, without its curves."""
+    return {name: value for name, value in ledger.to_dict().items() if name not in ("curves", "partition")}
 
 
 def _fetch_intrusion() -> None:
@@ -94,21 +73,9 @@ def _fetch_intrusion() -> None:
         fetch_intrusion(lambda so_far, total: progress.update(task, completed=so_far, total=total or None))
 
 
-def _require(*packages: str) -> None:
-    """Say what to install where a package is not there."""
-    missing = [name for name in packages if find_spec(name) is None]
-    if missing:
-        command = escape('pip install "releaf[reproduce]"')
-        console.print(f"[red]This needs {', '.join(missing)}:[/] {command}")
-        raise typer.Exit(1)
-
-
-def _progress() -> Progress:
-    columns = (TextColumn("{task.description:<34}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-
-
 def _relevance(ledgers: list[Any]) -> Table:
+    import numpy as np
+
     from releaf.paper.breast_cancer import PAPER_RELEVANCE
     from releaf.report.terminal import table
     from releaf.streams import breast_cancer
@@ -127,7 +94,6 @@ def _relevance(ledgers: list[Any]) -> Table:
     return made
 
 
-@app.command(epilog="Example: releaf reproduce intrusion relevance --seeds 20 --report report/index.html")
 def reproduce(
     experiments: Annotated[list[str] | None, typer.Argument(help=f"Any of {', '.join(NAMES)}; all when none.")] = None,
     seeds: Annotated[int, typer.Option(min=1, help="How many runs of each policy.")] = 10,
@@ -137,9 +103,10 @@ def reproduce(
         "releaf-runs"
     ),
     workers: Annotated[int | None, typer.Option(min=1, help="How many processes (one for each core).")] = None,
+    as_json: Json = False,
 ) -> None:
     """Run the paper's experiments, print its tables next to ours, and write a report with plots."""
-    _require("pyarrow", "altair", "vl_convert", "sklearn")
+    require("reproduce", "pyarrow", "altair", "vl_convert", "sklearn")
     from releaf.evaluate import Store
     from releaf.executors import Local
     from releaf.paper import EXPERIMENTS
@@ -170,13 +137,16 @@ def reproduce(
             console.print(f"Stopped. Finished runs are kept in {store}; the same command goes on from them.")
             raise typer.Exit(130) from None
         figures = experiment.figures(results)
-        for shown in figures:
+        for shown in figures if not as_json else ():
             console.print(figures_table(shown))
         sections.append(page.Section(experiment.name, experiment.title, figures, experiment.pictures(results)))
         page.write(report, "RELEAF, reproduced", about, sections)
     if sections:
         pictures = page.save_pictures(report.parent, sections)
         page.save_figures(report.parent / "figures.json", sections)
+        if as_json:
+            print((report.parent / "figures.json").read_text(encoding="utf-8"), end="")
+            raise typer.Exit(1 if failed else 0)
         console.print(f"{report} has all this with plots; {len(pictures)} pictures are beside it.")
     raise typer.Exit(1 if failed else 0)
 
@@ -187,58 +157,10 @@ def _results(runs: list[Any], title: str, store: Any, executor: Any) -> dict[str
 
     if any(run.stream == "intrusion" for run in runs):
         _fetch_intrusion()
-    with _progress() as progress:
+    with steps_bar() as progress:
         task = progress.add_task(title, total=len(runs))
         ledgers = sweep(runs, store, executor, lambda *_: progress.advance(task))
     results: dict[str, list[Any]] = {}
     for run, ledger in zip(runs, ledgers, strict=True):
         results.setdefault(run.label, []).append(ledger)
     return results
-
-
-@app.command(epilog="Example: releaf warmup --actions 2 --actions 5 --gamma-rel 2")
-def warmup(
-    actions: Annotated[
-        list[int] | None, typer.Option(min=1, help="A number of actions to expect; may be repeated (1 to 8).")
-    ] = None,
-    gamma_rel: Annotated[
-        list[int] | None, typer.Option(min=1, help="A value of gamma_rel to expect; may be repeated (1).")
-    ] = None,
-) -> None:
-    """Compile the kernels ahead, some seconds for each number of actions, so that later processes start fast.
-
-    Those of the other policies serve all numbers of actions.
-    """
-    from releaf.policies import Releaf
-
-    cases = [(number, gamma) for gamma in gamma_rel or [1] for number in actions or range(1, 9)]
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        for number, gamma in progress.track(cases, description="compiling RELEAF"):
-            for observe in ("explored", "all-actions"):
-                _compile(Releaf(number, 2 * gamma, gamma_rel=gamma, seed=0, observe=observe))
-        for policy in progress.track(list(_other_policies()), description="compiling the others"):
-            _compile(policy)
-    numbers = ", ".join(map(str, actions or range(1, 9)))
-    console.print(f"Kernels are ready: RELEAF's for {numbers} actions, the other policies' for any number.")
-
-
-def _other_policies() -> Iterator[Any]:
-    """One of each policy that is not RELEAF."""
-    from releaf import Schema, ensembles, policies
-
-    votes = ensembles.Experts(np.zeros((1, 3, 2)), np.zeros((1, 3)), 0, (0, 1, 2), Schema.of(2))
-    ensembles.AdaBoost(3, 2, experts=votes, sample=(np.zeros((1, 2)), np.ones((1, 3))))  # for its training
-    for room, given in ((policies, {}), (ensembles, {"experts": votes})):
-        for name in room.__all__:
-            policy: Any = getattr(room, name)
-            if hasattr(policy, "traits"):
-                yield policy(3, 2, seed=0, **given)
-
-
-def _compile(policy: Any) -> None:
-    """Call every kernel of a policy once."""
-    contexts, actions = np.random.default_rng(0).random((200, len(policy.schema))), len(policy.actions)
-    choice = policy.decide(contexts[0])
-    if choice.wants_reward:
-        policy.learn(choice, [1.0] * actions if policy.observe in ("all-actions", "labels") else 1.0)
-    policy.replay(contexts, np.ones((len(contexts), actions)))

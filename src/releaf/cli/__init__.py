@@ -1,0 +1,51 @@
+"""Commands a person types."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from releaf._version import __version__
+from releaf.cli import compare, logs, machine, models, paper
+from releaf.cli.console import console
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="Decide well while learning which information matters.",
+    epilog="Example: releaf demo",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+)
+COMMANDS = (
+    (paper.demo, "releaf demo --seeds 20"),
+    (logs.schema, "releaf schema clicks.parquet --leave-out shown --leave-out clicked -o schema.toml"),
+    (models.train, "releaf train clicks.parquet -o clicks.releaf --action shown --reward clicked --schema schema.toml"),
+    (models.decide, "releaf decide clicks.releaf < visitors.csv > decisions.csv"),
+    (models.relevance, "releaf relevance clicks.releaf --png relevance.png"),
+    (models.explain, 'releaf explain clicks.releaf \'{"age": 31, "plan": "a"}\''),
+    (logs.evaluate, "releaf evaluate clicks.parquet --action shown --reward clicked --probability p"),
+    (compare.compare, "releaf compare AdaptiveReleaf LinUCB --stream breast_cancer --table cases.csv:diagnosis"),
+    (paper.reproduce, "releaf reproduce intrusion relevance --seeds 20 --report report/index.html"),
+    (machine.warmup, "releaf warmup --actions 2 --actions 5 --gamma-rel 2"),
+    (machine.doctor, "releaf doctor"),
+)
+for command, example in COMMANDS:
+    app.command(epilog=f"Example: {example}")(command)
+
+
+def _version(show: bool) -> None:
+    if show:
+        console.print(f"releaf {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Decide well while learning which information matters."""

@@ -1,0 +1,121 @@
+"""Policies next to one another on streams and tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from releaf.cli.console import Json, console, explained, fail, print_json, require, steps_bar
+from releaf.cli.models import make_policy
+
+POLICIES = ["AdaptiveReleaf", "Releaf", "LinUCB", "LinTS", "EpsilonGreedy", "Random"]
+STREAMS = {"breast_cancer": {"steps": 10_000}, "intrusion": {"steps": 10_000}, "draft": {"steps": 10_000}}
+
+
+def compare(
+    policies: Annotated[list[str] | None, typer.Argument(help=f"Names of policies ({', '.join(POLICIES)}).")] = None,
+    stream: Annotated[
+        list[str] | None, typer.Option(help=f"One of {', '.join(STREAMS)}; may be repeated (breast_cancer).")
+    ] = None,
+    table: Annotated[
+        list[str] | None, typer.Option(help="FILE:COLUMN, a table with the right action in a column; may be repeated.")
+    ] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="How long each stream is (10,000).")] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="How many runs of each.")] = 3,
+    workers: Annotated[int | None, typer.Option(min=1, help="How many processes (one for each core).")] = None,
+    store: Annotated[Path, typer.Option(help="Where finished runs are kept, not to be done again.")] = Path(
+        "releaf-runs"
+    ),
+    as_json: Json = False,
+) -> None:
+    """Run policies over streams or tables of your own, and compare what they lose and how many labels they need."""
+    require("reproduce", "pyarrow")
+    from releaf.evaluate import Store, sweep
+    from releaf.executors import Local
+
+    with explained():
+        names = policies or POLICIES
+        for name in names:
+            make_policy(name)
+        runs = _runs(names, _described(stream or ([] if table else ["breast_cancer"]), table or [], steps), seeds)
+        with steps_bar() as progress:
+            task = progress.add_task("comparing", total=len(runs))
+            ledgers = sweep(runs, Store(store), Local(workers), lambda *_: progress.advance(task))
+    found: dict[tuple[str, str], list[Any]] = {}
+    for run, ledger in zip(runs, ledgers, strict=True):
+        found.setdefault((run.label, run.policy), []).append(ledger)
+    lines = [_line(place, policy, results) for (place, policy), results in found.items()]
+    if as_json:
+        print_json(lines)
+        return
+    for place in dict.fromkeys(line["stream"] for line in lines):
+        _show(place, [line for line in lines if line["stream"] == place], seeds)
+
+
+def _described(streams: list[str], tables: list[str], steps: int | None) -> dict[str, tuple[str, dict[str, Any]]]:
+    """What each stream is called, the function that makes it, and what to call that with."""
+    described: dict[str, tuple[str, dict[str, Any]]] = {}
+    for name in streams:
+        if name not in STREAMS:
+            fail(f"there is no stream {name!r}; expected one of {', '.join(STREAMS)}")
+        described[name] = (name, {"steps": steps} if steps else dict(STREAMS[name]))
+    for entry in tables:
+        path, colon, label = entry.rpartition(":")
+        if not colon:
+            fail(f"--table {entry}: expected FILE:COLUMN")
+        if not Path(path).is_file():
+            fail(f"there is no file {path}")
+        described[Path(path).name] = ("table", {"data": path, "label": label})
+    return described
+
+
+def _runs(policies: list[str], described: dict[str, tuple[str, dict[str, Any]]], seeds: int) -> list[Any]:
+    from releaf.evaluate import Run
+
+    runs = []
+    for label, (function, arguments) in described.items():
+        for policy in policies:
+            for seed in range(seeds):
+                given = arguments if function in ("table", "intrusion") else {**arguments, "seed": seed}
+                runs.append(Run(stream=function, stream_arguments=given, policy=policy, seed=seed, label=label))
+    return runs
+
+
+def _line(stream: str, policy: str, ledgers: list[Any]) -> dict[str, Any]:
+    import numpy as np
+
+    def told(values: list[float]) -> dict[str, float]:
+        spread = 1.96 * float(np.std(values, ddof=1)) / len(values) ** 0.5 if len(values) > 1 else 0.0
+        return {"mean": float(np.mean(values)), "half_width": spread}
+
+    knows = ledgers[0].best_reward is not None  # of expected rewards
+    losses = [100 * ledger.regret / ledger.steps if knows else ledger.error for ledger in ledgers]
+    return {
+        "stream": stream,
+        "policy": policy,
+        "regret %" if knows else "error %": told(losses),
+        "labels": told([float(ledger.labels) for ledger in ledgers]),
+        "seconds": told([float(ledger.seconds) for ledger in ledgers]),
+    }
+
+
+def _show(stream: str, lines: list[dict[str, Any]], seeds: int) -> None:
+    from releaf.report.terminal import table
+
+    loss = "regret %" if "regret %" in lines[0] else "error %"
+    meaning = "of a full reward, per step" if loss == "regret %" else "of decisions"
+    made = table(stream, f"Mean of {seeds} runs ± 95 % interval; {loss} {meaning}.")
+    made.add_column("", no_wrap=True)
+    for name in (loss, "labels"):
+        made.add_column(name, justify="right", no_wrap=True)
+    made.add_column("")
+    worst = max(line[loss]["mean"] for line in lines) or 1.0
+    for line in sorted(lines, key=lambda line: line[loss]["mean"]):
+        share = line[loss]
+        bar = "█" * max(round(30 * share["mean"] / worst), 1)
+        cells = (f"{share['mean']:.2f} ± {share['half_width']:.2f}", f"{line['labels']['mean']:,.0f}")
+        made.add_row(escape(line["policy"]), *cells, bar)
+    console.print(made)

@@ -1,0 +1,77 @@
+"""What the commands share: the console, bars, errors that say what to do, and JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+console = Console()
+if not console.is_terminal:
+    console = Console(width=max(console.width, 120))  # no need to squeeze tables into a file
+errors = Console(stderr=True, soft_wrap=True)
+MOST_LINES = 20  # broken rows that are shown one by one
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+
+
+def steps_bar() -> Progress:
+    """A bar with the time left, on stderr; nothing where that is no terminal."""
+    columns = (TextColumn("{task.description:<34}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal)
+
+
+def require(extra: str, *packages: str) -> None:
+    """Say what to install where a package is not there."""
+    missing = [name for name in packages if find_spec(name) is None]
+    if missing:
+        fail(f'this needs {", ".join(missing)}: pip install "releaf[{extra}]"')
+
+
+def fail(message: str) -> None:
+    """Say what is wrong, and end with exit code 1."""
+    errors.print(f"[red]Error:[/] {escape(message)}", highlight=False)
+    raise typer.Exit(1)
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Turn what users can do something about into a message and exit code 1, and Ctrl-C into 130."""
+    from releaf.core.state import StateError
+    from releaf.streams.files import DataError
+
+    try:
+        yield
+    except BrokenPipeError:  # the reader has seen enough
+        sys.stderr.close()
+        raise typer.Exit(0) from None
+    except KeyboardInterrupt:
+        errors.print("Stopped.")
+        raise typer.Exit(130) from None
+    except FileNotFoundError as error:
+        fail(f"there is no file {error.filename}" if error.filename else str(error))
+    except (ValueError, TypeError, ImportError, OSError, StateError, DataError) as error:
+        fail(str(error))
+
+
+def print_json(data: Any) -> None:
+    print(json.dumps(data, ensure_ascii=False, default=str))
+
+
+def show_problems(source: str, unit: str, problems: list[tuple[int, str]], count: int) -> None:
+    """The rows that were left out, one by one as far as that helps."""
+    if not count:
+        return
+    errors.print(f"[yellow]{count:,} broken rows were left out:[/]")
+    for line, why in problems[:MOST_LINES]:
+        errors.print(f"  {escape(source)}, {unit} {line}: {escape(why)}", highlight=False)
+    if count > MOST_LINES:
+        errors.print(f"  … and {count - MOST_LINES:,} more")

@@ -1,0 +1,167 @@
+"""Files of contexts and decisions: what their columns are, and what other policies would have earned."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from releaf.cli.console import Json, console, errors, explained, fail, print_json, show_problems, steps_bar
+from releaf.cli.models import LOOKED_AT, guessed, make_policy
+
+POLICIES = ("AdaptiveReleaf", "LinUCB", "LinTS", "Releaf", "UCB1")
+FEW = 100.0  # effective rows, below which an estimate says little
+
+
+def schema(
+    file: Annotated[Path, typer.Argument(help="A CSV, Parquet or Arrow file.")],
+    leave_out: Annotated[list[str] | None, typer.Option(help="A column that is no feature; may be repeated.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Where to write it; stdout when none.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Guess from the first 100,000 rows what the columns of a file are, as TOML to be edited."""
+    from releaf.streams.tables import read_first
+
+    with explained():
+        found = guessed(read_first(file, LOOKED_AT), leave_out or [])
+        if output is not None:
+            output.write_text(found.to_toml(), encoding="utf-8")
+    if as_json:
+        print_json(found.to_dict())
+    elif output is None:
+        print(found.to_toml(), end="")
+    else:
+        console.print(f"{output} has {len(found)} features. Edit it, then: releaf train … --schema {output}")
+
+
+def evaluate(
+    log: Annotated[Path, typer.Argument(help="A CSV, Parquet or Arrow file of decisions with their probabilities.")],
+    action: Annotated[str, typer.Option(help="The column of the action that was taken.")] = "action",
+    reward: Annotated[str, typer.Option(help="The column of what it earned.")] = "reward",
+    probability: Annotated[str, typer.Option(help="The column of how likely that action was.")] = "probability",
+    schema: Annotated[Path | None, typer.Option(help="The features as TOML; guessed otherwise.")] = None,
+    leave_out: Annotated[list[str] | None, typer.Option(help="A column that is no feature; may be repeated.")] = None,
+    policy: Annotated[
+        list[str] | None, typer.Option(help=f"A policy; may be repeated ({', '.join(POLICIES)}).")
+    ] = None,
+    model: Annotated[list[Path] | None, typer.Option(help="A learner in a file, as it is; may be repeated.")] = None,
+    reward_range: Annotated[tuple[float, float], typer.Option(help="The lowest and the highest reward.")] = (0.0, 1.0),
+    seed: Annotated[int, typer.Option(min=0, help="Of the policies.")] = 0,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out broken rows.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Estimate what policies would have earned, from a log of another one's decisions.
+
+    Each policy learns from the first half of the log; what it then does is estimated on the second half, by weighing
+    with inverse probabilities (IPS, SNIPS) and doubly robust (DR), with 95 % intervals.
+    """
+    from releaf import Schema, load
+
+    with explained():
+        features = None if schema is None else Schema.from_toml(schema.read_text(encoding="utf-8"))
+        found = _read(log, action, reward, probability, features, leave_out or [], reward_range, skip_bad)
+        policies: dict[str, Any] = {}
+        for name in policy or ([] if model else POLICIES):
+            policies[name] = _made(name, found, seed, reward_range)
+        for path in model or []:
+            policies[path.name] = load(path)
+        lines = [_logged(found)]
+        with steps_bar() as progress:
+            task = progress.add_task("evaluating", total=len(policies))
+            for name, learner in policies.items():
+                progress.update(task, description=name)
+                lines.append(_line(name, learner, found, learns=name not in [path.name for path in model or []]))
+                progress.advance(task)
+    if found.skipped:
+        show_problems(str(log), "row", [], found.skipped)
+    if as_json:
+        print_json(lines)
+        return
+    _show(lines)
+
+
+def _read(
+    log: Path,
+    action: str,
+    reward: str,
+    probability: str,
+    features: Any,
+    leave_out: list[str],
+    reward_range: tuple[float, float],
+    skip_bad: bool,
+) -> Any:
+    from releaf import streams
+    from releaf.streams.tables import read_first
+
+    names = read_first(log, 1)
+    if probability not in names:
+        fail(f"{log} has no column {probability!r} of probabilities, which off-policy estimates need")
+    if features is None:
+        features = [name for name in names if name not in (action, reward, probability, *leave_out)]
+    columns = {"action": action, "reward": reward, "probability": probability}
+    return streams.log(log, **columns, features=features, reward_range=reward_range, skip_bad=skip_bad)
+
+
+def _made(name: str, log: Any, seed: int, reward_range: tuple[float, float]) -> Any:
+    made = make_policy(name)
+    if not made._learns_from_logs:
+        fail(f"{name} can't learn from a log")
+    further = {"reward_range": reward_range} if "reward_range" in made.parameters else {}
+    if not further and reward_range != (0.0, 1.0):
+        errors.print(f"{name} takes rewards from 0 to 1, so they are scaled for it.")
+    return made(log.actions, log.features, seed=seed, **further)
+
+
+def _logged(log: Any) -> dict[str, Any]:
+    """What the log's own decisions earned in its second half."""
+    from releaf.evaluate.offpolicy import _mean
+
+    half = len(log) // 2
+    value = _mean(log.rewards[half:], len(log) - half)
+    told = {"value": value.value, "low": value.low, "high": value.high}
+    return {"policy": "the log's own", "ips": told, "snips": told, "dr": told, "effective_rows": len(log) - half}
+
+
+def _line(name: str, learner: Any, log: Any, learns: bool) -> dict[str, Any]:
+    from releaf import evaluate as estimates
+    from releaf.evaluate.offpolicy import effective_rows, halves
+
+    first, second = halves(log)
+    if learns:
+        low, high = getattr(learner, "reward_range", (log.rewards.min(initial=0.0), log.rewards.max(initial=1.0)))
+        scaled = first.rewards if hasattr(learner, "reward_range") else (first.rewards - low) / (high - low)
+        learner.learn_log(first.contexts, [log.actions[place] for place in first.taken], scaled)
+    chosen = estimates.choices(learner, second)
+    line: dict[str, Any] = {"policy": name, "effective_rows": effective_rows(second, chosen)}
+    for method, estimator in (
+        ("ips", estimates.ips),
+        ("snips", estimates.snips),
+        ("dr", estimates.doubly_robust),
+    ):
+        found = estimator(second, chosen)
+        line[method] = {"value": found.value, "low": found.low, "high": found.high}
+    return line
+
+
+def _show(lines: list[dict[str, Any]]) -> None:
+    from releaf.report.terminal import table
+
+    made = table(
+        "Mean reward, as estimated on the second half of the log",
+        "95 % intervals in brackets. Effective rows: of how many equally weighted rows an estimate is worth.",
+    )
+    made.add_column("", no_wrap=True)
+    for name in ("IPS", "SNIPS", "DR", "effective rows"):
+        made.add_column(name, justify="right", no_wrap=True)
+    for line in lines:
+        cells = [_interval(line[method]) for method in ("ips", "snips", "dr")]
+        rows = f"{line['effective_rows']:,.0f}"
+        made.add_row(line["policy"], *cells, rows if line["effective_rows"] >= FEW else f"[yellow]{rows}[/]")
+    console.print(made)
+    if any(line["effective_rows"] < FEW for line in lines):
+        console.print("[yellow]Few effective rows:[/] the log hardly ever did what these policies would do.")
+
+
+def _interval(told: dict[str, float]) -> str:
+    return f"{told['value']:.4f} [{told['low']:.4f}, {told['high']:.4f}]"

@@ -1,0 +1,144 @@
+"""What concerns the machine: compiling ahead, and what is there and what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+from rich.progress import Progress
+
+from releaf._version import __version__
+from releaf.cli.console import Json, console, print_json
+
+PACKAGES = {
+    "numpy": "numpy",
+    "numba": "numba",
+    "narwhals": "narwhals",
+    "pyarrow": "tables",
+    "pandas": "",
+    "polars": "",
+    "scikit-learn": "sklearn",
+    "river": "river",
+    "altair": "plots",
+    "vl-convert-python": "plots",
+}
+
+
+def doctor(as_json: Json = False) -> None:
+    """Show versions, where compiled kernels and data are kept, and what is missing for which feature."""
+    import os
+    import platform
+    from importlib.metadata import PackageNotFoundError, version
+
+    from releaf.core import jit
+    from releaf.streams.files import cache_folder, find
+
+    found: dict[str, str | None] = {}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = None
+    kernels = jit.kept_kernels()
+    report: dict[str, Any] = {
+        "releaf": __version__,
+        "python": platform.python_version(),
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        "packages": found,
+        "kernels": {"folder": str(kernels.folder), "compiled": kernels.compiled, "writable": kernels.writable},
+        "cache": str(cache_folder()),
+        "intrusion data": str(find("kddcup.data_10_percent.gz") or ""),
+    }
+    if as_json:
+        print_json(report)
+        return
+    _show_doctor(report)
+
+
+def _show_doctor(report: dict[str, Any]) -> None:
+    from rich.markup import escape
+
+    from releaf.report.terminal import table
+
+    made = table(f"releaf {report['releaf']}, Python {report['python']}, {report['machine']}", "")
+    made.add_column("")
+    made.add_column("")
+    made.add_column("", style="dim")
+    for package, version in report["packages"].items():
+        extra = PACKAGES[package]
+        name = f'pip install "releaf[{extra}]"' if extra and extra != package else f"pip install {package}"
+        state, hint = (version, "") if version else ("[yellow]not installed[/]", escape(name))
+        made.add_row(package, state, hint)
+    kernels = report["kernels"]
+    state = f"{kernels['compiled']} compiled" if kernels["compiled"] else "[yellow]none compiled yet[/]"
+    hint = (
+        escape(kernels["folder"])
+        if kernels["writable"]
+        else "[red]folder can't be written: compiled in each process[/]"
+    )
+    made.add_row("kernels", state, hint if kernels["compiled"] or not kernels["writable"] else "releaf warmup")
+    data = report["intrusion data"]
+    made.add_row(
+        "intrusion data", "here" if data else "[yellow]not here[/]", escape(data or "releaf reproduce intrusion")
+    )
+    made.add_row("downloads", "", escape(report["cache"]))
+    console.print(made)
+
+
+def warmup(
+    actions: Annotated[
+        list[int] | None, typer.Option(min=1, help="A number of actions to expect; may be repeated (1 to 8).")
+    ] = None,
+    gamma_rel: Annotated[
+        list[int] | None, typer.Option(min=1, help="A value of gamma_rel to expect; may be repeated (1).")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Compile the kernels ahead, some seconds for each number of actions, so that later processes start fast.
+
+    Those of the other policies serve all numbers of actions.
+    """
+    from releaf.policies import Releaf
+
+    cases = [(number, gamma) for gamma in gamma_rel or [1] for number in actions or range(1, 9)]
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        for number, gamma in progress.track(cases, description="compiling RELEAF"):
+            for observe in ("explored", "all-actions"):
+                _compile(Releaf(number, 2 * gamma, gamma_rel=gamma, seed=0, observe=observe))
+        for policy in progress.track(list(_other_policies()), description="compiling the others"):
+            _compile(policy)
+    if as_json:
+        print_json({"actions": list(actions or range(1, 9)), "gamma_rel": gamma_rel or [1]})
+        return
+    numbers = ", ".join(map(str, actions or range(1, 9)))
+    console.print(f"Kernels are ready: RELEAF's for {numbers} actions, the other policies' for any number.")
+
+
+def _other_policies() -> Iterator[Any]:
+    """One of each policy that is not RELEAF."""
+    import numpy as np
+
+    from releaf import Schema, ensembles, policies
+
+    votes = ensembles.Experts(np.zeros((1, 3, 2)), np.zeros((1, 3)), 0, (0, 1, 2), Schema.of(2))
+    ensembles.AdaBoost(3, 2, experts=votes, sample=(np.zeros((1, 2)), np.ones((1, 3))))  # for its training
+    for room, given in ((policies, {}), (ensembles, {"experts": votes})):
+        for name in room.__all__:
+            policy: Any = getattr(room, name)
+            if hasattr(policy, "traits"):
+                yield policy(3, 2, seed=0, **given)
+
+
+def _compile(policy: Any) -> None:
+    """Call every kernel of a policy once."""
+    import numpy as np
+
+    contexts, actions = np.random.default_rng(0).random((200, len(policy.schema))), len(policy.actions)
+    choice = policy.decide(contexts[0])
+    if choice.wants_reward:
+        policy.learn(choice, [1.0] * actions if policy.observe in ("all-actions", "labels") else 1.0)
+    policy.replay(contexts, np.ones((len(contexts), actions)))
+    policy.estimate(contexts)
+    if policy._learns_from_logs:
+        policy.learn_log(contexts, [policy.actions[0]] * len(contexts), np.ones(len(contexts)))

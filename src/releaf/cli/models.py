@@ -1,0 +1,325 @@
+"""Learners in files: trained from a log, asked for decisions, and asked why."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from releaf.cli.console import Json, console, errors, explained, fail, print_json, show_problems, steps_bar
+
+LOOKED_AT = 100_000  # rows that features are guessed from
+SHADES = " ░▒▓█"
+Model = Annotated[Path, typer.Argument(help="A learner that `releaf train` or `save` wrote.")]
+
+
+def train(
+    log: Annotated[Path, typer.Argument(help="A CSV, Parquet or Arrow file of decisions, of any size.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the learner.")],
+    action: Annotated[str, typer.Option(help="The column of the action that was taken.")] = "action",
+    reward: Annotated[str, typer.Option(help="The column of what it earned.")] = "reward",
+    schema: Annotated[Path | None, typer.Option(help="The features as TOML; guessed otherwise.")] = None,
+    leave_out: Annotated[list[str] | None, typer.Option(help="A column that is no feature; may be repeated.")] = None,
+    policy: Annotated[str, typer.Option(help="The learner.")] = "AdaptiveReleaf",
+    option: Annotated[list[str] | None, typer.Option(help="name=value of the learner; may be repeated.")] = None,
+    reward_range: Annotated[
+        tuple[float, float] | None, typer.Option(help="The lowest and the highest reward (0 and 1).")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of the learner's own generator.")] = 0,
+    go_on: Annotated[Path | None, typer.Option(help="A learner to go on with, instead of a new one.")] = None,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out broken rows, and report them.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Learn from a log of decisions: what was known, what was done, what it earned."""
+    import time
+
+    import releaf
+    from releaf.streams.batches import about_rows_in
+    from releaf.streams.tables import kind_of
+    from releaf.train import learn_file
+
+    with explained():
+        if go_on is not None:
+            learner = releaf.load(go_on)
+        else:
+            options = _options(option, seed, reward_range)
+            learner = _new_learner(log, policy, options, action, reward, schema, leave_out or [])
+        started = time.perf_counter()
+        with steps_bar() as progress:
+            task = progress.add_task(f"learning from {log.name}", total=about_rows_in(log))
+            report = learn_file(
+                learner,
+                log,
+                action=action,
+                reward=reward,
+                skip_bad=skip_bad,
+                progress=lambda rows: progress.update(task, completed=rows),
+            )
+        seconds = time.perf_counter() - started
+        output.parent.mkdir(parents=True, exist_ok=True)
+        learner.save(output)
+    show_problems(str(log), "line" if kind_of(log) == "csv" else "row", report.problems, report.left_out)
+    if as_json:
+        problems = [{"line": line, "problem": why} for line, why in report.problems]
+        told = {"learnt": report.learnt, "left_out": report.left_out, "problems": problems, "seconds": seconds}
+        print_json({"model": str(output), "policy": policy, "actions": learner.actions, **told})
+        return
+    speed = f"{report.learnt / max(seconds, 1e-9):,.0f} rows a second"
+    console.print(f"{output} has learnt {report.learnt:,} rows ({speed}): {escape(repr(learner))}", highlight=False)
+    console.print(f"Next: releaf relevance {output}, or releaf decide {output} < rows.csv", highlight=False)
+
+
+def _options(given: list[str] | None, seed: int, reward_range: tuple[float, float] | None) -> dict[str, Any]:
+    options: dict[str, Any] = {"seed": seed}
+    if reward_range is not None:
+        options["reward_range"] = reward_range
+    for entry in given or []:
+        name, equals, value = entry.partition("=")
+        if not equals:
+            fail(f"--option {entry}: expected name=value")
+        try:
+            options[name] = json.loads(value)
+        except json.JSONDecodeError:
+            options[name] = value
+    return options
+
+
+def _new_learner(
+    log: Path, policy: str, options: dict[str, Any], action: str, reward: str, schema: Path | None, leave_out: list[str]
+) -> Any:
+    """A learner of the features and actions that the first rows of a log show."""
+    from releaf.streams.tables import plain_actions, read_first, sorted_actions
+
+    columns = read_first(log, LOOKED_AT)
+    for name in (action, reward, *leave_out):
+        if name not in columns:
+            fail(f"{log} has no column {name!r}; it has {', '.join(columns)}")
+    if schema is not None:
+        features = _read_schema(schema)
+    else:
+        features = guessed(columns, [action, reward, *leave_out])
+        errors.print(f"Features guessed from the first rows: {escape(', '.join(features.names))}", highlight=False)
+    labels = [label for label in plain_actions(columns[action]) if label is not None]
+    return make_policy(policy)(sorted_actions(labels), features, **options)
+
+
+def _read_schema(path: Path) -> Any:
+    from releaf import Schema
+
+    return Schema.from_toml(path.read_text(encoding="utf-8"))
+
+
+def guessed(columns: dict[str, Any], leave_out: list[str]) -> Any:
+    """The schema of some rows; where there may be more of them, values may be missing later."""
+    from releaf import Schema
+    from releaf.features import feature_from_dict, feature_to_dict
+
+    left_out = [*leave_out, *(["probability"] if "probability" in columns else [])]
+    schema = Schema.guess(columns, leave_out=list(dict.fromkeys(left_out)))
+    if len(next(iter(columns.values()))) < LOOKED_AT:
+        return schema
+    described = zip(schema.names, schema.features, strict=True)
+    return Schema({name: feature_from_dict({**feature_to_dict(f), "missing": True}) for name, f in described})
+
+
+def make_policy(name: str) -> Any:
+    """The policy of a name."""
+    from releaf import policies
+
+    known = [found for found in policies.__all__ if hasattr(getattr(policies, found), "traits")]
+    if name not in known:
+        fail(f"there is no policy {name!r}; expected one of {', '.join(known)}")
+    return getattr(policies, name)
+
+
+# --- decisions ------------------------------------------------------------------------------------------------
+
+
+def decide(
+    model: Model,
+    rows: Annotated[
+        Path | None, typer.Argument(help="Contexts as CSV with a header, or one JSON object a line; stdin when none.")
+    ] = None,
+    save: Annotated[bool, typer.Option("--save", help="Keep the decisions in the model, for rewards to come.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Decide for rows: contexts in, decisions out, line by line.
+
+    Broken rows are reported on stderr with their line; the others are decided all the same, and the exit code is 1.
+    """
+    import releaf
+
+    broken = 0
+    with explained():
+        learner = releaf.load(model)
+        source = "stdin" if rows is None else str(rows)
+        with sys.stdin if rows is None else rows.open(newline="", encoding="utf-8") as file:
+            first = file.readline()
+            as_json = as_json or first.lstrip().startswith("{")
+            write = _write_json if as_json else _csv_writer()
+            for line, context in _contexts(file, first, learner.schema, source):
+                try:
+                    if isinstance(context, Exception):
+                        raise context
+                    choice = learner.decide(context)
+                except (ValueError, TypeError) as error:
+                    broken += 1
+                    errors.print(f"{escape(source)}, line {line}: {escape(str(error))}", highlight=False)
+                    continue
+                write(line, choice, learner)
+        if save:
+            learner.save(model)
+    raise typer.Exit(1 if broken else 0)
+
+
+def _contexts(file: IO[str], first: str, schema: Any, source: str) -> Iterator[tuple[int, Any]]:
+    """Each line and its context, or what is wrong with it."""
+    if first.lstrip().startswith("{"):
+        for number, text in enumerate([first], 1):
+            yield number, _parsed(text)
+        for number, text in enumerate(file, 2):
+            if text.strip():
+                yield number, _parsed(text)
+        return
+    yield from _csv_contexts(file, first, schema, source)
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        return ValueError(f"no JSON: {error}")
+
+
+def _csv_contexts(file: IO[str], first: str, schema: Any, source: str) -> Iterator[tuple[int, Any]]:
+    from releaf.streams.batches import converted
+    from releaf.streams.tables import read_header
+
+    names = read_header(csv.reader([first]), source)
+    lacking = [name for name in schema.names if name not in names]
+    if lacking:
+        raise ValueError(f"{source} has no column {lacking[0]!r}; it has {', '.join(names)}")
+    wanted = [(name, names.index(name), feature) for name, feature in zip(schema.names, schema.features, strict=True)]
+    reader = csv.reader(file)
+    for row in reader:
+        if len(row) == len(names):
+            yield reader.line_num + 1, {name: converted([row[place]], feature)[0] for name, place, feature in wanted}
+        elif row:
+            yield reader.line_num + 1, ValueError(f"{len(row)} fields, expected {len(names)}")
+
+
+def _csv_writer() -> Any:
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(["line", "id", "action", "probability", "explored", "wants_reward"])
+
+    def write(line: int, choice: Any, learner: Any) -> None:
+        chance = "" if choice.probability is None else repr(choice.probability)
+        writer.writerow([line, choice.id, choice.action, chance, choice.explored, choice.wants_reward])
+
+    return write
+
+
+def _write_json(line: int, choice: Any, learner: Any) -> None:
+    print_json({"line": line, **described(choice, learner)})
+
+
+def described(choice: Any, learner: Any) -> dict[str, Any]:
+    """A decision as plain data."""
+    names = learner.schema.names
+    told = {name: getattr(choice, name) for name in ("id", "action", "probability", "explored", "wants_reward")}
+    if choice.estimates is not None:
+        told["estimates"] = dict(zip(map(str, learner.actions), choice.estimates, strict=True))
+    if choice.relevant is not None:
+        chosen = choice.relevant[choice.index]
+        told["relevant"] = None if chosen is None else [names[place] for place in chosen]
+    return told
+
+
+# --- what it has learnt ---------------------------------------------------------------------------------------
+
+
+def relevance(
+    model: Model,
+    png: Annotated[Path | None, typer.Option(help="Write a picture.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a page with the picture, that works offline.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Show which features matter for which action, as a heat map."""
+    import releaf
+
+    with explained():
+        learner = releaf.load(model)
+        if not hasattr(learner, "relevance"):
+            fail(f"{type(learner).__name__} does not tell features from one another: it has no relevance")
+        shares = learner.relevance()
+        for path in (png, html):
+            if path is not None:
+                releaf.plot.relevance(learner).save(str(path))
+    if as_json:
+        rows = {str(label): row for label, row in zip(learner.actions, shares.tolist(), strict=True)}
+        print_json({label: dict(zip(learner.schema.names, row, strict=True)) for label, row in rows.items()})
+        return
+    console.print(_heat_map(learner, shares))
+    for path in (png, html):
+        if path is not None:
+            console.print(f"{path} has the picture.", highlight=False)
+
+
+def _heat_map(learner: Any, shares: Any) -> Any:
+    from releaf.report.terminal import table
+
+    made = table("Relevance: the share of each feature, for each action", "The darkest is the most relevant.")
+    made.add_column("")
+    for action in learner.actions:
+        made.add_column(escape(str(action)), justify="right", no_wrap=True)
+    order = sorted(range(len(learner.schema)), key=lambda place: -float(shares[:, place].max()))
+    highest = max(float(shares.max()), 1e-12)
+    for place in order:
+        cells = [_cell(float(share), highest) for share in shares[:, place]]
+        made.add_row(escape(learner.schema.names[place]), *cells)
+    return made
+
+
+def _cell(share: float, highest: float) -> str:
+    shade = SHADES[min(round(share / highest * (len(SHADES) - 1)), len(SHADES) - 1)]
+    style = "bold" if share > 0.5 * highest else "dim" if share < 0.05 * highest else ""
+    text = f"{shade * 3} {share:4.0%}"
+    return f"[{style}]{text}[/]" if style else text
+
+
+def explain(
+    model: Model,
+    row: Annotated[str, typer.Argument(help="A context: a JSON object, or its values in order with commas between.")],
+    as_json: Json = False,
+) -> None:
+    """Tell what the learner would do now, and why. Nothing changes in the model."""
+    import releaf
+
+    with explained():
+        learner = releaf.load(model)
+        choice = learner.preview(_one_context(row, learner.schema))
+        why = learner.explain(choice) if hasattr(learner, "explain") else None
+    if as_json:
+        print_json({**described(choice, learner), "explanation": why})
+        return
+    console.print(escape(why or repr(choice)), highlight=False)
+
+
+def _one_context(row: str, schema: Any) -> Any:
+    from releaf.streams.batches import converted
+
+    if row.lstrip().startswith("{"):
+        context = _parsed(row)
+        if isinstance(context, Exception):
+            raise ValueError(f"the row is {context}")
+        return context
+    values = next(csv.reader([row]), [])
+    if len(values) != len(schema):
+        raise ValueError(f"the row has {len(values)} values, expected {len(schema)}: {', '.join(schema.names)}")
+    return [converted([value], feature)[0] for value, feature in zip(values, schema.features, strict=True)]

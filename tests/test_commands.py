@@ -1,0 +1,323 @@
+"""The commands for files: schema, train, decide, relevance, explain, evaluate, compare, doctor."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+import releaf
+from releaf.cli import COMMANDS, app
+from releaf.train import learn_file
+
+WIDE = {"COLUMNS": "120", "NO_COLOR": "1"}
+ROWS = 3_000
+
+
+def run(*arguments: str | Path, expect: int = 0, text: str | None = None) -> Any:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments], env=WIDE, input=text)
+    assert result.exit_code == expect, result.output + result.stderr
+    return result
+
+
+def told(*arguments: str | Path, **further: Any) -> Any:
+    return json.loads(run(*arguments, "--json", **further).stdout)
+
+
+def clicks(rows: int = ROWS, seed: int = 0) -> pl.DataFrame:
+    """A log in which "sport" pleases the young, and "news" those with plan b; nothing else matters."""
+    draw = np.random.default_rng(seed)
+    age, plan = draw.uniform(18, 80, rows), draw.choice(["a", "b"], rows)
+    shown = draw.choice(["news", "sport"], rows)
+    likes = np.where(shown == "sport", 0.1 + 0.8 * (age < 40), 0.1 + 0.8 * (plan == "b"))
+    return pl.DataFrame(
+        {
+            "age": age,
+            "plan": plan,
+            "member": draw.random(rows) < 0.5,
+            "noise": draw.normal(size=rows),
+            "shown": shown,
+            "clicked": (draw.random(rows) < likes).astype(float),
+            "p": np.full(rows, 0.5),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("files")
+    clicks().write_parquet(made / "log.parquet")
+    clicks().write_csv(made / "log.csv")
+    arguments = ("--action", "shown", "--reward", "clicked", "--leave-out", "p", "-o", made / "log.releaf")
+    run("train", made / "log.parquet", *arguments)
+    return made
+
+
+COLUMNS = ("--action", "shown", "--reward", "clicked", "--leave-out", "p")
+
+
+@pytest.mark.parametrize("command", [command.__name__ for command, _ in COMMANDS])
+def test_every_command_shows_an_example_and_speaks_json(command: str) -> None:
+    shown = run(command, "--help").output
+    assert f"Example: releaf {command}" in shown
+    assert "--json" in shown
+
+
+# --- schema ---------------------------------------------------------------------------------------------------
+
+
+def test_a_schema_is_guessed_edited_and_used(folder: Path, tmp_path: Path) -> None:
+    leave_out = [part for name in ("shown", "clicked", "p") for part in ("--leave-out", name)]
+    text = run("schema", folder / "log.csv", *leave_out).stdout
+    schema = releaf.Schema.from_toml(text)
+    assert schema == releaf.Schema(
+        age=releaf.Quantile(), plan=releaf.Categorical("a", "b"), member=releaf.Boolean(), noise=releaf.Quantile()
+    )
+    assert told("schema", folder / "log.parquet", *leave_out) == schema.to_dict()
+    edited = tmp_path / "schema.toml"
+    edited.write_text(re.sub(r'\[features."noise"\].*?\n\n?$', "", text, flags=re.DOTALL))
+    run("train", folder / "log.csv", *COLUMNS, "--schema", edited, "-o", tmp_path / "m.releaf")
+    assert releaf.load(tmp_path / "m.releaf").schema.names == ("age", "plan", "member")
+
+
+# --- train ----------------------------------------------------------------------------------------------------
+
+
+def test_csv_and_parquet_teach_the_same_as_memory(folder: Path, tmp_path: Path) -> None:
+    run("train", folder / "log.csv", *COLUMNS, "-o", tmp_path / "csv.releaf")
+    learners = [releaf.load(folder / "log.releaf"), releaf.load(tmp_path / "csv.releaf")]
+    table = clicks()
+    features = table.select("age", "plan", "member", "noise")
+    memory = releaf.AdaptiveReleaf(["news", "sport"], learners[0].schema, seed=0)
+    memory.learn_log(features, table["shown"], table["clicked"])
+    expected = memory.estimate(features[:50])
+    for learner in learners:
+        assert learner.observations == ROWS
+        assert np.array_equal(learner.estimate(features[:50]), expected)
+
+
+@pytest.mark.parametrize("size", [1, 7, 1_000, ROWS, 10 * ROWS])
+def test_the_size_of_batches_does_not_matter(folder: Path, size: int) -> None:
+    learner = releaf.LinUCB(["news", "sport"], releaf.Schema(age=releaf.Continuous(18, 80)), seed=0)
+    other = releaf.LinUCB(["news", "sport"], releaf.Schema(age=releaf.Continuous(18, 80)), seed=0)
+    learn_file(learner, folder / "log.parquet", action="shown", reward="clicked", size=size)
+    other.learn_log(clicks().select("age"), clicks()["shown"], clicks()["clicked"])
+    assert np.array_equal(learner.estimate([[20.0], [70.0]]), other.estimate([[20.0], [70.0]]), equal_nan=True)
+
+
+def broken(folder: Path, tmp_path: Path) -> Path:
+    lines = (folder / "log.csv").read_text().splitlines()
+    lines[3] = lines[3].replace(lines[3].split(",")[0], "old", 1)  # no age
+    lines[10] = "1,2,3"
+    lines[20] = lines[20].replace(",news,", ",,").replace(",sport,", ",,")
+    fields = lines[30].split(",")
+    fields[5] = "7.5"
+    lines[30] = ",".join(fields)
+    path = tmp_path / "broken.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+EXPECTED = {
+    4: "feature 'age' is 'old': expected a finite number",
+    11: "3 fields, expected 7",
+    21: "'shown' is missing: expected an action",
+    31: "'clicked' is 7.5: expected a number from 0 to 1",
+}
+
+
+def test_the_first_broken_row_stops_and_nothing_is_written(folder: Path, tmp_path: Path) -> None:
+    leave = releaf.load(folder / "log.releaf").schema.to_toml()
+    (tmp_path / "s.toml").write_text(leave)
+    arguments = (*COLUMNS, "--schema", tmp_path / "s.toml", "-o", tmp_path / "m.releaf")
+    path = broken(folder, tmp_path)
+    result = run("train", path, *arguments, expect=1)
+    assert f"{path}, line 4: {EXPECTED[4]}" in result.stderr
+    assert not (tmp_path / "m.releaf").exists()
+    report = told("train", path, *arguments, "--skip-bad")
+    assert report["learnt"] == ROWS - 4
+    assert {entry["line"]: entry["problem"] for entry in report["problems"]} == EXPECTED
+    shown = run("train", path, *arguments, "--skip-bad").stderr
+    assert "4 broken rows were left out" in shown
+    for line, why in EXPECTED.items():
+        assert f"line {line}: {why}" in shown
+
+
+def test_training_goes_on_and_learns_new_actions(folder: Path, tmp_path: Path) -> None:
+    clicks(500, seed=1).with_columns(shown=pl.lit("arts")).write_parquet(tmp_path / "more.parquet")
+    report = told("train", tmp_path / "more.parquet", *COLUMNS, "--go-on", folder / "log.releaf", "-o", tmp_path / "m")
+    assert report["actions"] == ["news", "sport", "arts"]
+    assert releaf.load(tmp_path / "m").observations == ROWS + 500
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--action", "done"], "has no column 'done'; it has age, plan"),
+        (["--policy", "Magic"], "there is no policy 'Magic'; expected one of"),
+        (["--policy", "Random"], "Random can't learn from a log"),
+        (["--option", "optimism"], "expected name=value"),
+        (["--option", "optimism=-1"], "optimism must be"),
+        (["--reward-range", "2", "3"], "'clicked' is"),
+    ],
+)
+def test_what_cannot_be_trained_is_said(folder: Path, tmp_path: Path, arguments: list[str], message: str) -> None:
+    result = run("train", folder / "log.parquet", *COLUMNS, *arguments, "-o", tmp_path / "m", expect=1)
+    assert message in result.stderr
+    assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.parametrize("name", ["none.csv", "none.parquet"])
+def test_a_file_that_is_not_there(tmp_path: Path, name: str) -> None:
+    result = run("train", tmp_path / name, "-o", tmp_path / "m", expect=1)
+    assert f"there is no file {tmp_path / name}" in result.stderr
+
+
+# --- decide, relevance, explain ---------------------------------------------------------------------------------
+
+PEOPLE = "age,plan,member,noise\n20,a,true,0.5\n70,b,false,0.1\nold,b,false,0\n70,c,false,0\n70,a\n22,a,true,-0.2\n"
+
+
+def test_rows_in_decisions_out(folder: Path) -> None:
+    result = run("decide", folder / "log.releaf", text=PEOPLE, expect=1)
+    lines = result.stdout.splitlines()
+    assert lines[0] == "line,id,action,probability,explored,wants_reward"
+    assert [line.split(",")[0] for line in lines[1:]] == ["2", "3", "7"]
+    assert [line.split(",")[2] for line in lines[1:]] == ["sport", "news", "sport"]
+    assert "stdin, line 4: feature 'age' is 'old': expected a finite number" in result.stderr
+    assert "stdin, line 5: feature 'plan' is 'c': expected one of 'a', 'b'" in result.stderr
+    assert "stdin, line 6: 2 fields, expected 4" in result.stderr
+
+
+def test_json_in_json_out_and_kept_for_rewards_to_come(folder: Path, tmp_path: Path) -> None:
+    model = tmp_path / "m.releaf"
+    model.write_bytes((folder / "log.releaf").read_bytes())
+    rows = "\n".join(json.dumps({"age": age, "plan": "a", "member": True, "noise": 0.0}) for age in (20, 25))
+    decisions = [json.loads(line) for line in run("decide", model, "--save", text=rows).stdout.splitlines()]
+    assert [decision["line"] for decision in decisions] == [1, 2]
+    assert decisions[0]["action"] == "sport"
+    assert set(decisions[0]["estimates"]) == {"news", "sport"}
+    assert decisions[0]["relevant"] == ["age"]
+    learner = releaf.load(model)
+    learner.learn(decisions[0]["id"], 1.0)
+    assert learner.pending == 1
+
+
+def test_relevance_is_shown_drawn_and_told(folder: Path, tmp_path: Path) -> None:
+    shown = run("relevance", folder / "log.releaf").stdout
+    features = re.findall(r"^ (age|plan|member|noise) ", shown, flags=re.MULTILINE)
+    assert sorted(features[:2]) == ["age", "plan"]
+    shares = told("relevance", folder / "log.releaf")
+    assert shares["sport"]["age"] > 0.9
+    assert shares["news"]["plan"] > 0.9
+    run("relevance", folder / "log.releaf", "--png", tmp_path / "r.png", "--html", tmp_path / "r.html")
+    assert (tmp_path / "r.png").read_bytes()[:4] == b"\x89PNG"
+    assert not re.search(r"<script[^>]*src=.http", (tmp_path / "r.html").read_text())
+
+
+def test_a_policy_without_relevance_says_so(folder: Path, tmp_path: Path) -> None:
+    run("train", folder / "log.parquet", *COLUMNS, "--policy", "LinUCB", "-o", tmp_path / "m")
+    assert "LinUCB does not tell features from one another" in run("relevance", tmp_path / "m", expect=1).stderr
+    assert "LinUCB" not in run("explain", tmp_path / "m", "20,a,true,0").stderr
+
+
+@pytest.mark.parametrize("row", ["20,a,true,0", '{"age": 20, "plan": "a", "member": true, "noise": 0}'])
+def test_a_row_is_explained_and_nothing_changes(folder: Path, row: str) -> None:
+    before = (folder / "log.releaf").read_bytes()
+    shown = run("explain", folder / "log.releaf", row).stdout
+    assert "chose 'sport'" in shown
+    assert "age" in shown
+    assert told("explain", folder / "log.releaf", row)["action"] == "sport"
+    assert (folder / "log.releaf").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("20,a", "the row has 2 values, expected 4: age, plan, member, noise"),
+        ("{", "the row is no JSON"),
+        ("old,a,true,0", "feature 'age' is 'old': expected a finite number"),
+    ],
+)
+def test_a_bad_row_is_refused(folder: Path, row: str, message: str) -> None:
+    assert message in run("explain", folder / "log.releaf", row, expect=1).stderr
+
+
+def test_a_file_that_is_no_model(folder: Path) -> None:
+    assert "Error:" in run("relevance", folder / "log.csv", expect=1).stderr
+
+
+# --- evaluate, compare, doctor ------------------------------------------------------------------------------------
+
+
+def test_a_log_tells_what_others_would_have_earned(folder: Path) -> None:
+    arguments = ("--action", "shown", "--reward", "clicked", "--probability", "p")
+    lines = told("evaluate", folder / "log.parquet", *arguments, "--policy", "AdaptiveReleaf", "--policy", "UCB1")
+    own, ours, blind = lines
+    assert own["policy"] == "the log's own"
+    for method in ("ips", "snips", "dr"):
+        assert ours[method]["low"] > own[method]["high"]
+        assert blind[method]["value"] < ours[method]["low"]
+    assert ours[method]["low"] < 0.63 < ours[method]["high"]  # what the best policy earns: 1 - 0.9 · P(neither)
+    assert 0.3 * ROWS / 2 < ours["effective_rows"] < 0.7 * ROWS / 2
+    shown = run("evaluate", folder / "log.parquet", *arguments, "--model", folder / "log.releaf").stdout
+    assert "log.releaf" in shown
+
+
+def test_a_log_without_probabilities_cannot_be_evaluated(folder: Path) -> None:
+    result = run("evaluate", folder / "log.csv", "--action", "shown", "--reward", "clicked", expect=1)
+    assert "has no column 'probability' of probabilities, which off-policy estimates need" in result.stderr
+
+
+def test_rewards_of_another_range_are_evaluated(tmp_path: Path) -> None:
+    clicks().with_columns(clicked=100 * pl.col("clicked") - 50).write_parquet(tmp_path / "euros.parquet")
+    arguments = ("--action", "shown", "--reward", "clicked", "--probability", "p", "--reward-range", "-50", "50")
+    chosen = ("--policy", "AdaptiveReleaf", "--policy", "LinUCB")
+    own, ours, other = told("evaluate", tmp_path / "euros.parquet", *arguments, *chosen)
+    assert ours["dr"]["value"] > own["dr"]["value"] + 10
+    assert other["dr"]["value"] > own["dr"]["value"]
+
+
+def test_policies_are_compared_on_streams_and_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    draw = np.random.default_rng(0)
+    ages = draw.uniform(0, 100, 400)
+    pl.DataFrame({"age": ages, "best": np.where(ages > 60, "old", "young")}).write_csv("ages.csv")
+    arguments = ("compare", "AdaptiveReleaf", "Random", "--seeds", "2", "--workers", "1", "--table", "ages.csv:best")
+    lines = told(*arguments, "--stream", "draft", "--steps", "500")
+    assert [(line["stream"], line["policy"]) for line in lines] == [
+        ("draft", "AdaptiveReleaf"),
+        ("draft", "Random"),
+        ("ages.csv", "AdaptiveReleaf"),
+        ("ages.csv", "Random"),
+    ]
+    assert lines[0]["regret %"]["mean"] < lines[1]["regret %"]["mean"]
+    assert lines[2]["error %"]["mean"] < 10 < lines[3]["error %"]["mean"]
+    shown = run(*arguments).stdout
+    assert shown.index("AdaptiveReleaf") < shown.index("Random")
+    assert "there is no stream 'moon'" in run("compare", "--stream", "moon", expect=1).stderr
+    assert "expected FILE:COLUMN" in run("compare", "--table", "ages.csv", expect=1).stderr
+
+
+def test_the_doctor_tells_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    report = told("doctor")
+    assert report["releaf"] == releaf.__version__
+    assert report["packages"]["numpy"] == np.__version__
+    assert report["kernels"]["compiled"] > 0
+    from importlib import metadata
+
+    real = metadata.version
+
+    def without_river(name: str) -> str:
+        if name == "river":
+            raise metadata.PackageNotFoundError
+        return real(name)
+
+    monkeypatch.setattr(metadata, "version", without_river)
+    assert re.search(r"river\s+not installed\s+pip install river", run("doctor").stdout)
