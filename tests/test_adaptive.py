@@ -304,3 +304,36 @@ def test_a_crafted_state_is_refused(name: str) -> None:
     arrays[name][...] = crafted[name]
     with pytest.raises(ValueError, match="contradict"):
         bandit._take_up(arrays)
+
+
+def test_an_effect_is_the_mean_change_of_the_estimates() -> None:
+    """Of a category, a number and a missing value, against what ``preview`` estimates for the contexts that came."""
+    schema = releaf.Schema(
+        letter=releaf.Categorical("a", "b", "c"), age=releaf.Continuous(0, 100, missing=True), idle=releaf.Continuous()
+    )
+    bandit = releaf.AdaptiveReleaf(["no", "yes"], schema, seed=0, optimism=0.0, reward_range=(0, 10))
+    generator = np.random.default_rng(3)
+    came = []
+    for _ in range(250):
+        age = None if generator.random() < 0.2 else float(np.float32(generator.uniform(20, 80)))
+        came.append(["abc"[generator.integers(3)], age, 0.5])
+        choice = bandit.decide(came[-1])
+        good = (age is None or age > 50 or came[-1][0] == "c") == (choice.action == "yes")
+        bandit.learn(choice, 10.0 * good)
+
+    def estimates(contexts: Any) -> Any:
+        return np.mean([np.array(bandit.preview(context).estimates) for context in contexts], axis=0)
+
+    usual = estimates(came)
+    for place, feature in enumerate(("letter", "age")):
+        effect = bandit.effect(feature)
+        for index in (0, len(effect["no"]) // 2, -1):
+            value = effect["no"][index].value
+            moved = estimates([[*context[:place], value, *context[place + 1 :]] for context in came]) - usual
+            assert [effect[action][index].amount for action in bandit.actions] == pytest.approx(moved, abs=1e-5)
+    assert effect["yes"][-1].value is None  # a missing age
+    assert min(abs(point.amount) for point in (effect["yes"][0], effect["yes"][-1])) > 1.0
+    assert 20 <= effect["yes"][0].value < effect["yes"][-2].value <= 80
+    assert [point.amount for point in bandit.effect("idle")["yes"]] == [0.0]
+    with pytest.raises(ValueError, match="unknown feature 'weight'"):
+        bandit.effect("weight")

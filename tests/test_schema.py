@@ -304,3 +304,19 @@ def test_an_encoder_takes_up_what_another_has_learnt() -> None:
 def test_a_schema_without_sense_is_refused(given_features: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=f"^{re.escape(text)}$"):
         Schema(given_features)
+
+
+def test_encoded_values_are_led_back_to_their_own_terms() -> None:
+    schema = releaf.Schema(
+        age=releaf.Continuous(20, 120, missing=True),
+        plan=releaf.Categorical("a", "b", missing=True),
+        member=releaf.Boolean(),
+        income=releaf.Quantile(missing=True),
+    )
+    encoder = schema.encoder()
+    for income in range(64):
+        encoder.encode([50, "a", True, 1000.0 * income])
+    for context in ([70.0, "b", False, 20_000.0], [None, None, True, None], [120.0, "a", True, 0.0]):
+        row = encoder.encode(context)
+        assert [encoder.from_unit(place, float(unit)) for place, unit in enumerate(row)] == pytest.approx(context)
+    assert releaf.Schema(income=releaf.Quantile()).encoder().from_unit(0, 0.3) == 0.3  # before the first value

@@ -19,6 +19,7 @@ from releaf.policy import Policy, Trace, replay
 from releaf.schema import Schema
 
 if TYPE_CHECKING:
+    from releaf import plot
     from releaf.core.state import StateError
     from releaf.policies.adaptive import AdaptiveReleaf
     from releaf.policies.cmab_rl import CMABRL
@@ -58,6 +59,7 @@ __all__ = [
     "Trace",
     "__version__",
     "load",
+    "plot",
     "replay",
     "theory",
 ]
@@ -81,11 +83,16 @@ _LATER = {
 }
 
 
+_ROOMS_LATER = ("plot",)
+
+
 def __getattr__(name: str) -> Any:
-    if name not in _LATER:
-        raise AttributeError(f"module 'releaf' has no attribute {name!r}")
     from importlib import import_module
 
+    if name in _ROOMS_LATER:
+        return import_module(f"releaf.{name}")
+    if name not in _LATER:
+        raise AttributeError(f"module 'releaf' has no attribute {name!r}")
     value = getattr(import_module(_LATER[name]), name)
     globals()[name] = value
     return value

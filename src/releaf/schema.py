@@ -21,6 +21,7 @@ from releaf.features import (
     UNIT,
     Boolean,
     Categorical,
+    Continuous,
     Feature,
     Quantile,
     column_to_unit,
@@ -218,6 +219,19 @@ class Encoder:
                     except ValueError as error:
                         found.setdefault(row, str(error))
         return found
+
+    def from_unit(self, place: int, unit: float) -> Any:
+        """The value of a feature that is encoded like this: a number, a category, or None where it is missing."""
+        feature = self.schema.features[place]
+        if unit == MISSING:
+            return None
+        if isinstance(feature, Continuous):
+            return feature.low + unit * (feature.high - feature.low)
+        if isinstance(feature, Quantile):
+            return self.sketches[place].value(unit)
+        values = (False, True) if isinstance(feature, Boolean) else feature.values
+        category = min(int(unit * feature.categories), feature.categories - 1)
+        return values[category] if category < len(values) else None
 
     def _to_unit(self, place: int, value: Any, where: str = "") -> float:
         feature = self.schema.features[place]

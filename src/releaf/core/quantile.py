@@ -48,6 +48,13 @@ class QuantileSketch:
         """The rank of a value, in [0, 1], without taking it in."""
         return rank_of(self._counts, self._ranked, value)  # type: ignore[no-any-return]
 
+    def value(self, rank: float) -> float:
+        """The value that has a rank, as far as there are some; the rank itself before the first value."""
+        count = int(self._counts[RANKED])
+        if not count:
+            return rank
+        return float(np.interp(rank * count - 0.5, np.arange(count), self._ranked[:count]))
+
     def state(self) -> Array:
         """All of it as one array: seen, the generator's two halves, lengths, sample, ranks."""
         seen, random, kept, ranked = self._counts.tolist()

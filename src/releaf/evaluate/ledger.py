@@ -149,7 +149,7 @@ def account(
     counts = {"explored": trace.explored, "labels": trace.observed, "errors": wrong}
     lost = _losses(trace, stream) + observation_cost * trace.observed
     totals = {name: np.cumsum(values) for name, values in {"regret": lost, **counts}.items()}
-    at = _thinned(len(trace), points)
+    at = thinned(len(trace), points)
     curves = {name: total[at].astype(float).tolist() for name, total in totals.items()}
     spent = observation_cost * float(trace.observed.sum())
     hit = None if positive is None else stream.rewards[:, stream.actions.index(positive)] == best
@@ -222,7 +222,7 @@ def _partition(policy: Any) -> list[list[list[float]]] | None:
     ]
 
 
-def _thinned(steps: int, points: int) -> Array:
+def thinned(steps: int, points: int) -> Array:
     """Some of so many steps, half of them evenly spaced and half by their logarithm, for either kind of plot."""
     if steps <= points:
         return np.arange(steps)

@@ -27,7 +27,7 @@ from releaf.decision import Decision
 from releaf.policies.base import Array, Relevant
 from releaf.policies.checks import positive, whole
 from releaf.policies.compiled import CompiledPolicy
-from releaf.policies.explanation import Relevance, explanation, relevant_features
+from releaf.policies.explanation import Effect, Relevance, effects, explanation, relevant_features
 from releaf.policies.traits import Traits
 from releaf.policy import Actions, Trace
 from releaf.schema import Features
@@ -311,6 +311,23 @@ class AdaptiveReleaf(CompiledPolicy):
             for row, action in enumerate(self.actions)
         }
 
+    def effect(self, feature: int | str) -> dict[Any, list[Effect]]:
+        """For each action what a feature's values add to its estimated reward; ``releaf.plot.partition`` draws it.
+
+        The estimate with that value less the estimate with the feature's own value, on average over contexts that came
+        (partial dependence), by what is known now; in units of the reward. Numbers are spread over the range of
+        those that came, in their own units.
+
+        Parameters
+        ----------
+        feature
+            Its position or its name.
+        """
+        place = self.schema.index(feature)
+        with self._lock:
+            found = effects(self._state, self._encoder, place, self._span)
+        return dict(zip(self.actions, found, strict=True))
+
     def explain(self, choice: Decision) -> str:
         """Why an action was chosen, in words, by what is known now.
 
@@ -321,7 +338,7 @@ class AdaptiveReleaf(CompiledPolicy):
         """
         self._require_own(choice)
         with self._lock:
-            return explanation(choice, self._state, self.schema, self.actions, self.reward_range)
+            return explanation(choice, self._state, self._encoder, self.actions, self.reward_range)
 
 
 def _checked_observe(observe: Any, rules: list[str]) -> str:

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from releaf.core.adaptive.rule import look_up
+from releaf.core.adaptive.rule import expect, look_up
 from releaf.core.adaptive.state import FIRST, NO_FEATURE, SECOND, START, TABLES, UNLIKE, WIDTH, Adaptive
-from releaf.core.rivals.common import Array
+from releaf.core.rivals.common import TIME, Array
 from releaf.decision import Decision, Label
-from releaf.features import MISSING
-from releaf.schema import Schema
+from releaf.features import MISSING, Quantile
+from releaf.schema import Encoder, Schema
 
 LEAST_SHARE = 0.05  # of what is explained, for a feature to be named
 LEAST_CERTAINTY = 0.99  # of all named features of an action together
 SHOWN = 4  # parts of an estimate, the largest
 LEAST_SHOWN = 0.005  # of the reward's range
+AVERAGED = 256  # contexts that an effect is the average over, at most
+POINTS = 17  # of an effect, evenly spaced, besides the knots
 
 
 class Relevance(NamedTuple):
@@ -25,6 +27,13 @@ class Relevance(NamedTuple):
     feature: str
     share: float
     certainty: float
+
+
+class Effect(NamedTuple):
+    """What a value of a feature adds to an action's estimate; the value is None where it is missing."""
+
+    value: Any
+    amount: float  # in reward
 
 
 class Part(NamedTuple):
@@ -43,12 +52,46 @@ def relevant_features(strengths: Array, certainties: Array) -> list[tuple[int, .
     return [tuple(np.flatnonzero(row).tolist()) for row in named]
 
 
+def effects(state: Adaptive, encoder: Encoder, place: int, span: float) -> list[list[Effect]]:
+    """For each action what a feature's values add to its estimate, on average over contexts that came."""
+    came = state.seen[: min(int(state.clock[TIME]), len(state.seen))]
+    contexts = came[:: max(1, -(-len(came) // AVERAGED))].astype(np.float64)
+    units = _places_shown(state, encoder.schema, place, contexts[:, place])
+    tried = np.tile(contexts, (len(units), 1))
+    tried[:, place] = np.repeat(units, len(contexts))
+    values = [encoder.from_unit(place, float(unit)) for unit in units]
+    usual, there = (np.empty((len(rows), len(state.estimates))) for rows in (contexts, tried))
+    expect(state, contexts, usual)
+    expect(state, tried, there)
+    moves = there.reshape(len(units), len(contexts), len(state.estimates)) - usual
+    amounts = moves.mean(axis=1) if len(contexts) else np.zeros((len(units), len(state.estimates)))
+    return [
+        [Effect(value, span * float(amount)) for value, amount in zip(values, column, strict=True)]
+        for column in amounts.T
+    ]
+
+
+def _places_shown(state: Adaptive, schema: Schema, place: int, came: Array) -> Array:
+    """All categories; or numbers in the range of those that came and where effects can bend, and what is missing."""
+    feature = schema.features[place]
+    if feature.categories:
+        units: Array = (np.arange(feature.categories) + 0.5) / feature.categories
+        return units
+    present = came[came != MISSING]
+    low, high = (present.min(), present.max()) if len(present) else (0.0, 1.0)
+    knots = np.concatenate(
+        [state.knots[action, place, :levels] for action, levels in enumerate(state.levels[:, place])]
+    )
+    inside = np.unique(np.concatenate([np.linspace(low, high, POINTS), knots[(knots > low) & (knots < high)]]))
+    return inside if len(present) == len(came) else np.append(inside, MISSING)
+
+
 def explanation(
-    choice: Decision, state: Adaptive, schema: Schema, actions: tuple[Label, ...], reward_range: tuple[float, float]
+    choice: Decision, state: Adaptive, encoder: Encoder, actions: tuple[Label, ...], reward_range: tuple[float, float]
 ) -> str:
     """A line for the decision, then for each action its estimate and what it is made of, which adds up to it."""
     low, span = reward_range[0], reward_range[1] - reward_range[0]
-    found = [_account(state, choice.context, action, schema) for action in range(len(actions))]
+    found = [_account(state, choice.context, action, encoder) for action in range(len(actions))]
     order = sorted(range(len(actions)), key=lambda action: -found[action].mean)
     hopeful = found[choice.index].highest >= found[order[0]].mean
     lines = [_headline(choice, actions, order[0], hopeful)]
@@ -86,7 +129,7 @@ class Account(NamedTuple):
     parts: list[Part]
 
 
-def _account(state: Adaptive, context: Array, action: int, schema: Schema) -> Account:
+def _account(state: Adaptive, context: Array, action: int, encoder: Encoder) -> Account:
     columns = np.zeros(state.weights.shape[1])
     logit, spread = look_up(state, np.array(context), action, columns)
     moves = state.weights[action] * (columns - state.typical[action])
@@ -102,7 +145,7 @@ def _account(state: Adaptive, context: Array, action: int, schema: Schema) -> Ac
     for features, move in ranked[:SHOWN]:
         amount = _logistic(reached + move) - _logistic(reached)
         if abs(amount) >= LEAST_SHOWN:
-            parts.append(Part(features, amount, _where(state, context, action, schema, features)))
+            parts.append(Part(features, amount, _where(state, context, action, encoder, features)))
             reached += move
     rest = _logistic(logit) - _logistic(reached)
     if abs(rest) >= LEAST_SHOWN:
@@ -115,17 +158,18 @@ def _logistic(value: float) -> float:
     return float(1.0 / (1.0 + np.exp(-np.clip(value, -30.0, 30.0))))
 
 
-def _where(state: Adaptive, context: Array, action: int, schema: Schema, features: tuple[int, ...]) -> str:
+def _where(state: Adaptive, context: Array, action: int, encoder: Encoder, features: tuple[int, ...]) -> str:
     if not features:
         return "values outside the range of all before"
     return " and ".join(
-        f"{schema.names[place]} {_interval(state, float(context[place]), action, schema, place)}" for place in features
+        f"{encoder.schema.names[place]} {_interval(state, float(context[place]), action, encoder, place)}"
+        for place in features
     )
 
 
-def _interval(state: Adaptive, value: float, action: int, schema: Schema, place: int) -> str:
+def _interval(state: Adaptive, value: float, action: int, encoder: Encoder, place: int) -> str:
     """The knots around a value, or its category, in the feature's own terms."""
-    feature = schema.features[place]
+    feature = encoder.schema.features[place]
     if value == MISSING and not feature.categories:
         return "missing"
     if feature.categories:
@@ -133,4 +177,7 @@ def _interval(state: Adaptive, value: float, action: int, schema: Schema, place:
         return feature.describe(category / feature.categories, (category + 1) / feature.categories)
     knots = state.knots[action, place, : state.levels[action, place]]
     above = int(np.clip(np.searchsorted(knots, value), 1, len(knots) - 1))
-    return feature.describe(float(knots[above - 1]), float(knots[above]))
+    low, high = float(knots[above - 1]), float(knots[above])
+    if isinstance(feature, Quantile):
+        return f"from {encoder.from_unit(place, low):.4g} to {encoder.from_unit(place, high):.4g}"
+    return feature.describe(low, high)

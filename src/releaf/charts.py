@@ -1,0 +1,220 @@
+"""What all pictures share: a palette, fonts, kinds of charts; and files of them that need no network.
+
+Importing it imports Altair, so it is imported where something is drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import altair
+
+Rows = list[dict[str, Any]]
+
+HEIGHT = 320
+WIDTH = 600
+GREY = "#888888"
+# Okabe and Ito's palette, which colour-blind people can tell apart, and three greys.
+COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#888888", "#B8A000", "#BBBBBB"]
+DASHES = [[1, 0], [6, 3], [2, 2], [8, 3, 2, 3]]  # of the first ten lines, the second ten, …
+STEPS_OF_LABELS = [0, *(factor * 10**power for power in range(1, 7) for factor in (1, 3))]
+EFFECT_TOLD = (
+    {"shorthand": "series:N", "title": "action"},
+    {"shorthand": "x:N", "title": "value"},
+    {"shorthand": "y:Q", "title": "adds", "format": "+.3f"},
+)
+LINE_OF_LEGEND = 70  # letters
+BLUES = ["#f4f7fb", "#c6dbef", "#6baed6", "#2171b5", "#08306b"]  # from hardly anything to the highest
+PALE_TEXT_FROM = 0.55  # of the highest value of a heat map: dark tiles
+
+
+class _Offline:
+    """Saves pages with the scripts that draw them inside, and pictures sharp enough for a screen."""
+
+    def save(self, fp: Any, format: str | None = None, **options: Any) -> None:  # noqa: A002 - Altair's name
+        """As Altair's, except that a page needs no network, and a PNG has two pixels for each point."""
+        kind = format or str(getattr(fp, "name", fp)).rsplit(".", 1)[-1].lower()
+        if kind == "html":
+            options.setdefault("inline", True)
+        if kind == "png":
+            options.setdefault("scale_factor", 2)
+        super().save(fp, format, **options)  # type: ignore[misc]
+
+
+class Chart(_Offline, altair.Chart):
+    """One picture."""
+
+
+class Layers(_Offline, altair.LayerChart):
+    """Pictures on top of one another."""
+
+
+class Grid(_Offline, altair.ConcatChart):
+    """Pictures next to one another."""
+
+
+def finished(drawn: Any) -> Any:
+    """With the fonts and lines that all pictures have."""
+    return drawn.configure(
+        background="white",
+        font="system-ui, sans-serif",
+        axis=altair.AxisConfig(labelFontSize=12, titleFontSize=13, titleFontWeight="normal", gridColor="#e6e6e6"),
+        legend=altair.LegendConfig(labelFontSize=12, orient="bottom", labelLimit=260, title=None),
+        title=altair.TitleConfig(anchor="start", fontSize=13, fontWeight="normal"),
+        view=altair.ViewConfig(stroke=None),
+    )
+
+
+def coloured(names: Sequence[str], title: str | None = None) -> Any:
+    """A colour for each name; no legend where there is one name only."""
+    palette = [COLOURS[place % len(COLOURS)] for place in range(len(names))]
+    columns = max(1, min(5, LINE_OF_LEGEND // max(1, *map(len, names))))
+    legend = altair.Legend(columns=columns, symbolOpacity=1) if len(names) > 1 else None
+    scale = altair.Scale(domain=list(names), range=palette)
+    return altair.Color("series:N", sort=list(names), scale=scale, title=title, legend=legend)
+
+
+def dashed(names: Sequence[str]) -> dict[str, Any]:
+    """Lines that colours alone don't tell apart, because there are more of them than colours."""
+    if len(names) <= len(COLOURS):
+        return {}
+    dashes = [DASHES[place // len(COLOURS) % len(DASHES)] for place in range(len(names))]
+    scale = altair.Scale(domain=list(names), range=dashes)
+    return {"strokeDash": altair.StrokeDash("series:N", sort=list(names), scale=scale, title=None)}
+
+
+def lines(rows: Rows, x: str, y: str, names: Sequence[str], log: bool = False, series: str | None = None) -> Any:
+    """A line for each series of rows with x and y; and a band where rows have lowest and highest y."""
+    scale = altair.Scale(type="log", nice=False) if log else altair.Scale(zero=True)
+    base = Chart(altair.Data(values=rows)).encode(
+        x=altair.X("x:Q", title=x, scale=scale), color=coloured(names, series)
+    )
+    drawn = base.mark_line(strokeWidth=2).encode(
+        y=altair.Y("y:Q", title=y, scale=scale),
+        tooltip=["series:N", altair.Tooltip("x:Q", title=x), altair.Tooltip("y:Q", title=y)],
+        **dashed(names),
+    )
+    if not any("lowest" in row for row in rows):
+        return drawn
+    spread = base.transform_filter("isValid(datum.lowest)").mark_area(opacity=0.15)
+    return Layers(layer=[spread.encode(y=altair.Y("lowest:Q", title=y, scale=scale), y2="highest:Q"), drawn])
+
+
+def dots(rows: Rows, x: str, y: str, names: Sequence[str], series: str | None = None) -> Any:
+    """A dot for each row, where x is a number of labels: none, some, or very many."""
+    spread_out = altair.Scale(type="symlog", constant=100)  # like a logarithm, with room for 0
+    shown = [step for step in STEPS_OF_LABELS if step <= 3 * max((row["x"] for row in rows), default=0)]
+    axis = altair.Axis(values=shown, labelOverlap="greedy", format=",d")
+    return (
+        Chart(altair.Data(values=rows))
+        .mark_circle(size=70, opacity=0.75)
+        .encode(
+            x=altair.X("x:Q", title=x, scale=spread_out, axis=axis),
+            y=altair.Y("y:Q", title=y),
+            color=coloured(names, series),
+            tooltip=["series:N", altair.Tooltip("x:Q", title=x), altair.Tooltip("y:Q", title=y)],
+        )
+    )
+
+
+def intervals(
+    rows: Rows,
+    x: str,
+    y: str | None = None,
+    domain: tuple[float, float] = (0.0, 1.0),
+    values: Sequence[float] | None = None,
+) -> Any:
+    """A bar from low to high for each row, the darker the higher its value; named where it has a text."""
+    base = Chart(altair.Data(values=rows)).encode(
+        y=altair.Y("y:N", title=y, sort=None, axis=altair.Axis(labelLimit=300, ticks=False, domain=False))
+    )
+    scale, ticks = altair.Scale(domain=list(domain), nice=False), {} if values is None else {"values": list(values)}
+    span = altair.X("low:Q", title=x, scale=scale, axis=altair.Axis(grid=False, **ticks))
+    teals = altair.Scale(scheme="teals", type="symlog", domainMin=0)
+    told = [altair.Tooltip("where:N", title="interval")] if any("where" in row for row in rows) else ["low:Q", "high:Q"]
+    bars = base.mark_bar(height=14, stroke="white", strokeWidth=1).encode(
+        x=span,
+        x2="high:Q",
+        color=altair.Color("value:Q", scale=teals, legend=None),
+        tooltip=["y:N", *told, altair.Tooltip("value:Q", title="arrivals", format=",d")],
+    )
+    if not any(row.get("text") for row in rows):
+        return bars
+    most = max(row["value"] for row in rows)
+    names = base.transform_filter("isValid(datum.text)").transform_calculate(middle="(datum.low + datum.high) / 2")
+    named = names.mark_text(fontSize=10).encode(
+        x=altair.X("middle:Q", scale=scale),
+        text="text:N",
+        color=altair.condition(f"datum.value > {most**0.7}", altair.value("white"), altair.value("#333")),
+    )
+    return Layers(layer=[bars, named])
+
+
+def heat(
+    rows: Rows, x: str | None, y: str | None, *, highest: float = 1.0, written: bool = True, **of_x_axis: Any
+) -> Any:
+    """A tile for each row, the darker the higher its value, which is a share; written into it where wanted."""
+    across, down = (list(dict.fromkeys(row[name] for row in rows)) for name in ("x", "y"))
+    base = Chart(altair.Data(values=rows)).encode(
+        x=altair.X("x:N", title=x, sort=across, axis=altair.Axis(ticks=False, domain=False, **of_x_axis)),
+        y=altair.Y("y:N", title=y, sort=down, axis=altair.Axis(labelLimit=300, ticks=False, domain=False)),
+    )
+    blues = altair.Scale(domain=[highest * step / (len(BLUES) - 1) for step in range(len(BLUES))], range=BLUES)
+    legend = None if written else altair.Legend(format=".0%", orient="right", title=None)
+    tiles = base.mark_rect(stroke="white", strokeWidth=1).encode(
+        color=altair.Color("value:Q", scale=blues, legend=legend),
+        tooltip=["x:N", "y:N", altair.Tooltip("value:Q", format=".1%")],
+    )
+    if not written:
+        return tiles
+    numbers = (
+        base.transform_filter("datum.value >= 0.005")
+        .mark_text(fontSize=11)
+        .encode(
+            text=altair.Text("value:Q", format=".0%"),
+            color=altair.condition(
+                f"datum.value > {PALE_TEXT_FROM * highest}", altair.value("white"), altair.value("#333")
+            ),
+        )
+    )
+    return Layers(layer=[tiles, numbers])
+
+
+def effect(rows: Rows, y: str | None, names: Sequence[str], limits: tuple[float, float]) -> Any:
+    """A line for each series over numbers x; where x is None, that is missing, a dot to the right of the lines."""
+    numbers = [row for row in rows if row["x"] is not None]
+    low, high = min(row["x"] for row in numbers), max(row["x"] for row in numbers)
+    missing = [{**row, "x": high + 0.1 * (high - low)} for row in rows if row["x"] is None]
+    domain = [low, high + (0.2 * (high - low) if missing else 0)]
+    x = altair.X("x:Q", title=None, scale=altair.Scale(domain=domain, nice=False), axis=altair.Axis(tickCount=5))
+    encoded = {"x": x, **_amounts(y, names, limits)}
+    curves = Chart(altair.Data(values=numbers)).mark_line(strokeWidth=2).encode(**encoded, **dashed(names))
+    layers = [_zero(), curves]
+    if missing or low == high:
+        layers.append(Chart(altair.Data(values=missing or numbers)).mark_circle(size=50, opacity=1).encode(**encoded))
+    if missing:
+        word = Chart(altair.Data(values=missing[:1])).mark_text(text="missing", fontSize=10, color="#555555")
+        layers.append(word.encode(x=x, y=altair.value(6)))
+    return Layers(layer=layers)
+
+
+def points(rows: Rows, y: str | None, names: Sequence[str], limits: tuple[float, float]) -> Any:
+    """A dot for each series and category x."""
+    across = list(dict.fromkeys(row["x"] for row in rows))
+    angle = 0 if sum(map(len, across)) <= 24 else -40
+    x = altair.X("x:N", title=None, sort=across, axis=altair.Axis(labelAngle=angle, labelLimit=180, grid=True))
+    dotted = Chart(altair.Data(values=rows)).mark_circle(size=70, opacity=1)
+    return Layers(layer=[_zero(), dotted.encode(x=x, **_amounts(y, names, limits))])
+
+
+def _amounts(y: str | None, names: Sequence[str], limits: tuple[float, float]) -> dict[str, Any]:
+    scale = altair.Scale(domain=list(limits), nice=False)
+    axis = altair.Axis(labelExpr="datum.value == 0 ? '0' : format(datum.value, '+~g')", tickCount=5)
+    told = [altair.Tooltip(**entry) for entry in EFFECT_TOLD]
+    return {"y": altair.Y("y:Q", title=y, scale=scale, axis=axis), "color": coloured(names), "tooltip": told}
+
+
+def _zero() -> Any:
+    """Where nothing is added."""
+    return Chart(altair.Data(values=[{"y": 0}])).mark_rule(color=GREY, strokeWidth=1).encode(y="y:Q")

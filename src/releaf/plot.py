@@ -1,0 +1,417 @@
+"""Pictures of what a learner has found out, and of what runs earned and cost, as Altair charts.
+
+They show in a notebook, and ``chart.save("x.png")``, ``"x.svg"`` or ``"x.html"`` writes them to a file that needs no
+network. Being Altair charts they can be changed further, ``chart.properties(title="Clicks")`` say.
+
+Where several can be drawn, give one; a list; or a mapping from names, in which a list stands for several runs
+of one policy, with other seeds say.
+
+>>> import releaf
+>>> from releaf.evaluate import run
+>>> from releaf.streams import breast_cancer
+>>> cases = breast_cancer(2_000)
+>>> bandit = releaf.Releaf(cases.actions, cases.features, seed=0)
+>>> ledger = run(bandit, cases)
+>>> chart = releaf.plot.relevance(bandit)
+>>> chart = releaf.plot.regret({"RELEAF": ledger})
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from releaf.evaluate.ledger import Ledger, account, thinned
+from releaf.features import Continuous
+from releaf.policy import Trace
+from releaf.streams import Stream
+
+__all__ = ["labels", "partition", "regret", "relevance"]
+
+Array = np.ndarray[Any, np.dtype[Any]]
+POINTS = 498  # of a line, hardly fewer than it is drawn with
+MOST_WRITTEN = 200  # tiles of a heat map with their value in them
+MOST_INTERVALS = 24  # features
+MOST_EFFECTS = 9  # features
+MOST_CATEGORIES = 12  # of a feature, those with the largest effects
+COLUMNS = 3  # of pictures of effects
+NARROWEST = 48  # points, of a tile with a number in it
+LETTER = 7  # points that a letter is wide, at most
+
+
+def relevance(
+    results: Any, *, actions: Sequence[Any] | None = None, features: Sequence[str] | None = None, most: int = 60
+) -> Any:
+    """How relevant each feature is to each action, as a heat map, the most relevant features first.
+
+    Parameters
+    ----------
+    results
+        A learner with a method ``relevance``, or the ledger of its run; or several. Those of one name are averaged.
+    actions, features
+        Their names, which a ledger does not know; a learner's own when None.
+    most
+        How many features to show at most, the most relevant ones.
+    """
+    charts = _charts()
+    maps = {name: _shared_table(name, runs, actions, features) for name, runs in _named(results).items()}
+    highest = max(float(table.shares.max()) for table in maps.values()) or 1.0
+    best: dict[str, float] = {}  # of each feature, by which all maps are sorted
+    for table in maps.values():
+        for feature, share in zip(table.features, table.shares.max(axis=0), strict=True):
+            best[feature] = max(best.get(feature, 0.0), float(share))
+    tiles = [_heat_map(charts, name, table, best, highest, most) for name, table in maps.items()]
+    if len(tiles) == 1:
+        return charts.finished(tiles[0])
+    return charts.finished(charts.Grid(concat=tiles, columns=2).resolve_scale(x="independent", y="independent"))
+
+
+def regret(results: Any, *, stream: Stream | None = None, log: bool = False) -> Any:
+    """Regret added up over the steps, a line for each policy; several runs of one are averaged, in their range.
+
+    Parameters
+    ----------
+    results
+        A ledger of :func:`releaf.evaluate.run`, or a trace of :func:`releaf.replay`; or several.
+    stream
+        Where the traces are from. A trace does not know what other actions would have earned; without its stream,
+        what the rewards fall short of 1 by is added up, which are the errors where rewards are 0 and 1.
+    log
+        Logarithmic axes; so a regret that grows as a power of time is a straight line.
+    """
+    charts = _charts()
+    runs = _curves(results, stream)
+    rows = [row for name, curves in runs.items() for row in _line(name, [(run.steps, run.lost) for run in curves])]
+    if log:
+        rows = [row for row in rows if row["y"] > 0 and row.get("lowest", 1) > 0]
+        if not rows:
+            raise ValueError("log=True: there is no regret above 0 to draw on a logarithmic axis")
+    drawn = charts.lines(rows, "steps", _what_is_lost(runs) + ", added up", list(runs), log)
+    return charts.finished(drawn.properties(width=charts.WIDTH, height=charts.HEIGHT))
+
+
+def labels(results: Any, *, stream: Stream | None = None, over_time: bool = False, budget: float | None = None) -> Any:
+    """Errors against the number of labels, a dot for each run; or labels over the steps, a line for each policy.
+
+    Labels that went in before the first decision are counted too.
+
+    Parameters
+    ----------
+    results, stream
+        As for :func:`regret`.
+    over_time
+        Draw labels over the steps.
+    budget
+        A number of labels that is marked by a line.
+    """
+    charts = _charts()
+    runs = _curves(results, stream)
+    if over_time:
+        rows = [
+            row for name, curves in runs.items() for row in _line(name, [(run.steps, run.labels) for run in curves])
+        ]
+        drawn = charts.lines(rows, "steps", "labels asked for", list(runs))
+    else:
+        rows = [
+            {"x": float(run.labels[-1]), "y": run.error, "series": name}
+            for name, curves in runs.items()
+            for run in curves
+        ]
+        drawn = charts.dots(rows, "labels", f"{_what_is_lost(runs, 'errors')}, %", list(runs))
+    if budget is not None:
+        drawn = _with_budget(charts, drawn, _positive("budget", budget), down=not over_time)
+    return charts.finished(drawn.properties(width=charts.WIDTH, height=charts.HEIGHT))
+
+
+def partition(learner: Any, feature: int | str | None = None, *, most: int | None = None) -> Any:
+    """What a learner makes of the values of its features.
+
+    Of :class:`releaf.Releaf` and others with a method ``partition``: the intervals of each feature, the darker, the
+    more contexts came since they exist. Of :class:`releaf.AdaptiveReleaf`: what each feature adds to the estimate of
+    each action, over the feature's own range (see its method ``effect``), the most relevant features first.
+
+    Parameters
+    ----------
+    learner
+        A learner, or the ledger of its run where it has intervals.
+    feature
+        One feature, by name or position; when None, all of them.
+    most
+        How many features to show at most, the most relevant ones; when None, 24 with intervals and 9 with effects.
+    """
+    if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 1):
+        raise ValueError(f"most must be a whole number of at least 1, got most={most!r}")
+    if hasattr(learner, "effect"):
+        return _effects(learner, feature, most or MOST_EFFECTS)
+    if callable(getattr(learner, "partition", None)) or (isinstance(learner, Ledger) and learner.partition is not None):
+        return _intervals(learner, feature, most or MOST_INTERVALS)
+    raise ValueError(f"{learner!r} does not divide its features: expected Releaf, GreedyReleaf or AdaptiveReleaf")
+
+
+def _charts() -> Any:
+    try:
+        from releaf import charts
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f'releaf.plot needs {error.name}: pip install "releaf[plots]"', name=error.name
+        ) from None
+    return charts
+
+
+def _positive(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating) or not value > 0:
+        raise ValueError(f"{name} must be a number above 0, got {name}={value!r}")
+    return float(value)
+
+
+# --- runs -------------------------------------------------------------------------------------------------
+
+
+class _Curves(NamedTuple):
+    """A run: what was lost and the labels that were asked for up to some steps; and its errors, in percent."""
+
+    steps: Array
+    lost: Array
+    labels: Array
+    error: float
+    is_regret: bool
+
+
+def _named(results: Any) -> dict[str, list[Any]]:
+    """Names and what there is of each; a learner is called after its kind, a run of a list after its place."""
+    if isinstance(results, Mapping):
+        named = {str(name): list(runs) if isinstance(runs, list | tuple) else [runs] for name, runs in results.items()}
+    elif isinstance(results, list | tuple):
+        named = {}
+        for place, result in enumerate(results, start=1):
+            name = f"run {place}" if isinstance(result, Ledger | Trace) else type(result).__name__
+            named[name if name not in named else f"{name} {place}"] = [result]
+    else:
+        named = {"": [results]}
+    if not named or not all(named.values()):
+        raise ValueError(f"results must have something to draw, got {results!r}")
+    return named
+
+
+def _curves(results: Any, stream: Stream | None) -> dict[str, list[_Curves]]:
+    runs = {name: [_curves_of(run, stream) for run in given] for name, given in _named(results).items()}
+    if len({run.is_regret for given in runs.values() for run in given}) > 1:
+        raise ValueError("results are both ledgers and traces: expected stream=, so that the regret of all is known")
+    return runs
+
+
+def _curves_of(run: Any, stream: Stream | None) -> _Curves:
+    if isinstance(run, Trace) and stream is not None:
+        if len(run) != len(stream):
+            raise ValueError(f"stream has {len(stream)} steps, a trace has {len(run)}: expected the stream it is from")
+        run = account(run, stream, points=POINTS)
+    if isinstance(run, Ledger):
+        if "regret" not in run.curves:
+            raise ValueError("a ledger is of a log, by rejection: expected one of a stream, whose regret is known")
+        steps, lost, asked = (np.asarray(run.curves[name]) for name in ("steps", "regret", "labels"))
+        at = thinned(len(steps), POINTS)
+        return _Curves(steps[at], lost[at], asked[at] + run.prior_labels, run.error, True)
+    if not isinstance(run, Trace):
+        raise TypeError(f"results must be ledgers of releaf.evaluate.run or traces of releaf.replay, got {run!r}")
+    if not len(run):
+        raise ValueError("a trace is empty: expected at least one step")
+    missed = 1.0 - run.rewards
+    if not ((missed >= 0) & (missed <= 1)).all():
+        raise ValueError("a trace has rewards outside of [0, 1]: expected stream=, by which to tell what was lost")
+    at = thinned(len(run), POINTS)
+    return _Curves(
+        at + 1.0, np.cumsum(missed)[at], np.cumsum(run.observed)[at].astype(float), 100.0 * float(missed.mean()), False
+    )
+
+
+def _what_is_lost(runs: dict[str, list[_Curves]], known: str = "regret") -> str:
+    return known if next(iter(runs.values()))[0].is_regret else "1 − reward"
+
+
+def _line(name: str, curves: list[tuple[Array, Array]]) -> list[dict[str, Any]]:
+    """The points of a line; of several, their mean and range at the steps of the shortest."""
+    steps = min((steps for steps, _ in curves), key=lambda steps: float(steps[-1]))
+    heights = np.array([np.interp(steps, *curve) for curve in curves])
+    rows = [
+        {"x": float(step), "y": float(height), "series": name}
+        for step, height in zip(steps, heights.mean(axis=0), strict=True)
+    ]
+    if len(curves) > 1:
+        for row, lowest, highest in zip(rows, heights.min(axis=0), heights.max(axis=0), strict=True):
+            row |= {"lowest": float(lowest), "highest": float(highest)}
+    return rows
+
+
+def _with_budget(charts: Any, drawn: Any, budget: float, down: bool) -> Any:
+    """A dashed line at a number of labels: from top to bottom, or across."""
+    base = charts.Chart(charts.altair.Data(values=[{"budget": budget, "text": f"budget {budget:,g}"}]))
+    where = {"x" if down else "y": "budget:Q"}
+    rule = base.mark_rule(strokeDash=[5, 4], color=charts.GREY, strokeWidth=1.5).encode(**where)
+    above = {"y": charts.altair.value(0)} if down else {"x": charts.altair.value("width")}
+    place: dict[str, Any] = {"dy": -9} if down else {"dx": 6, "align": "left"}
+    text = base.mark_text(color="#555555", fontSize=12, **place).encode(text="text:N", **where, **above)
+    return charts.Layers(layer=[drawn, rule, text])
+
+
+# --- relevance --------------------------------------------------------------------------------------------
+
+
+class _Table(NamedTuple):
+    """The relevance of each feature to each action (A × D), and their names."""
+
+    shares: Array
+    actions: list[str]
+    features: list[str]
+
+
+def _shared_table(name: str, given: list[Any], actions: Any, features: Any) -> _Table:
+    """The mean of the tables of one name."""
+    tables = [_table_of(source, actions, features) for source in given]
+    if len({(*table.actions, "", *table.features) for table in tables}) > 1:
+        raise ValueError(f"results of {name!r} have different actions or features: expected the same, to average them")
+    return tables[0]._replace(shares=np.mean([table.shares for table in tables], axis=0))
+
+
+def _table_of(source: Any, actions: Any = None, features: Any = None) -> _Table:
+    found = getattr(source, "relevance", None)
+    if found is None:
+        raise ValueError(
+            f"{_kind(source)} does not tell which features are relevant: expected a learner with a method relevance, "
+            "or the ledger of its run"
+        )
+    shares = np.asarray(found() if callable(found) else found, dtype=np.float64)
+    if isinstance(source, Ledger):
+        own_actions, own_features = range(shares.shape[0]), [f"x{place}" for place in range(shares.shape[1])]
+    else:
+        own_actions, own_features = source.actions, source.schema.names
+    return _Table(
+        shares,
+        _names("actions", actions, own_actions),
+        _names("features", features, own_features),
+    )
+
+
+def _kind(source: Any) -> str:
+    return "the ledger of a policy that" if isinstance(source, Ledger) else type(source).__name__
+
+
+def _names(what: str, given: Any, own: Any) -> list[str]:
+    names = [str(name) for name in (own if given is None else given)]
+    if len(names) != len(own) or len(set(names)) < len(names):
+        raise ValueError(f"{what} must be {len(own)} different names, got {given!r}")
+    return names
+
+
+def _heat_map(charts: Any, name: str, table: _Table, best: Mapping[str, float], highest: float, most: int) -> Any:
+    """Features from top to bottom, where long names find room, and actions from left to right."""
+    order = sorted(range(len(table.features)), key=lambda place: -best[table.features[place]])[:most]
+    rows = [
+        {"x": action, "y": table.features[place], "value": float(table.shares[row, place])}
+        for place in order
+        for row, action in enumerate(table.actions)
+    ]
+    longest = max(len(action) for action in table.actions)
+    wide, angle = max(NARROWEST, LETTER * longest + 10), 0
+    if wide > NARROWEST and wide * len(table.actions) > charts.WIDTH:  # no room for them side by side
+        wide, angle = NARROWEST, -40
+    tiles = charts.heat(
+        rows,
+        None,
+        None,
+        highest=highest,
+        written=len(rows) <= MOST_WRITTEN,
+        orient="top",
+        labelAngle=angle,
+        labelLimit=200,
+    )
+    left_out = len(table.features) - len(order)
+    cut = f"the {len(order)} most relevant of {len(table.features)} features" if left_out else ""
+    title = {"title": ": ".join(part for part in (name, cut) if part)} if name or cut else {}
+    return tiles.properties(
+        width=wide * len(table.actions), height=(24 if len(order) <= 30 else 16) * len(order), **title
+    )
+
+
+# --- partitions and effects -------------------------------------------------------------------------------
+
+
+def _shown(learner: Any, names: Sequence[str], feature: int | str | None, most: int) -> list[int]:
+    """The features to show: the one asked for, or the most relevant first."""
+    if feature is not None:
+        if not isinstance(learner, Ledger):
+            return [learner.schema.index(feature)]
+        if not isinstance(feature, int) or not 0 <= feature < len(names):
+            raise ValueError(f"unknown feature {feature!r}; the ledger has features 0 to {len(names) - 1}")
+        return [feature]
+    order = np.argsort(-_table_of(learner).shares.max(axis=0), kind="stable")
+    return [int(place) for place in order[:most]]
+
+
+def _intervals(learner: Any, feature: int | str | None, most: int) -> Any:
+    charts = _charts()
+    known = not isinstance(learner, Ledger)
+    names = learner.schema.names if known else [f"x{place}" for place in range(len(learner.partition))]
+    places = sorted(_shown(learner, names, feature, most))
+    kinds = [learner.schema.features[place] if known else Continuous() for place in places]
+    low, high, axis = 0.0, 1.0, "value, scaled to [0, 1]"
+    if len(kinds) == 1 and isinstance(kinds[0], Continuous):
+        low, high, axis = kinds[0].low, kinds[0].high, "value"
+    rows, end = [], 1.0
+    for place, kind in zip(places, kinds, strict=True):
+        parts = (
+            learner.partition(place)
+            if known
+            else [(start, stop, None, n) for start, stop, n in learner.partition[place]]
+        )
+        for start, stop, _, arrivals in parts:
+            row = {"y": names[place], "value": arrivals, "where": "missing", "text": "missing"}
+            if start == start:
+                row |= {"where": kind.describe(start, stop), "text": None}
+                if kind.categories and LETTER * len(row["where"]) <= charts.WIDTH * (stop - start):
+                    row["text"] = row["where"].removeprefix("equal to ").strip("'")
+            else:  # behind all others
+                start, stop, end = 1.02, 1.12, 1.12
+            rows.append({**row, "low": low + start * (high - low), "high": low + stop * (high - low)})
+    ticks = None if end == 1.0 else np.linspace(low, high, 6).tolist()  # none where missing values stand
+    drawn = charts.intervals(rows, axis, domain=(low, low + end * (high - low)), values=ticks)
+    return charts.finished(drawn.properties(width=charts.WIDTH, height=26 * len(places) + 10))
+
+
+def _effects(learner: Any, feature: int | str | None, most: int) -> Any:
+    charts = _charts()
+    places = _shown(learner, learner.schema.names, feature, most)
+    effects = [learner.effect(place) for place in places]
+    amounts = [point.amount for effect in effects for points in effect.values() for point in points]
+    low, high = min(amounts), max(amounts)
+    room = max(0.05 * (high - low), 0.01 * learner._span)
+    limits = (low - room, high + room)
+    actions = [str(action) for action in learner.actions]
+    size = {"width": charts.WIDTH, "height": charts.HEIGHT} if len(places) == 1 else {"width": 210, "height": 150}
+    parts = []
+    for turn, (place, effect) in enumerate(zip(places, effects, strict=True)):
+        title = "added to the estimate" if turn % COLUMNS == 0 else None
+        draw = charts.points if learner.schema.features[place].categories else charts.effect
+        part = draw(_effect_rows(effect, draw is charts.points), title, actions, limits)
+        left_out = learner.schema.features[place].categories - MOST_CATEGORIES
+        cut = f" ({MOST_CATEGORIES} of {MOST_CATEGORIES + left_out} categories)" if left_out > 0 else ""
+        parts.append(part.properties(title=learner.schema.names[place] + cut, **size))
+    return charts.finished(parts[0] if len(parts) == 1 else charts.Grid(concat=parts, columns=COLUMNS))
+
+
+def _effect_rows(effect: Mapping[Any, Any], are_categories: bool) -> list[dict[str, Any]]:
+    """The points of a feature's effects; of many categories those that matter most."""
+    rows = [
+        {"x": point.value, "y": point.amount, "series": str(action)}
+        for action, points in effect.items()
+        for point in points
+    ]
+    if not are_categories:
+        return rows
+    strengths: dict[Any, float] = {}
+    for row in rows:
+        row["x"] = "missing" if row["x"] is None else str(row["x"])
+        strengths[row["x"]] = max(strengths.get(row["x"], 0.0), abs(row["y"]))
+    shown = sorted(strengths, key=lambda name: -strengths[name])[:MOST_CATEGORIES]
+    return [row for row in rows if row["x"] in shown]

@@ -1,0 +1,234 @@
+"""Policies of releaf in River: a contextual bandit policy that follows River's own protocol.
+
+>>> from releaf.river import ReleafPolicy
+>>> policy = ReleafPolicy(seed=0)
+>>> context = {"age": 61, "dose": 0.3, "smoker": True}
+>>> arm = policy.pull(["wait", "treat"], context=context)
+>>> policy.update(arm, context, 1.0)
+"""
+
+from __future__ import annotations
+
+import random
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from river import bandit
+
+from releaf.decision import Decision
+from releaf.features import Boolean, Feature, Quantile
+from releaf.policies.adaptive import AdaptiveReleaf
+from releaf.schema import Schema
+
+__all__ = ["ReleafPolicy"]
+
+MOST_PULLED = 10_000  # pulls without an update that are remembered
+NO_CONTEXT = "no context"  # the one feature, always False, where there are no contexts
+
+
+class ReleafPolicy(bandit.base.ContextualPolicy):
+    """A policy of releaf that pulls arms and is updated as River does it.
+
+    It is made when the first arm is pulled or updated: its actions are the arms, and further ones are added when they
+    first appear. Its features are those of the first context and those of ``schema``. Of a context without one of them
+    it is missing; features that appear later are left out, as River's models may do with them.
+
+    A reward is learnt for whatever arm it is of, pulled or not, at once or later. Those of arms that it did pull
+    count only where it wants them: :class:`releaf.Releaf` learns from explorations only, unless made with
+    ``observe="always"``; with a ``label_budget`` :class:`releaf.AdaptiveReleaf` leaves out rewards it needs not.
+
+    Where some of the arms it knows can't be pulled, it takes the best of the others where it is sure of its estimates,
+    and one of them by chance while it explores.
+
+    Parameters
+    ----------
+    policy
+        What makes the learner when called with actions, features, ``seed`` and the options: a class of releaf. One that
+        must be told the rewards of all actions is refused.
+    schema
+        Features that are not numbers of any range (:class:`releaf.Quantile`) or booleans, which are found by
+        themselves: a mapping from names, or a :class:`releaf.Schema`. Text needs it, since its values can't be known
+        before they come: ``schema={"country": releaf.Categorical("DE", "TR", missing=True)}``.
+    reward_obj, reward_scaler, burn_in
+        As for all of River's policies. Rewards must be in [0, 1], or in the policy's ``reward_range``; a reward scaler
+        is applied before.
+    seed
+        For the learner's generator.
+    **options
+        For the policy, ``label_budget=500`` say.
+
+    Examples
+    --------
+    River evaluates it as its own, here by replay of a log:
+
+    >>> import random, releaf
+    >>> from river import bandit
+    >>> rng = random.Random(0)
+    >>> log = []
+    >>> for _ in range(4_000):
+    ...     context, arm = {"hour": rng.uniform(0, 24)}, rng.choice(["news", "games"])
+    ...     log.append((["news", "games"], context, arm, (context["hour"] < 12) == (arm == "news")))
+    >>> total, pulls = bandit.evaluate_offline(ReleafPolicy(seed=0), log)
+    >>> total.get() / pulls > 0.95
+    True
+    """
+
+    def __init__(
+        self,
+        policy: Callable[..., Any] = AdaptiveReleaf,
+        schema: Mapping[str, Feature] | Schema | None = None,
+        reward_obj: Any = None,
+        reward_scaler: Any = None,
+        burn_in: int = 0,
+        seed: int | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(reward_obj=reward_obj, reward_scaler=reward_scaler, burn_in=burn_in)
+        if not callable(policy):
+            raise TypeError(f"policy must be a class of releaf, or another maker of policies, got {policy!r}")
+        self.policy = policy
+        self.schema = schema
+        self.seed = seed
+        self.options = options
+        self._rng = random.Random(seed)
+        self._learner: Any = None
+        self._pulled: OrderedDict[tuple[Any, Any], Decision] = OrderedDict()
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        yield {"seed": 42}
+        yield {"seed": 42, "burn_in": 2, "label_budget": 100}
+
+    def __repr__(self) -> str:
+        """A table of the arms, or the parameters that were given where there are no arms yet."""
+        if self._rewards:
+            return str(super().__repr__())
+        given = {"seed": self.seed, **self.options}
+        maker = getattr(self.policy, "__name__", self.policy)
+        return f"{type(self).__name__}({maker}, {', '.join(f'{name}={value!r}' for name, value in given.items())})"
+
+    @property
+    def learner(self) -> Any:
+        """The policy of releaf, with all that it can tell; None before the first arm."""
+        return self._learner
+
+    def pull(self, arm_ids: Iterable[Any], context: Mapping[Any, Any] | None = None) -> Any:
+        """Choose an arm.
+
+        Parameters
+        ----------
+        arm_ids
+            The arms that can be pulled.
+        context
+            The features and their values; None where there are none.
+        """
+        arms = list(arm_ids)
+        if not arms:
+            raise ValueError("arm_ids is empty: expected at least one arm")
+        return super().pull(arms, context)
+
+    def _pull(self, arm_ids: list[Any], context: Mapping[Any, Any] | None) -> Any:
+        self._meet(arm_ids, context)
+        choice = self._learner.decide(self._known(context))
+        arm = choice.action if choice.action in arm_ids else self._best_of(arm_ids, choice)
+        key = (self._key(context), arm)
+        self._forget(self._pulled.pop(key, None))
+        self._pulled[key] = choice
+        if len(self._pulled) > MOST_PULLED:
+            self._forget(self._pulled.popitem(last=False)[1])
+        return arm
+
+    def update(self, arm_id: Any, context: Any, *reward_args: Any, **reward_kwargs: Any) -> None:
+        """Learn the reward of an arm.
+
+        Parameters
+        ----------
+        arm_id
+            The arm, pulled here or elsewhere.
+        context
+            The context it was pulled in. May be left out where there are none, as ``river.bandit.evaluate`` does.
+        reward_args, reward_kwargs
+            The reward, one number.
+        """
+        if not reward_args and not reward_kwargs:
+            context, reward_args = None, (context,)
+        if len(reward_args) != 1 or reward_kwargs:
+            raise ValueError(f"the reward must be one number, got {reward_args!r} {reward_kwargs!r}")
+        reward = reward_args[0]
+        if self.reward_scaler:
+            self.reward_scaler._update(y=reward)
+            reward = self.reward_scaler.func(reward)
+        self._learn(arm_id, context, reward)  # which raises for a reward out of range, before anything is counted
+        self._rewards[arm_id].update(reward)
+        self._counts[arm_id] += 1
+        self._n += 1
+
+    # --- the learner --------------------------------------------------------------------------------------
+
+    def _meet(self, arms: list[Any], context: Mapping[Any, Any] | None) -> None:
+        """Make the learner, or add the arms that it does not know."""
+        if self._learner is None:
+            learner = self.policy(arms, self._schema_of(context), seed=self.seed, **self.options)
+            if learner.observe in ("all-actions", "labels"):
+                raise ValueError(
+                    f"{type(learner).__name__} must be told the rewards of all actions, which River does not tell: "
+                    "expected a policy that learns from the reward of its action"
+                )
+            self._learner = learner
+        for arm in arms:
+            if arm not in self._learner.actions:
+                self._learner.add_action(arm)
+
+    def _schema_of(self, context: Mapping[Any, Any] | None) -> Schema:
+        given = self.schema
+        features = (
+            dict(zip(given.names, given.features, strict=True)) if isinstance(given, Schema) else dict(given or {})
+        )
+        for name, value in (context or {}).items():
+            if str(name) in features:
+                continue
+            if isinstance(value, str | bytes):
+                raise ValueError(
+                    f"feature {str(name)!r} is {value!r}: text needs a schema, "
+                    f"such as schema={{{str(name)!r}: releaf.Categorical({value!r}, …, missing=True)}}"
+                )
+            is_boolean = isinstance(value, bool) or type(value).__name__ == "bool_"
+            features[str(name)] = Boolean(missing=True) if is_boolean else Quantile(missing=True)
+        return Schema(features or {NO_CONTEXT: Boolean()})
+
+    def _known(self, context: Mapping[Any, Any] | None) -> dict[str, Any]:
+        """The values of the features that the learner has; None for those that the context lacks."""
+        given = {NO_CONTEXT: False} | {str(name): value for name, value in (context or {}).items()}
+        return {name: given.get(name) for name in self._learner.schema.names}
+
+    def _best_of(self, arms: list[Any], choice: Decision) -> Any:
+        if choice.estimates is None:
+            return self._rng.choice(arms)
+        estimates = dict(zip(self._learner.actions, choice.estimates, strict=True))
+        return max(arms, key=lambda arm: estimates[arm])
+
+    @staticmethod
+    def _key(context: Mapping[Any, Any] | None) -> Any:
+        return frozenset((context or {}).items())
+
+    def _forget(self, choice: Decision | None) -> None:
+        """Let the learner no longer wait for the reward of a decision."""
+        if choice is not None:
+            self._learner._waiting.pop(choice.id, None)
+
+    def _learn(self, arm: Any, context: Mapping[Any, Any] | None, reward: Any) -> None:
+        self._meet([arm], context)
+        learner, key = self._learner, (self._key(context), arm)
+        if learner.observe == "never":
+            return
+        choice = self._pulled.get(key)
+        if choice is not None and choice.action == arm:
+            if choice.wants_reward:
+                learner.learn(choice, float(reward))
+        else:  # of an arm that it did not choose itself
+            value = learner._checked_reward(float(reward))
+            choice = choice or learner.decide(self._known(context))
+            self._forget(choice)
+            learner._take_in(choice._context, choice.id, learner.actions.index(arm), value)
+        self._pulled.pop(key, None)
