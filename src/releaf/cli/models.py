@@ -52,14 +52,15 @@ def train(
             learner = _new_learner(log, policy, options, action, reward, schema, leave_out or [])
         started = time.perf_counter()
         with steps_bar() as progress:
-            task = progress.add_task(f"learning from {log.name}", total=about_rows_in(log))
+            task = progress.add_task("compiling, once only", total=about_rows_in(log))
+            going = f"learning from {log.name}"
             report = learn_file(
                 learner,
                 log,
                 action=action,
                 reward=reward,
                 skip_bad=skip_bad,
-                progress=lambda rows: progress.update(task, completed=rows),
+                progress=lambda rows: progress.update(task, completed=rows, description=going),
             )
         seconds = time.perf_counter() - started
         output.parent.mkdir(parents=True, exist_ok=True)
