@@ -17,7 +17,10 @@ from rich.table import Table
 from benchmarks.measure import Finding, Say, machine
 
 # Memory and start come first, when this process has not filled the caches of the machine yet.
-NAMES = ("memory", "start", "replay", "rivals", "adaptive", "linear", "policies", "tuning", "scaling", "train")
+NAMES = (
+    *("memory", "start", "replay", "rivals", "adaptive", "estimators", "linear", "policies", "tuning", "scaling"),
+    "train",
+)
 APART = ("quality",)  # hours of it: only when named
 RESULTS = Path(__file__).parent / "results"
 VERDICTS = {True: "[green]met[/]", False: "[red]missed[/]", None: "[dim]for information[/]"}

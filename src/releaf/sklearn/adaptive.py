@@ -1,0 +1,154 @@
+"""AdaptiveReleaf as a classifier."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from releaf.core.adaptive.state import ASKED
+from releaf.policies.adaptive import AdaptiveReleaf
+from releaf.schema import Schema
+from releaf.sklearn.base import UNLABELLED, LearnerClassifier
+from releaf.sklearn.columns import Array, validated
+
+
+class AdaptiveReleafClassifier(LearnerClassifier):
+    """:class:`releaf.AdaptiveReleaf` as a classifier: good without tuning, and frugal with labels where asked to be.
+
+    By default each label is learnt, as the rewards of all classes. With one of ``label_budget``, ``observation_cost``,
+    or ``delta`` and ``epsilon`` it learns actively, which goes like this:
+
+    - ``fit(X, y)`` lives through the rows, in their own order with ``shuffle=False``, and looks at a label only where
+      it asks for it; ``labels_used_`` tells how many that were.
+    - ``needs_label(X)`` tells where a label would be asked for now, and changes nothing.
+    - ``partial_fit(X, y)`` learns every row it is given, since these labels were paid for: all count.
+    - ``pass_by(X)`` tells of rows that came and stay without a label, so that the learner knows how many decisions
+      each label serves. In a stream call one of both for each row; ``observation_cost`` depends on it. With a pool of
+      rows it isn't needed, and a budget or a guarantee fits better than a cost.
+
+    Numbers are laid out between the lowest and the highest value of the first rows. Columns with missing values are
+    fine; where a column had none at first, a missing value counts as the median. In tables, columns of text, categories
+    and booleans are features without order; a category that is new after the first rows counts as missing.
+    ``learner_`` takes contexts in the same units, so it can decide, explain and be saved by itself.
+
+    Parameters
+    ----------
+    label_budget, observation_cost, delta, epsilon, forget
+        As for :class:`releaf.AdaptiveReleaf`; a right class earns 1, so costs are shares of that.
+    features
+        A :class:`releaf.Schema` where you know better what the columns are; None to find out. Rows then go to the
+        learner as they are, which refuses values that the schema does not allow. (The ranks of ``Quantile`` features
+        depend on the rows that come with a row.)
+    shuffle
+        Whether ``fit`` takes the rows in random order. False for a stream, whose order tells something.
+    random_state
+        A seed, a generator, or None for a fresh one each time.
+
+    Attributes
+    ----------
+    classes_ : array
+        The classes, sorted.
+    learner_ : AdaptiveReleaf
+        The learner, whose actions are the classes.
+    labels_used_ : int
+        How many labels were learnt, those of ``fit`` and of ``partial_fit`` together.
+    feature_relevance_ : array (classes × features)
+        The share of each feature in what is explained of each class.
+    n_features_in_, feature_names_in_
+        As everywhere in scikit-learn.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from releaf.sklearn import AdaptiveReleafClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> frugal = AdaptiveReleafClassifier(label_budget=60, random_state=0).fit(X, y)
+    >>> frugal.labels_used_ <= 60, frugal.score(X, y) > 0.9
+    (True, True)
+
+    A pool of rows, of which ten are labelled at a time:
+
+    >>> import numpy as np
+    >>> pool = AdaptiveReleafClassifier(label_budget=60, random_state=0)
+    >>> pool = pool.partial_fit(X[:10], y[:10], classes=[0, 1])
+    >>> while pool.labels_used_ < 60 and (wanted := np.flatnonzero(pool.needs_label(X))).size:
+    ...     pool = pool.partial_fit(X[wanted[:10]], y[wanted[:10]])
+    """
+
+    _ranks = False
+    labels_used_: int
+
+    def __init__(
+        self,
+        *,
+        label_budget: int | None = None,
+        observation_cost: float | None = None,
+        delta: float | None = None,
+        epsilon: float | None = None,
+        forget: int | Literal["auto"] | None = None,
+        features: Any = None,
+        shuffle: bool = True,
+        random_state: Any = None,
+    ) -> None:
+        self.label_budget = label_budget
+        self.observation_cost = observation_cost
+        self.delta = delta
+        self.epsilon = epsilon
+        self.forget = forget
+        self.features = features
+        self.shuffle = shuffle
+        self.random_state = random_state
+
+    def pass_by(self, X: Any) -> Self:
+        """Tell of rows that came and stay without a label."""
+        check_is_fitted(self)
+        rows, _ = validated(self, X, reset=False, plain=self._is_plain)
+        self._add(X, rows, np.full(len(rows), UNLABELLED))
+        return self
+
+    def _new_learner(self, classes: list[Any], schema: Schema) -> AdaptiveReleaf:
+        rules = {
+            "label_budget": self.label_budget,
+            "observation_cost": self.observation_cost,
+            "delta": self.delta,
+            "epsilon": self.epsilon,
+        }
+        asks = any(value is not None for value in rules.values())
+        observe: Any = "always" if asks else "labels"
+        return AdaptiveReleaf(classes, schema, seed=self._seed, observe=observe, forget=self.forget, **rules)  # type: ignore[arg-type]
+
+    def _live_through(self, rows: Array, places: Array) -> Array:
+        if self.learner_.observe == "labels":
+            self._teach(rows, places)
+            return np.ones(len(places), dtype=np.bool_)
+        arrivals = zip(self._columns.contexts(rows), places, strict=True)
+        return np.array([_arrive(self.learner_, context, place, only_if_asked=True) for context, place in arrivals])
+
+    def _teach(self, rows: Array, places: Array) -> None:
+        if self.learner_.observe != "labels":
+            for context, place in zip(self._columns.contexts(rows), places, strict=True):
+                _arrive(self.learner_, context, place)
+            return
+        labelled = places != UNLABELLED
+        if not labelled.all():
+            rows, places = rows[labelled], places[labelled]
+        self.learner_.replay(self._columns.contexts(rows), np.eye(len(self.classes_))[places])
+
+
+def _arrive(learner: AdaptiveReleaf, context: Any, place: int, only_if_asked: bool = False) -> bool:
+    """Let a row arrive at a learner that asks; whether its label was learnt.
+
+    A label tells the rewards of all actions, more than a learner asks for that decides by itself: so its book of
+    decisions is set right by hand. Every label learnt counts as asked for.
+    """
+    with learner._lock:
+        choice = learner.decide(context)
+        learner._waiting.pop(choice.id, None)
+        learns = place != UNLABELLED and (choice.wants_reward or not only_if_asked)
+        learner._state.clock[ASKED] += int(learns) - int(choice.wants_reward)
+        if learns:
+            for action in range(len(learner.actions)):
+                learner._take_in(choice._context, choice.id, action, float(action == place))
+    return bool(learns)

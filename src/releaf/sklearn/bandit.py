@@ -1,0 +1,230 @@
+"""A policy learnt from a log of decisions, as an estimator."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import assert_all_finite, check_consistent_length, check_is_fitted, column_or_1d
+
+import releaf
+from releaf.policies.base import OnlinePolicy
+from releaf.sklearn.columns import Array, columns_of, numbers_only, validated
+from releaf.sklearn.first import FirstRows
+
+# Policies to which it doesn't matter how numbers are spread over their range; others are given ranks.
+OF_ANY_SCALE = ("AdaptiveReleaf", "LinUCB", "LinTS", "LinearEpsilonGreedy")
+
+
+class BanditPolicy(BaseEstimator):
+    """Learns from a log which action to take: contexts, the actions that were taken, and what they earned.
+
+    The log may be of any policy, a random one teaches most. Rows of X are read as by
+    :class:`AdaptiveReleafClassifier`.
+
+    Parameters
+    ----------
+    policy
+        The name of a policy that learns from logs ("AdaptiveReleaf", "LinUCB", "CMABRL", …), or a learner made
+        beforehand, with its own actions and features; ``fit`` takes a copy of it.
+    options
+        Further arguments of a policy that is given by name, for example ``{"alpha": 0.5}``.
+    reward_range
+        The lowest and the highest reward there can be. When None, [0, 1] if the rewards of ``fit`` are in it, else the
+        lowest and the highest of them.
+    features
+        As for :class:`AdaptiveReleafClassifier`.
+    random_state
+        A seed, a generator, or None for a fresh one each time.
+
+    Attributes
+    ----------
+    learner_
+        The policy, which can go on deciding and learning by itself.
+    actions_ : array
+        The actions, in the order of the columns of ``decision_function``.
+    reward_range_ : tuple
+        The lowest and the highest reward.
+    n_features_in_, feature_names_in_
+        As everywhere in scikit-learn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from releaf.sklearn import BanditPolicy
+    >>> draw = np.random.default_rng(0)
+    >>> X, action = draw.normal(size=(2000, 3)), draw.choice(["wait", "treat"], 2000)
+    >>> reward = np.where((action == "treat") == (X[:, 1] > 0), 250.0, -150.0)
+    >>> BanditPolicy(random_state=0).fit(X, action, reward).predict([[0, 2, 0], [0, -2, 0]]).tolist()
+    ['treat', 'wait']
+    """
+
+    def __init__(
+        self,
+        policy: Any = "AdaptiveReleaf",
+        *,
+        options: dict[str, Any] | None = None,
+        reward_range: tuple[float, float] | None = None,
+        features: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        self.policy = policy
+        self.options = options
+        self.reward_range = reward_range
+        self.features = features
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def fit(self, X: Any, y: Any = None, reward: Any = None, *, action: Any = None) -> Self:
+        """Learn from a log, forgetting all from before.
+
+        ``fit(X, action, reward)``, or by names: ``fit(X, action=action, reward=reward)``, as metadata come through a
+        pipeline, whose second argument is always called y.
+
+        Parameters
+        ----------
+        X
+            The contexts.
+        y, action
+            The action that was taken in each, under one of these names.
+        reward
+            What it earned.
+        """
+        taken, gained = _log(y, action, reward)
+        is_plain = numbers_only(X, self._given_schema)
+        rows, _ = validated(self, X, taken, reset=True, plain=is_plain)
+        check_consistent_length(rows, taken, gained)
+        self._is_plain = is_plain
+        self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        self._begin(X, rows, taken, gained)
+        self._first = FirstRows(rows, taken, gained)
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None, reward: Any = None, *, action: Any = None) -> Self:
+        """Learn some more of a log; actions that are new are added.
+
+        Parameters
+        ----------
+        X, y, action, reward
+            As for ``fit``. While rows are few, what columns and rewards are is found anew each time their number has
+            doubled, as by the classifiers. Give the ``reward_range`` where later rewards may be beyond.
+        """
+        if not hasattr(self, "learner_"):
+            return self.fit(X, y, reward, action=action)
+        taken, gained = _log(y, action, reward)
+        rows, _ = validated(self, X, reset=False, plain=self._is_plain)
+        check_consistent_length(rows, taken, gained)
+        everything = self._kept_with(rows, taken, gained) if self._given_schema is None else None
+        if everything is None:
+            self._learn(self.learner_, rows, taken, gained)
+        else:
+            self._begin(X, *everything)
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """The action with the highest expected reward for each row."""
+        contexts, expected = self._expected(X)
+        best = np.argmax(np.nan_to_num(expected, nan=-np.inf), axis=1)
+        unknown = np.logical_and.reduce(np.isnan(expected), axis=1)
+        if unknown.any():  # the policy would explore there
+            for row, context in enumerate(contexts):
+                if unknown[row]:
+                    best[row] = self.learner_.preview(context).index
+        return self.actions_[best]  # type: ignore[no-any-return]
+
+    def decision_function(self, X: Any) -> Array:
+        """The reward expected of each action for each row (rows × actions); NaN where the policy would explore."""
+        return self._expected(X)[1]
+
+    @property
+    def actions_(self) -> Array:
+        check_is_fitted(self, "learner_")
+        return np.array(self.learner_.actions)
+
+    # --- the way there --------------------------------------------------------------------------------------
+
+    @property
+    def _given_schema(self) -> Any:
+        return self.policy.schema if isinstance(self.policy, OnlinePolicy) else self.features
+
+    def _kept_with(self, rows: Array, taken: Array, gained: Array) -> tuple[Array, ...] | None:
+        """All rows so far, while they are few and it is time to begin again; what is wrong is refused before."""
+        if self._first.settled:
+            return None
+        self._columns.contexts(rows)
+        if self.reward_range is not None:
+            self._require_in_range(gained)
+        low, high = self.reward_range_
+        return self._first.add(rows, taken, gained, at_once=bool((gained < low).any() or (gained > high).any()))
+
+    def _begin(self, X: Any, rows: Array, taken: Array, gained: Array) -> None:
+        """Learn from these rows first, and find by them what the columns and the rewards are."""
+        ranks = self.policy not in OF_ANY_SCALE
+        self._columns = columns_of(self, X, rows, schema=self._given_schema, ranks=ranks)
+        self.reward_range_ = _range_of(gained) if self.reward_range is None else tuple(self.reward_range)
+        made = isinstance(self.policy, OnlinePolicy)
+        learner: Any = copy.deepcopy(self.policy) if made else self._new_learner(np.unique(taken).tolist())
+        self._has_range = hasattr(learner, "reward_range")
+        if self._has_range:
+            self.reward_range_ = learner.reward_range
+        self._learn(learner, rows, taken, gained)
+        self.learner_ = learner
+
+    def _new_learner(self, actions: list[Any]) -> Any:
+        kind = getattr(releaf, self.policy, None) if isinstance(self.policy, str) else None
+        if not (isinstance(kind, type) and issubclass(kind, OnlinePolicy)):
+            raise ValueError(
+                f"policy is {self.policy!r}: expected a learner, or the name of one as in 'AdaptiveReleaf'"
+            )
+        ranged: dict[str, Any] = {"reward_range": self.reward_range_} if "reward_range" in kind.parameters else {}
+        return kind(actions, self._columns.schema, **{"seed": self._seed, **(self.options or {})}, **ranged)
+
+    def _require_in_range(self, gained: Array) -> None:
+        low, high = self.reward_range_
+        bad = np.flatnonzero(~((gained >= low) & (gained <= high)))
+        if len(bad):
+            wanted = f"expected a number in [{low:g}, {high:g}]; give reward_range where there can be others"
+            raise ValueError(f"reward of row {bad[0]} is {gained[bad[0]]}: {wanted}")
+
+    def _learn(self, learner: Any, rows: Array, taken: Array, gained: Array) -> None:
+        self._require_in_range(gained)
+        for action in np.unique(taken).tolist():
+            if action not in learner.actions:
+                learner.add_action(action)
+        low, high = self.reward_range_
+        scaled = gained if self._has_range else (gained - low) / (high - low)
+        learner.learn_log(self._columns.contexts(rows), taken, scaled)
+
+    def _expected(self, X: Any) -> tuple[Any, Array]:
+        check_is_fitted(self, "learner_")
+        rows, _ = validated(self, X, reset=False, plain=self._is_plain)
+        contexts = self._columns.contexts(rows)
+        expected: Array = self.learner_.estimate(contexts)
+        low, high = self.reward_range_
+        return contexts, expected if self._has_range else low + (high - low) * expected
+
+
+def _log(y: Any, action: Any, reward: Any) -> tuple[Array, Array]:
+    """The actions and rewards of a log, under whichever name the actions came."""
+    if (y is None) == (action is None):
+        raise ValueError("a log needs the actions that were taken: expected fit(X, action, reward), or action=")
+    if reward is None:
+        raise ValueError("a log needs the rewards that were earned: expected fit(X, action, reward), or reward=")
+    taken = column_or_1d(action if y is None else y, warn=True)
+    gained = column_or_1d(reward, warn=True, dtype=np.float64)
+    assert_all_finite(gained, input_name="reward")
+    return taken, gained
+
+
+def _range_of(rewards: Array) -> tuple[float, float]:
+    low, high = float(rewards.min()), float(rewards.max())
+    if low >= 0.0 and high <= 1.0:
+        return 0.0, 1.0
+    return (low, high) if low < high else (low - 0.5, high + 0.5)

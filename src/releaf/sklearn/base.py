@@ -1,0 +1,180 @@
+"""Classes as actions: a right class earns 1, any other 0. What the classifiers share."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+
+from releaf.schema import Schema
+from releaf.sklearn.columns import Array, columns_of, numbers_only, validated
+from releaf.sklearn.first import FirstRows
+
+UNLABELLED = -1
+
+
+class LearnerClassifier(ClassifierMixin, BaseEstimator):
+    """What both classifiers share. A subclass makes the learner and says how it lives through rows."""
+
+    _ranks: ClassVar[bool]
+    features: Any
+    shuffle: bool
+    random_state: Any
+    learner_: Any
+    classes_: Array
+
+    # --- what a subclass supplies ---------------------------------------------------------------------------
+
+    def _new_learner(self, classes: list[Any], schema: Schema) -> Any:
+        raise NotImplementedError
+
+    def _live_through(self, rows: Array, places: Array) -> Array:
+        """Learn the rows of a fit; where a label was looked at."""
+        raise NotImplementedError
+
+    def _teach(self, rows: Array, places: Array) -> None:
+        """Learn all labels that there are."""
+        raise NotImplementedError
+
+    # --- scikit-learn's protocol ----------------------------------------------------------------------------
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn from labelled rows, forgetting all from before.
+
+        Parameters
+        ----------
+        X
+            A matrix of numbers, or a pandas or polars table of numbers, text, categories and booleans.
+        y
+            The class of each row.
+        """
+        rows, places = self._start(X, y)
+        if self.shuffle:
+            order = check_random_state(self._seed).permutation(len(rows))
+            rows, places = rows[order], places[order]
+        used = self._live_through(rows, places)
+        self.labels_used_ = int(used.sum())
+        self._first = FirstRows(rows, np.where(used, places, UNLABELLED))
+        return self
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
+        """Learn some more labelled rows, each of them.
+
+        While rows are few, what the columns are (ranges, ranks, categories) is found anew each time their number has
+        doubled, up to 1,024, and all are learnt again. From then on it stays: numbers beyond the range are moved to
+        its end, new categories count as missing.
+
+        Parameters
+        ----------
+        X, y
+            As for ``fit``.
+        classes
+            All classes there will ever be; wanted at the first call, and the same or None at later ones.
+        """
+        if not hasattr(self, "learner_"):
+            if classes is None:
+                raise ValueError("classes must be passed on the first call to partial_fit.")
+            rows, places = self._start(X, y, np.unique(classes))
+            self._first = FirstRows(rows[:0], places[:0])
+            self.labels_used_ = 0
+        else:
+            if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+                known = f"{self.classes_.tolist()!r} as at the first call"
+                raise ValueError(f"classes is {np.unique(classes).tolist()!r}: expected {known}")
+            rows, labels = validated(self, X, y, reset=False, plain=self._is_plain)
+            places = self._places_of(labels)
+        self._add(X, rows, places)
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """The class with the highest expected reward for each row."""
+        best = np.argmax(self._expected(X), axis=1)
+        return self.classes_[best]  # type: ignore[no-any-return]
+
+    def predict_proba(self, X: Any) -> Array:
+        """The expected rewards of the classes, as shares of their sum (rows × classes); equal where all are 0.
+
+        The learner judges each class by itself, so their sum is near 1, not 1, before.
+        """
+        expected = np.maximum(self._expected(X), 0.0)
+        total = expected.sum(axis=1, keepdims=True)
+        equal = np.full_like(expected, 1.0 / expected.shape[1])
+        shares: Array = np.divide(expected, total, out=equal, where=total > 0.0)
+        return shares
+
+    def needs_label(self, X: Any) -> Array:
+        """For each row, whether the learner would ask for its label if it came now; nothing changes.
+
+        Each row is judged by itself: of several alike, one label may be enough.
+        """
+        contexts = self._contexts(X)
+        return np.array([self.learner_.preview(row).wants_reward for row in contexts], dtype=np.bool_)
+
+    @property
+    def feature_relevance_(self) -> Array:
+        """How much each feature matters for each class (classes × features), as the learner's ``relevance`` tells."""
+        check_is_fitted(self)
+        relevance: Array = self.learner_.relevance()
+        return relevance
+
+    # --- the way there --------------------------------------------------------------------------------------
+
+    def _start(self, X: Any, y: Any, classes: Array | None = None) -> tuple[Array, Array]:
+        """A learner that knows nothing yet; the rows, and the places of their classes."""
+        is_plain = numbers_only(X, self.features)
+        rows, labels = validated(self, X, y, reset=True, plain=is_plain)
+        check_classification_targets(labels)
+        self._is_plain = is_plain
+        self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        if classes is None:
+            self.classes_, places = np.unique(labels, return_inverse=True)
+        else:
+            self.classes_ = classes
+            places = self._places_of(labels)
+        self._find_columns(X, rows)
+        return rows, places
+
+    def _find_columns(self, X: Any, rows: Array) -> None:
+        """What the columns are, and a new learner of such features."""
+        self._columns = columns_of(self, X, rows, schema=self.features, ranks=self._ranks)
+        self.learner_ = self._new_learner(self.classes_.tolist(), self._columns.schema)
+
+    def _places_of(self, labels: Any) -> Array:
+        places: Array = np.searchsorted(self.classes_, labels)
+        places[places == len(self.classes_)] = 0
+        unknown = np.flatnonzero(self.classes_[places] != labels)
+        if len(unknown):
+            label = np.asarray(labels)[unknown].tolist()[0]
+            raise ValueError(f"y has {label!r} in row {unknown[0]}: expected one of {self.classes_.tolist()!r}")
+        return places
+
+    def _add(self, X: Any, rows: Array, places: Array) -> None:
+        """Learn some more rows, those that have a label."""
+        if not self._first.settled:
+            self._columns.contexts(rows)  # what can't be read is refused before it is kept
+        everything = self._first.add(rows, places) if self.features is None else None
+        if everything is not None:
+            rows, places = everything
+            self._find_columns(X, rows)
+            self.labels_used_ = 0
+        self._teach(rows, places)
+        self.labels_used_ += int((places != UNLABELLED).sum())
+
+    def _contexts(self, X: Any) -> Any:
+        check_is_fitted(self)
+        rows, _ = validated(self, X, reset=False, plain=self._is_plain)
+        return self._columns.contexts(rows)
+
+    def _expected(self, X: Any) -> Array:
+        contexts = self._contexts(X)
+        expected: Array = self.learner_.estimate(contexts)
+        return expected

@@ -1,0 +1,267 @@
+"""How the columns of X become features: found once from the first rows, and from then on the same for all rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import (
+    assert_all_finite,
+    check_array,
+    check_consistent_length,
+    column_or_1d,
+    validate_data,
+)
+
+from releaf.features import Boolean, Categorical, Continuous, Feature, is_missing
+from releaf.schema import Schema
+
+Array = np.ndarray[Any, np.dtype[Any]]
+MOST = 8e307  # bounds further apart than the largest number would be no range
+RANKS = 65  # quantiles that the ranks of numbers are found by
+SAMPLE = 8192  # values, about, that these are found from
+_NUMBER = re.compile(r"(u?int|float|double)\d*(\[\w+\])?", re.IGNORECASE)  # a column's type, by pandas or polars
+_EXPECTED = "expected numbers, text, categories or booleans"
+
+
+# --- X as scikit-learn has it -------------------------------------------------------------------------------
+
+
+def numbers_only(X: Any, schema: Any = None) -> bool:
+    """Whether a matrix of floats has all that is in X: not of a table with text, categories or booleans.
+
+    Where no schema says what else the values of a matrix are, they must be numbers, as scikit-learn makes sure.
+    """
+    if _is_frame(X):
+        return all(_NUMBER.fullmatch(str(kind)) for kind in X.dtypes)
+    return schema is None or np.asarray(X).dtype.kind in "fiub"
+
+
+def validated(estimator: Any, X: Any, y: Any = None, *, reset: bool, plain: bool) -> tuple[Array, Any]:
+    """X as a matrix, of floats where it is ``plain`` and else of whatever its columns hold, and y as a vector.
+
+    It sets and checks ``n_features_in_`` and ``feature_names_in_``.
+    """
+    given = {"X": X, "reset": reset} if y is None and not reset else {"X": X, "y": y, "reset": reset}
+    if plain:
+        options = {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
+        checked = validate_data(estimator, **given, **options)
+        return checked if isinstance(checked, tuple) else (checked, None)
+    validate_data(estimator, **given, skip_check_array=True)
+    rows = _matrix_of(X) if _is_frame(X) else check_array(X, dtype=None, ensure_all_finite=False)
+    if not len(rows):
+        raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required.")
+    if "y" not in given:
+        return rows, None
+    labels = column_or_1d(y, warn=True)
+    assert_all_finite(labels, input_name="y")
+    check_consistent_length(rows, labels)
+    return rows, labels
+
+
+def declared_categories(X: Any) -> tuple[bool, ...]:
+    """Which columns a table itself calls categories, whatever their values are."""
+    if not _is_frame(X):
+        return ()
+    return tuple(str(kind).lower().startswith(("category", "categorical", "enum")) for kind in X.dtypes)
+
+
+def _is_frame(X: Any) -> bool:
+    return hasattr(X, "columns") and hasattr(X, "dtypes")
+
+
+def _matrix_of(X: Any) -> Array:
+    matrix = np.empty(X.shape, dtype=object)
+    for place, name in enumerate(X.columns):
+        values = np.asarray(X[name])
+        if values.dtype.kind in "mM":  # which would become numbers
+            raise ValueError(f"column {name!r} holds {values.dtype}: {_EXPECTED}")
+        matrix[:, place] = values.tolist()
+    return matrix
+
+
+# --- columns of one kind ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Numbers:
+    """A column of numbers. A value that is missing where none was at first counts as the median."""
+
+    feature: Feature
+    middle: float
+    knots: Array | None  # where ranks are wanted, not the numbers themselves
+    heights: Array | None
+
+    @classmethod
+    def found(cls, values: Array, ranks: bool) -> _Numbers:
+        known = np.clip(values[~np.isnan(values)], -MOST, MOST)
+        missing = len(known) < len(values)
+        if not len(known):
+            return cls(Continuous(missing=True, clip=True), 0.5, None, None)
+        return cls._ranked(known, missing) if ranks else cls._between(known, missing)
+
+    @classmethod
+    def _between(cls, known: Array, missing: bool) -> _Numbers:
+        low, high = float(known.min()), float(known.max())
+        middle = float(np.partition(known, len(known) // 2)[len(known) // 2])
+        if not high > low:
+            low, high = low - max(1.0, abs(low)) / 2, high + max(1.0, abs(high)) / 2
+        return cls(Continuous(low, high, clip=True, missing=missing), middle, None, None)
+
+    @classmethod
+    def _ranked(cls, known: Array, missing: bool) -> _Numbers:
+        """A rank is the share of values below, ties counted half, with straight lines between some of the values."""
+        ordered = np.sort(known[:: 1 + len(known) // SAMPLE])
+        knots = np.unique(ordered[np.linspace(0, len(ordered) - 1, RANKS).astype(np.int64)])
+        below, upto = np.searchsorted(ordered, knots, "left"), np.searchsorted(ordered, knots, "right")
+        middle = float(ordered[len(ordered) // 2])
+        return cls(Continuous(missing=missing), middle, knots, (below + upto) / (2 * len(ordered)))
+
+    def read(self, column: Array) -> Array:
+        values = as_numbers(column)
+        if not self.feature.missing:
+            values = np.where(np.isnan(values), self.middle, values)
+        if self.knots is None or self.heights is None:
+            return values
+        return np.interp(values, self.knots, self.heights)  # which leaves NaN as it is
+
+
+@dataclass(frozen=True)
+class _Categories:
+    """A column of text, categories or flags. A value that was not there at first counts as missing."""
+
+    feature: Categorical | Boolean
+
+    @classmethod
+    def found(cls, values: list[Any]) -> _Categories:
+        if values and all(isinstance(value, bool) for value in values):
+            return cls(Boolean(missing=True))
+        different = sorted(set(values), key=lambda value: (isinstance(value, str), value))
+        return cls(Categorical(*different or [""], missing=True))
+
+    def read(self, column: Array) -> Array:
+        known = (False, True) if isinstance(self.feature, Boolean) else set(self.feature.values)
+        values = [None if is_missing(value) or value not in known else value for value in column.tolist()]
+        read = np.empty(len(values), dtype=object)
+        read[:] = values
+        return read
+
+
+def as_numbers(column: Array) -> Array:
+    """A column as floats, NaN where a value is missing."""
+    if column.dtype.kind in "fiub":
+        return column.astype(np.float64, copy=False)
+    return np.array([np.nan if is_missing(value) else float(value) for value in column.tolist()], dtype=np.float64)
+
+
+def _found(name: str, column: Array, ranks: bool, is_category: bool) -> _Numbers | _Categories:
+    if column.dtype.kind == "f":
+        return _Numbers.found(column, ranks)
+    values = [value for value in column.tolist() if not is_missing(value)]
+    strange = [value for value in values if not isinstance(value, str | bool | int | float)]
+    if strange:
+        raise ValueError(f"column {name!r} holds {strange[0]!r}: {_EXPECTED}")
+    if not is_category and not any(isinstance(value, str | bool) for value in values):
+        return _Numbers.found(as_numbers(column), ranks)
+    return _Categories.found(values)
+
+
+# --- all columns --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns by their names, as a learner takes them."""
+
+    columns: tuple[str, ...]
+    values: Sequence[Array]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self), len(self.columns)
+
+    def __len__(self) -> int:
+        return len(self.values[0])
+
+    def __getitem__(self, name: str) -> Array:
+        return self.values[self.columns.index(name)]
+
+    def __iter__(self) -> Iterator[list[Any]]:
+        return (list(row) for row in zip(*(column.tolist() for column in self.values), strict=True))
+
+
+def repeated(contexts: Array | Table, times: int) -> Array | Table:
+    """Each context so many times, one after the other."""
+    if isinstance(contexts, Table):
+        return Table(contexts.columns, [np.repeat(column, times) for column in contexts.values])
+    return np.repeat(contexts, times, axis=0)
+
+
+class Columns:
+    """What the columns of X are, found from some rows: a schema, and the way from X to contexts of this schema.
+
+    Parameters
+    ----------
+    rows
+        Rows of X, as ``validated`` gives them.
+    names
+        Of the columns.
+    ranks
+        Whether numbers become their ranks among these rows, instead of their place between the lowest and the highest.
+    categories
+        Which columns are categories whatever their values are.
+    """
+
+    def __init__(self, rows: Array, names: Sequence[str], *, ranks: bool, categories: Sequence[bool] = ()) -> None:
+        declared = categories or [False] * len(names)
+        found = zip(names, rows.T, declared, strict=True)
+        self._columns = [_found(name, column, ranks, is_category) for name, column, is_category in found]
+        self._ranks, self._all_numbers = ranks, all(isinstance(column, _Numbers) for column in self._columns)
+        self._optional = np.array([column.feature.missing for column in self._columns])
+        self.schema = Schema({name: column.feature for name, column in zip(names, self._columns, strict=True)})
+
+    def contexts(self, rows: Array) -> Array | Table:
+        """Rows of X as contexts."""
+        if not self._ranks and rows.dtype.kind == "f" and not np.isnan(rows[:, ~self._optional]).any():
+            return rows
+        read = []
+        for name, column, values in zip(self.schema.names, self._columns, rows.T, strict=True):
+            try:
+                read.append(column.read(values))
+            except (TypeError, ValueError) as error:
+                raise ValueError(f"column {name!r}: {error}; expected numbers, as in the first rows") from None
+        return np.column_stack(read) if self._all_numbers else Table(self.schema.names, read)
+
+
+class GivenColumns:
+    """Columns whose schema the user gave: values go to the learner as they are.
+
+    Parameters
+    ----------
+    schema
+        What :class:`releaf.Schema` takes.
+    names
+        Of the columns of X, where they have some.
+    """
+
+    def __init__(self, schema: Any, names: Sequence[str] | None) -> None:
+        self.schema = Schema.of(schema)
+        if names is not None and tuple(names) != self.schema.names:
+            wanted = f"those of features, in this order: {list(self.schema.names)!r}"
+            raise ValueError(f"X has the columns {list(names)!r}: expected {wanted}")
+
+    def contexts(self, rows: Array) -> Array | Table:
+        return rows
+
+
+def columns_of(estimator: Any, X: Any, rows: Array, *, schema: Any, ranks: bool) -> Columns | GivenColumns:
+    """What the columns of an estimator's first rows are: as a schema tells, or found out."""
+    names = getattr(estimator, "feature_names_in_", None)
+    if schema is not None:
+        return GivenColumns(schema, names)
+    if names is None:
+        names = [f"x{place}" for place in range(rows.shape[1])]
+    return Columns(rows, list(names), ranks=ranks, categories=declared_categories(X))
