@@ -19,7 +19,7 @@ import vl_convert
 
 import releaf
 from releaf import streams
-from releaf.policies.explanation import _account
+from releaf.core.adaptive.rule import look_up
 
 ROOT = Path(__file__).parents[1]
 PICTURES = ROOT / "docs" / "pictures"
@@ -144,14 +144,21 @@ def tables() -> Any:
         for place, name in enumerate(bandit.schema.names):
             points = np.full((len(grid), 3), 0.5)
             points[:, place] = grid
-            found = [_account(bandit._state, point, 0, bandit.schema) for point in points]
             values = [
-                {"x": float(x), "mean": account.mean, "low": account.lowest, "high": account.highest, "truth": truth}
-                for x, account, truth in zip(grid, found, _truth(points).tolist(), strict=True)
+                {"x": float(point[place]), "truth": truth, **_believed(bandit, point)}
+                for point, truth in zip(points, _truth(points).tolist(), strict=True)
             ]
             row.append(_panel(values, name, f"after {count:,} rewards" if place == 0 else None))
         panels.append(altair.hconcat(*row, spacing=14))
     return altair.vconcat(*panels, spacing=14)
+
+
+def _believed(bandit: Any, context: Any) -> dict[str, float]:
+    """The only action's estimate, and its 95 % interval."""
+    state = bandit._state
+    logit, spread = look_up(state, context, 0, np.zeros(state.weights.shape[1]))
+    widths = {"mean": 0.0, "low": -1.96, "high": 1.96}
+    return {name: float(1 / (1 + np.exp(-logit - width * spread))) for name, width in widths.items()}
 
 
 def _truth(contexts: Any) -> Any:
