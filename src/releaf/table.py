@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 
-class Columns:
-    """A table of our own: columns by their names, all of the same length."""
+class Table:
+    """A table of our own: columns by their names, all of the same length; it goes through its rows."""
 
     def __init__(self, columns: Mapping[str, Any]) -> None:
         self.columns = dict(columns)
@@ -17,10 +17,14 @@ class Columns:
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()), ()))
 
+    def __iter__(self) -> Iterator[list[Any]]:
+        lists = [column.tolist() if isinstance(column, np.ndarray) else column for column in self.columns.values()]
+        return (list(row) for row in zip(*lists, strict=True))
+
 
 def _column_names(table: Any) -> list[str] | None:
     """The column names of a pandas, polars or pyarrow table; None for anything else."""
-    if isinstance(table, Columns):
+    if isinstance(table, Table):
         return list(table.columns)
     if hasattr(table, "column_names"):  # pyarrow
         return list(table.column_names)
@@ -31,7 +35,7 @@ def _column_names(table: Any) -> list[str] | None:
 
 def _column(table: Any, place: int) -> Any:
     """One column as a numpy array: the table's own memory where that holds plain numbers, None or NaN where missing."""
-    if isinstance(table, Columns):
+    if isinstance(table, Table):
         return list(table.columns.values())[place]
     if type(table).__name__ == "RecordBatch":  # of pyarrow, which narwhals does not know
         column = table.column(place)

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import assert_all_finite, check_consistent_length, check_is_fitted, column_or_1d
 
-import releaf
+from releaf import policies
 from releaf.policies.base import OnlinePolicy
 from releaf.sklearn.columns import Array, columns_of, numbers_only, validated
 from releaf.sklearn.first import FirstRows
@@ -178,7 +178,7 @@ class BanditPolicy(BaseEstimator):
         self.learner_ = learner
 
     def _new_learner(self, actions: list[Any]) -> Any:
-        kind = getattr(releaf, self.policy, None) if isinstance(self.policy, str) else None
+        kind = getattr(policies, self.policy, None) if isinstance(self.policy, str) else None
         if not (isinstance(kind, type) and issubclass(kind, OnlinePolicy)):
             raise ValueError(
                 f"policy is {self.policy!r}: expected a learner, or the name of one as in 'AdaptiveReleaf'"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from sklearn.utils.validation import (
 
 from releaf.features import Boolean, Categorical, Continuous, Feature, is_missing
 from releaf.schema import Schema
+from releaf.table import Table
 
 Array = np.ndarray[Any, np.dtype[Any]]
 MOST = 8e307  # bounds further apart than the largest number would be no range
@@ -172,31 +173,10 @@ def _found(name: str, column: Array, ranks: bool, is_category: bool) -> _Numbers
 # --- all columns --------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Table:
-    """Columns by their names, as a learner takes them."""
-
-    columns: tuple[str, ...]
-    values: Sequence[Array]
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return len(self), len(self.columns)
-
-    def __len__(self) -> int:
-        return len(self.values[0])
-
-    def __getitem__(self, name: str) -> Array:
-        return self.values[self.columns.index(name)]
-
-    def __iter__(self) -> Iterator[list[Any]]:
-        return (list(row) for row in zip(*(column.tolist() for column in self.values), strict=True))
-
-
 def repeated(contexts: Array | Table, times: int) -> Array | Table:
     """Each context so many times, one after the other."""
     if isinstance(contexts, Table):
-        return Table(contexts.columns, [np.repeat(column, times) for column in contexts.values])
+        return Table({name: np.repeat(column, times) for name, column in contexts.columns.items()})
     return np.repeat(contexts, times, axis=0)
 
 
@@ -233,7 +213,7 @@ class Columns:
                 read.append(column.read(values))
             except (TypeError, ValueError) as error:
                 raise ValueError(f"column {name!r}: {error}; expected numbers, as in the first rows") from None
-        return np.column_stack(read) if self._all_numbers else Table(self.schema.names, read)
+        return np.column_stack(read) if self._all_numbers else Table(dict(zip(self.schema.names, read, strict=True)))
 
 
 class GivenColumns:

@@ -16,7 +16,7 @@ from releaf.features import Boolean, Categorical, Feature, is_missing
 from releaf.schema import Schema
 from releaf.streams.files import open_text
 from releaf.streams.tables import arrow_batches, is_within, kind_of, plain_actions, read_header
-from releaf.table import Columns, ordered_columns
+from releaf.table import Table, ordered_columns
 
 Array = np.ndarray[Any, np.dtype[Any]]
 ROWS = 65_536
@@ -39,7 +39,7 @@ class Batch(NamedTuple):
         How many rows of the file have been read so far.
     """
 
-    contexts: Columns
+    contexts: Table
     actions: Sequence[Label] | Array
     rewards: Array
     problems: list[tuple[int, str]]
@@ -88,7 +88,7 @@ def read_log(
         problems = sorted([*broken, *((lines[row], why) for row, why in found.items())])
         so_far += len(lines) + len(broken)
         yield Batch(
-            Columns({name: _kept(columns[name], keep) for name in schema.names}),
+            Table({name: _kept(columns[name], keep) for name in schema.names}),
             _kept(actions, keep),
             np.asarray(_kept(columns[reward], keep), dtype=np.float64),
             problems,
