@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types unit browser soak reproduce bench bench-quality clean
+.PHONY: help demo test lint types unit browser soak reproduce bench bench-quality docs clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -43,8 +43,12 @@ bench: $(VENV)/ready-bench ## measure speed and memory; results go to benchmarks
 bench-quality: $(VENV)/ready-bench ## measure how well it decides next to other packages, for hours; may be interrupted
 	$(BIN)/python -m benchmarks quality
 
+docs: $(VENV)/ready-docs ## build the documentation into docs/_build/html
+	$(BIN)/sphinx-build -W --keep-going -n -q docs docs/_build/html
+	@echo "docs/_build/html/index.html is the first page"
+
 clean: ## remove the virtual environment and caches
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis docs/_build
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:
@@ -65,4 +69,8 @@ $(VENV)/ready-reproduce: pyproject.toml | $(VENV)/bin/python
 
 $(VENV)/ready-bench: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/pip install --quiet --editable ".[bench]"
+	@touch $(VENV)/ready $@
+
+$(VENV)/ready-docs: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/pip install --quiet --editable ".[docs]"
 	@touch $(VENV)/ready $@

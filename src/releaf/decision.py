@@ -51,7 +51,7 @@ class Decision:
 
     @property
     def context(self) -> Row:
-        """The context as the learner sees it: each value in [0, 1], -1 where it is missing. It can't be written to."""
+        """The context as the learner sees it, each value in [0, 1], -1 where it is missing. It can't be written to."""
         row = self._context.view()
         row.flags.writeable = False
         return row

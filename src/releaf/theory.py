@@ -103,7 +103,7 @@ def control_number(
     length
         s(p), the length of the interval.
     actions, features
-        |A| and D.
+        A and D.
     lipschitz, delta, gamma_rel
         L, δ and γ_rel of the learner.
     control_divisor
@@ -173,12 +173,12 @@ def exploration_bound(
 ) -> float:
     """R_O(T) of Theorem 2 (γ_rel = 1).
 
-    960 D² (c_O+1) ln(T |A| D*/δ) / (7 L²) · T^(4/ρ) + 64 D² (c_O+1) / 3 · T^(2/ρ).
+    960 D² (c_O+1) ln(T A D*/δ) / (7 L²) · T^(4/ρ) + 64 D² (c_O+1) / 3 · T^(2/ρ).
 
     Parameters
     ----------
     horizon, features, actions
-        T, D, |A|.
+        T, D, A.
     rho, lipschitz, delta, observation_cost
         ρ, L, δ, c_O.
     """
@@ -273,7 +273,7 @@ def general_bounds(
     """The bounds of Theorem 5 for any D_rel with 2·D_rel ≤ D, with all constants of its proof.
 
     R_I is :func:`exploitation_bound`. R_O is C(D, 2d) (2d)! (c_O+1) times the sum over all levels
-    l_1 ≤ … ≤ l_2d ≤ 1 + log₂(T)/ρ of 2^(l_1 + … + l_2d) (2 ln(T |A| D*/δ) 4^(l_2d) / L² + 1), which grows
+    l_1 ≤ … ≤ l_2d ≤ 1 + log₂(T)/ρ of 2^(l_1 + … + l_2d) (2 ln(T A D*/δ) 4^(l_2d) / L² + 1), which grows
     as T^((2+2d)/ρ) ln T.
 
     Parameters

@@ -50,7 +50,7 @@ class Run:
 
     @property
     def key(self) -> str:
-        """Names what the run would do: the same for the same sources and description, whatever it is called."""
+        """Names what the run would do, the same for the same sources and description, whatever it is called."""
         described = {**self.to_dict(), "version": __version__, "sources": _sources(), "label": ""}
         return hashlib.sha256(json.dumps(described, sort_keys=True, default=str).encode()).hexdigest()[:24]
 

@@ -23,7 +23,7 @@ class CMABRL(CompiledPolicy):
     Each feature's range is cut into m equal intervals. For all tuples w of 2·d̄ features, the mean reward r̄_w of each
     action in the cell of the context is kept, with the confidence radius u_w = κ √((2 + 4 ln(2 A T^1.5 C m^(2d̄))) / n),
     where n counts the observations and C = (D-1 over 2d̄-1). A tuple v of d̄ features is relevant to an action when
-    |r̄_w - r̄_w'| ≤ 2 L √d̄ / m + u_w + u_w' for all w, w' that contain v; of those, the v whose means differ least is
+    r̄_w - r̄_w' ≤ 2 L √d̄ / m + u_w + u_w' for all w, w' that contain v; of those, the v whose means differ least is
     taken. The action's index is its mean over the tuples that contain v, plus 5 times its largest u_w, and the
     action with the highest index is taken.
 

@@ -23,10 +23,10 @@ LARGEST_BASE = 1024
 
 
 class Interval(NamedTuple):
-    """One leaf of a feature's partition.
+    """One leaf of a feature's partition (p_{i,t}).
 
     ``low`` and ``high`` are in [0, 1], where the schema puts the feature's values; both are NaN for the interval of
-    missing values. ``level`` is None for intervals that never split. ``arrivals`` counts the contexts that came
+    missing values. ``level`` (l(p)) is None for intervals that never split. ``arrivals`` counts the contexts that came
     since the interval exists; the latest context is counted when the next one comes.
     """
 
@@ -158,14 +158,15 @@ class PartitionedPolicy(OnlinePolicy):
 
     @property
     def observation_spend(self) -> float:
-        """What the observations have cost so far: their number times c_O."""
+        """What the observations have cost so far, which is their number times c_O."""
         return self.observations * self.observation_cost
 
     def relevance(self) -> Array:
         """The share of exploitations in which each feature was among the relevant ones, for each action (A × D).
 
-        A row sums to ``gamma_rel`` at most, less where no tuple of features was a candidate. An action counts the
-        exploitations since it was added; before the first one its row is zero.
+        What is learnt of ℛ(a): how often ĉ_t(a) held each feature. A row sums to ``gamma_rel`` at most, less where no
+        tuple of features was a candidate. An action counts the exploitations since it was added; before the first one
+        its row is zero.
 
         Features that explain an action's rewards equally well are a tie, which goes to the first of them. So where
         there are only 2·gamma_rel features, or an action's reward never varies, the first features are named, and

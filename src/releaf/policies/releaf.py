@@ -27,7 +27,7 @@ class Releaf(PartitionedPolicy):
     Parameters
     ----------
     actions
-        How many there are (they are then called 0 … A-1), or their labels (𝒜).
+        How many there are (A; they are then called 0 … A-1), or their labels (𝒜).
     features
         How many there are, or their names, with values in [0, 1] (D); or a :class:`releaf.Schema`.
     seed
@@ -43,15 +43,15 @@ class Releaf(PartitionedPolicy):
         How many features to find for each action (γ_rel); 2·gamma_rel features are needed, and time per step grows as
         their number to the power of 2·gamma_rel.
     control_divisor
-        What all control numbers are divided by. The theorems hold for 1; the paper's experiments use 5000, which
-        explores far less.
+        What all control numbers (D_{i,t}) are divided by. The theorems hold for 1; the paper's experiments use 5000,
+        which explores far less.
     observe
         When a reward is wanted: "explored", on explorations (RELEAF); "always" (RELEAF-ALL); "all-actions", the
         rewards of all actions on explorations (RELEAF-FO).
     observation_cost
         The price of one observation (c_O), for the account that ``observation_spend`` gives.
     base
-        Into how many intervals one splits.
+        Into how many intervals one splits, 2 in the paper: an interval of level l has the length s = base^(-l).
     epsilon
         Start at the level from which on every estimate is accurate to this much (ε, Theorem 4), instead of level 0.
     tuples

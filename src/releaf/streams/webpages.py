@@ -134,7 +134,7 @@ def open_bandit(campaign: str = "all", items: int = 5) -> Log:
     often in the first half are chosen; taken are their displays in the second half, so that the choice says nothing
     about the clicks. The items have equal probabilities among them. Contexts are four hashed features of the user.
 
-    Needs obd-random-*.csv.gz in ``$RELEAF_DATA``: the sample that the package ``obp`` carries (Saito et al. 2021).
+    Needs ``obd-random-*.csv.gz`` in ``$RELEAF_DATA``: the sample that the package ``obp`` carries (Saito et al. 2021).
 
     Parameters
     ----------

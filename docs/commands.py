@@ -1,0 +1,61 @@
+"""The directive ``commands``: every command of ``releaf`` with its arguments and options, from the program itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+from typer.main import get_command
+
+
+class Commands(SphinxDirective):
+    def run(self) -> list[nodes.Node]:
+        from releaf.cli import app
+
+        group: Any = get_command(app)
+        return [self._section(name, command) for name, command in group.commands.items()]
+
+    def _section(self, name: str, command: Any) -> nodes.Node:
+        title = f"releaf {name}"
+        section = nodes.section("", nodes.title(title, title), ids=[nodes.make_id(title)])
+        self.state.document.note_explicit_target(section)
+        text = [command.help or "", *self._table(command.params), "```text", _example(command), "```"]
+        section += self.parse_text_to_nodes("\n".join(text))
+        return section
+
+    def _table(self, params: list[Any]) -> list[str]:
+        rows = [f"| {_names(param)} | {_help(param)} | {_default(param)} |" for param in params]
+        return ["", "| | | default |", "|---|---|---|", *rows, ""] if rows else [""]
+
+
+def _names(param: Any) -> str:
+    if param.param_type_name == "argument":
+        name = param.name.upper()
+        return f"`{name}`" if param.required else f"`[{name}]`"
+    return ", ".join(f"`{option}`" for option in param.opts)
+
+
+def _help(param: Any) -> str:
+    return str(param.help or "").replace("|", "\\|")
+
+
+def _default(param: Any) -> str:
+    if param.required:
+        return "*must be given*" if param.param_type_name == "option" else ""
+    none = param.default is None or param.default is False or callable(param.default)
+    return "" if none else f"`{_plain(param.default)}`"
+
+
+def _plain(value: Any) -> str:
+    return " ".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
+
+
+def _example(command: Any) -> str:
+    return "$ " + str(command.epilog or "").removeprefix("Example: ")
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.add_directive("commands", Commands)
+    return {"parallel_read_safe": True}
