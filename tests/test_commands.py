@@ -128,7 +128,7 @@ EXPECTED = {
     4: "feature 'age' is 'old': expected a finite number",
     11: "3 fields, expected 7",
     21: "'shown' is missing: expected an action",
-    31: "'clicked' is 7.5: expected a number from 0 to 1",
+    31: "'clicked' is 7.5: expected a number from 0 to 1 (or another reward range)",
 }
 
 
@@ -171,6 +171,64 @@ def test_what_cannot_be_trained_is_said(folder: Path, tmp_path: Path, arguments:
     result = run("train", folder / "log.parquet", *COLUMNS, *arguments, "-o", tmp_path / "m", expect=1)
     assert message in result.stderr
     assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.parametrize(
+    ("actions", "expected"),
+    [
+        (["true", "false"], [False, True]),
+        (["1", "2"], [1, 2]),
+        (["1", "2", "A"], ["1", "2", "A"]),
+        (["07", "7b"], ["07", "7b"]),
+    ],
+)
+def test_actions_of_a_csv_file_mean_the_same_in_all_batches(
+    tmp_path: Path, actions: list[str], expected: list[Any]
+) -> None:
+    lines = [f"{place / 100},{actions[place % len(actions)]},1" for place in range(100)]
+    (tmp_path / "a.csv").write_text("x,action,reward\n" + "\n".join(lines) + "\n")
+    assert told("train", tmp_path / "a.csv", "-o", tmp_path / "m")["actions"] == expected
+
+
+def test_blank_lines_records_of_many_lines_and_byte_order_marks(tmp_path: Path) -> None:
+    text = '\ufeff"x\',action,reward,note\n0.1,a,1,"one\ntwo"\n\n\n0.2,b,0,ok\n0.3,b,7,ok\n'.replace("x'", 'x"')
+    (tmp_path / "a.csv").write_text(text, encoding="utf-8")
+    learner = releaf.LinUCB(["a", "b"], ["x"], seed=0)
+    report = learn_file(learner, tmp_path / "a.csv", size=1, skip_bad=True)
+    assert report.learnt == 2
+    assert [line for line, _ in report.problems] == [7]
+
+
+def test_what_is_no_log_is_said(tmp_path: Path) -> None:
+    cases = {
+        "empty.csv": ("", "is empty"),
+        "header.csv": ("x,action,reward\n", "has no rows"),
+        "semicolons.csv": ("x;action;reward\n1;a;1\n", "expected commas between fields, not ';'"),
+        "ids.csv": ("x,action,reward\n" + "".join(f"1,a{n},1\n" for n in range(1_001)), "is it the action"),
+        "long.csv": (f"x,action,reward\n1,{'a' * 200_000},1\n", "line 2: field larger than field limit"),
+    }
+    for name, (text, message) in cases.items():
+        (tmp_path / name).write_text(text)
+        assert message in run("train", tmp_path / name, "-o", tmp_path / "m", expect=1).stderr
+    pl.DataFrame({"x": [], "action": [], "reward": []}).write_parquet(tmp_path / "empty.parquet")
+    assert "has no rows" in run("train", tmp_path / "empty.parquet", "-o", tmp_path / "m", expect=1).stderr
+
+
+def test_arrow_files_of_any_batches_are_read_in_parts(folder: Path, tmp_path: Path) -> None:
+    import pyarrow as pa
+    from pyarrow import ipc
+
+    table = clicks().to_arrow()
+    for name, rows in (("small.arrow", 7), ("large.arrow", ROWS)):
+        with ipc.new_file(tmp_path / name, table.schema) as file:
+            for batch in pa.Table.to_batches(table, max_chunksize=rows):
+                file.write_batch(batch)
+        assert told("train", tmp_path / name, *COLUMNS, "-o", tmp_path / "m")["learnt"] == ROWS
+
+
+def test_a_learner_to_go_on_with_is_not_made_anew(folder: Path, tmp_path: Path) -> None:
+    given = ("--go-on", folder / "log.releaf", "--policy", "LinUCB", "-o", tmp_path / "m")
+    assert "--go-on goes on with a learner as it is" in run("train", folder / "log.csv", *given, expect=1).stderr
 
 
 @pytest.mark.parametrize("name", ["none.csv", "none.parquet"])
@@ -266,8 +324,28 @@ def test_a_log_tells_what_others_would_have_earned(folder: Path) -> None:
         assert blind[method]["value"] < ours[method]["low"]
     assert ours[method]["low"] < 0.63 < ours[method]["high"]  # what the best policy earns: 1 - 0.9 · P(neither)
     assert 0.3 * ROWS / 2 < ours["effective_rows"] < 0.7 * ROWS / 2
-    shown = run("evaluate", folder / "log.parquet", *arguments, "--model", folder / "log.releaf").stdout
-    assert "log.releaf" in shown
+    turned = clicks().select("noise", "member", "plan", "age", "clicked", "p", "shown")  # columns in another order
+    turned.write_parquet(folder / "turned.parquet")
+    values = [
+        told("evaluate", folder / name, *arguments, "--model", folder / "log.releaf")[1]["dr"]["value"]
+        for name in ("log.parquet", "turned.parquet")
+    ]
+    assert values[0] == values[1] > own["dr"]["high"]
+    turned.drop("age").write_parquet(folder / "other.parquet")
+    result = run("evaluate", folder / "other.parquet", *arguments, "--model", folder / "log.releaf", expect=1)
+    assert "has no column 'age'" in result.stderr
+
+
+def test_broken_rows_of_a_log_to_evaluate_are_named(folder: Path, tmp_path: Path) -> None:
+    path = broken(folder, tmp_path)
+    (tmp_path / "s.toml").write_text(releaf.load(folder / "log.releaf").schema.to_toml())
+    arguments = ("--action", "shown", "--reward", "clicked", "--probability", "p", "--policy", "LinUCB")
+    given = (*arguments, "--schema", tmp_path / "s.toml")
+    assert f"{path}, line 11: 3 fields" in run("evaluate", path, *given, expect=1).stderr
+    shown = run("evaluate", path, *given, "--skip-bad").stderr
+    assert "4 broken rows were left out" in shown
+    for line in EXPECTED:
+        assert f"line {line}: " in shown
 
 
 def test_a_log_without_probabilities_cannot_be_evaluated(folder: Path) -> None:
@@ -301,6 +379,8 @@ def test_policies_are_compared_on_streams_and_tables(tmp_path: Path, monkeypatch
     assert lines[2]["error %"]["mean"] < 10 < lines[3]["error %"]["mean"]
     shown = run(*arguments).stdout
     assert shown.index("AdaptiveReleaf") < shown.index("Random")
+    pl.DataFrame({"age": ages, "best": draw.choice(["old", "young"], 400)}).write_csv("ages.csv")
+    assert told(*arguments)[0]["error %"]["mean"] > 30  # the file has changed: kept runs are of another one
     assert "there is no stream 'moon'" in run("compare", "--stream", "moon", expect=1).stderr
     assert "expected FILE:COLUMN" in run("compare", "--table", "ages.csv", expect=1).stderr
 

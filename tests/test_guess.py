@@ -50,7 +50,7 @@ def test_columns_can_be_left_out_and_numbers_have_a_range() -> None:
 @pytest.mark.parametrize(
     ("column", "message"),
     [
-        ([None, None], "column 'x' has no values: leave it out, or describe it with a Schema"),
+        ([None, None], "column 'x' has no values: leave it out, or say in a schema what it is"),
         ([1.0, float("inf")], "column 'x' is inf in row 1: expected a finite number"),
         ([str(i) for i in range(1_001)], "column 'x' has 1001 different texts: leave it out"),
         (pd.to_datetime(["2024-01-01"]).tolist(), "column 'x' has values of type Timestamp: leave it out"),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import releaf
-from everyone import NAMES, POLICIES, in_own_terms, make
+from everyone import NAMES, POLICIES, in_own_terms, make, wanted
 from twins import stream
 
 LEARN_FROM_LOGS = [policy for policy in POLICIES if policy._learns_from_logs]
@@ -137,3 +137,52 @@ def test_rewards_of_another_range_are_learnt_and_expected_in_it() -> None:
     euros.learn_log(contexts, taken, 200 * rewards - 100)
     plain.learn_log(contexts, taken, rewards)
     assert np.allclose(euros.estimate(contexts), 200 * plain.estimate(contexts) - 100)
+
+
+def test_labels_of_different_types_stay_what_they_are() -> None:
+    bandit = releaf.LinUCB([1, "a"], 1, seed=0)
+    bandit.learn_log([[0.1], [0.2]], [1, "a"], [1.0, 0.0])
+    assert "2 decisions" in repr(bandit)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_estimates_between_a_decision_and_its_reward_change_nothing(name: str) -> None:
+    policy = dict(zip(NAMES, POLICIES, strict=True))[name]
+    contexts, rewards = stream(400, 3, 2, seed=5)
+    asked, other = make(policy), make(policy)
+    taken: dict[int, list[int]] = {0: [], 1: []}
+    for row, context in enumerate(contexts):
+        for place, bandit in enumerate((asked, other)):
+            choice = bandit.decide(context)
+            if bandit is asked:
+                bandit.estimate(contexts[::100])
+            if choice.wants_reward:
+                bandit.learn(choice, wanted(bandit, rewards[row], choice))
+            taken[place].append(choice.index)
+    assert taken[0] == taken[1]
+
+
+def test_an_estimate_does_not_depend_on_the_rows_beside_it() -> None:
+    bandit = releaf.AdaptiveReleaf(2, releaf.Schema(income=releaf.Quantile()), seed=0)
+    draw = np.random.default_rng(0)
+    incomes = draw.normal(size=(500, 1))
+    bandit.learn_log(incomes, (incomes[:, 0] > 0).astype(int), np.ones(500))
+    rows = np.concatenate([incomes[:50], draw.normal(loc=100, size=(5_000, 1)), incomes[:50]])
+    together = bandit.estimate(rows)
+    assert np.array_equal(together[:50], together[-50:])
+    assert np.array_equal(together[:1], bandit.estimate(rows[:1]))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_learner_from_read_only_memory_owns_what_it_learns(name: str) -> None:
+    """As joblib hands learners to other processes: their arrays are files that can't be written to."""
+    policy = dict(zip(NAMES, POLICIES, strict=True))[name]
+    contexts, rewards = stream(300, 3, 2, seed=0)
+    bandit = make(policy)
+    bandit.replay(contexts, rewards)
+    revive, (header, arrays) = bandit.__reduce__()
+    for array in arrays.values():
+        array.flags.writeable = False
+    one, other = revive(header, arrays), revive(header, arrays)
+    one.replay(contexts, rewards)
+    assert [other.decide(row).index for row in contexts[:30]] == [bandit.decide(row).index for row in contexts[:30]]

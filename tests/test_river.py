@@ -9,6 +9,7 @@ import subprocess
 import sys
 from typing import Any
 
+import numpy as np
 import pytest
 from river import bandit, datasets, linear_model, preprocessing, stats
 from river.checks import common
@@ -309,3 +310,13 @@ def test_policies_that_river_can_not_serve_are_refused() -> None:
 def test_river_is_not_imported_with_releaf() -> None:
     script = "import sys, releaf; releaf.AdaptiveReleaf; assert 'river' not in sys.modules"
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_a_budget_holds_whichever_arms_are_offered() -> None:
+    policy = ReleafPolicy(label_budget=20, seed=0)
+    draw = np.random.default_rng(0)
+    for _ in range(600):
+        context = {"x": float(draw.random())}
+        arm = policy.pull([str(place) for place in draw.permutation(3)[:2]], context)
+        policy.update(arm, context, float(draw.random() < 0.5))
+    assert policy._learner.observations <= 20

@@ -328,3 +328,35 @@ def test_a_file_that_two_processes_replace_is_whole_whenever_it_is_read(small: P
         assert releaf.load(small).actions == (0, 1)
     assert [writer.returncode for writer in writers] == [0, 0]
     assert os.listdir(small.parent) == [small.name]
+
+
+@pytest.mark.parametrize("place", [0, 3, 4])
+@pytest.mark.parametrize("value", [-1e6, float("inf"), float("nan"), 1e300])
+def test_crafted_quantiles_are_refused(tmp_path: Path, place: int, value: float) -> None:
+    from releaf.core import state
+
+    bandit = releaf.AdaptiveReleaf(2, Schema(x=Quantile(8)), seed=0)
+    for number in range(20):
+        bandit.decide([float(number)])
+    bandit.save(tmp_path / "m")
+    header, arrays = state.read(tmp_path / "m")
+    arrays["encoder.quantile0"] = arrays["encoder.quantile0"].copy()
+    arrays["encoder.quantile0"][place] = value
+    state.write(tmp_path / "m", header, arrays)
+    if place == 4 and np.isfinite(value):
+        releaf.load(tmp_path / "m").decide([3.0])  # any number may have been seen
+    else:
+        with pytest.raises(releaf.StateError, match="quantiles contradict"):
+            releaf.load(tmp_path / "m")
+
+
+def test_the_first_files_of_adaptive_learners_are_still_read(tmp_path: Path) -> None:
+    from releaf.core import state
+
+    bandit = releaf.AdaptiveReleaf(2, 3, seed=0, label_budget=50)
+    bandit.replay(np.random.default_rng(0).random((100, 3)), np.ones((100, 2)))
+    bandit.save(tmp_path / "m")
+    header, arrays = state.read(tmp_path / "m")
+    del arrays["policy.sums"], header["parameters"]["observe"]
+    state.write(tmp_path / "m", header, arrays)
+    assert releaf.load(tmp_path / "m").observations == bandit.observations

@@ -296,7 +296,7 @@ def guess_feature(name: str, column: Any, numbers: str = "quantiles") -> Feature
     if not values or len(values) > MOST_CATEGORIES or any(not isinstance(value, str) for value in present):
         kind = type(next((value for value in present if not isinstance(value, str)), "")).__name__
         what = f"{len(values)} different texts" if values else f"values of type {kind}" if present else "no values"
-        raise ValueError(f"column {name!r} has {what}: leave it out, or describe it with a Schema")
+        raise ValueError(f"column {name!r} has {what}: leave it out, or say in a schema what it is")
     return Categorical(values, missing=missing)
 
 

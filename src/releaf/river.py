@@ -226,7 +226,7 @@ class ReleafPolicy(bandit.base.ContextualPolicy):
         if choice is not None and choice.action == arm:
             if choice.wants_reward:
                 learner.learn(choice, float(reward))
-        else:  # of an arm that it did not choose itself
+        elif choice is None or choice.wants_reward:  # of an arm that it did not choose itself
             value = learner._checked_reward(float(reward))
             choice = choice or learner.decide(self._known(context))
             self._forget(choice)

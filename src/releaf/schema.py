@@ -140,13 +140,23 @@ class Schema:
         """
         if numbers not in ("quantiles", "range"):
             raise ValueError(f"numbers must be 'quantiles' or 'range', got numbers={numbers!r}")
+        if not isinstance(table, Mapping) and not is_table(table):
+            raise TypeError(f"table must be a pandas, polars or pyarrow table or a mapping, got {table!r}")
         columns = table if isinstance(table, Mapping) else table_columns(table)
+        leave_out = [leave_out] if isinstance(leave_out, str) else leave_out
         lacking = [name for name in leave_out if name not in columns]
         if lacking:
             raise ValueError(f"the table has no column {lacking[0]!r}; it has {', '.join(columns)}")
-        return cls(
-            {name: guess_feature(name, column, numbers) for name, column in columns.items() if name not in leave_out}
-        )
+        found: dict[str, Feature] = {}
+        problems = []
+        for name in (name for name in columns if name not in leave_out):
+            try:
+                found[name] = guess_feature(name, columns[name], numbers)
+            except ValueError as error:
+                problems.append(str(error))
+        if problems:
+            raise ValueError("; ".join(problems))
+        return cls(found)
 
     def to_toml(self) -> str:
         """The schema as TOML, to be edited; options that are as usual are left out."""
@@ -192,8 +202,8 @@ class Encoder:
                 row[place] = sketch.see(float(row[place]))
         return row
 
-    def encode_many(self, contexts: Any) -> Row:
-        """Many contexts: a matrix, a table, or a sequence of contexts."""
+    def encode_many(self, contexts: Any, learns: bool = True) -> Row:
+        """Many contexts: a matrix, a table, or a sequence of contexts; quantiles learn from them, or stay."""
         names = self.schema.names
         if isinstance(contexts, np.ndarray) or is_table(contexts):
             columns = ordered_columns(contexts, names)
@@ -204,7 +214,7 @@ class Encoder:
         for place, column in enumerate(columns):
             matrix[place] = self._column_to_unit(place, column)
         for place, sketch in self.sketches.items():
-            sketch.see_many(matrix[place])
+            (sketch.see_many if learns else sketch.rank_many)(matrix[place])
             matrix[place, np.isnan(matrix[place])] = MISSING
         return np.ascontiguousarray(matrix.T)
 

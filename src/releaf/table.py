@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+
+_INDEX = re.compile(r"__index_level_\d+__")
 
 
 class Table:
@@ -56,9 +59,9 @@ def is_table(data: Any) -> bool:
 
 
 def table_columns(table: Any) -> dict[str, list[Any]]:
-    """All columns of a table by their names, as plain values."""
-    names = _column_names(table) or []
-    return {name: np.asarray(_column(table, place)).tolist() for place, name in enumerate(names)}
+    """All columns of a table by their names, as plain values; not the row numbers that pandas puts into files."""
+    named = [(place, name) for place, name in enumerate(_column_names(table) or []) if not _INDEX.fullmatch(name)]
+    return {name: np.asarray(_column(table, place)).tolist() for place, name in named}
 
 
 def _check_names(given: list[str], names: tuple[str, ...], what: str, kind: str = "features") -> None:

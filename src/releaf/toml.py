@@ -55,6 +55,8 @@ def _text(value: str) -> str:
 
 def features_from_toml(text: str) -> dict[str, Feature]:
     """The features that a text of TOML describes."""
+    if not isinstance(text, str) or ("\n" not in text and text.strip().endswith(".toml")):
+        raise TypeError(f"expected the text of a schema, got {text!r}: read the file first, with read_text()")
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -67,7 +69,7 @@ def features_from_toml(text: str) -> dict[str, Feature]:
 
 def _feature(name: str, entry: Any) -> Feature:
     kind = entry.get("kind") if isinstance(entry, dict) else None
-    if kind not in _OPTIONS:
+    if not isinstance(kind, str) or kind not in _OPTIONS:
         raise ValueError(f"feature {name!r} has kind = {kind!r}: expected one of {', '.join(map(repr, _OPTIONS))}")
     options = {option: value for option, value in entry.items() if option != "kind"}
     for option, value in options.items():

@@ -6,12 +6,14 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from releaf.decision import Label
 from releaf.streams.batches import ROWS, Batch, read_log
+from releaf.streams.tables import kind_of
 
 SHOWN = 100  # broken rows that are kept by their lines
 
@@ -58,8 +60,8 @@ def learn_file(
     action, reward
         The columns of the action taken, and of its reward.
     skip_bad
-        Leave out rows that can't be used, and report them. Otherwise the first of them raises, with its line; what came
-        before it in the file has been learnt.
+        Leave out rows that can't be used, and report them. Otherwise the first of them raises, with its line; batches
+        before the one that it is in have been learnt.
     size
         How many rows to read at a time.
     progress
@@ -67,11 +69,13 @@ def learn_file(
     """
     report = Report()
     limits = getattr(learner, "reward_range", (0.0, 1.0))
-    batches = read_log(path, learner.schema, action=action, reward=reward, reward_range=limits, size=size)
+    columns = {"action": action, "reward": reward}
+    batches = read_log(path, learner.schema, **columns, actions=learner.actions, reward_range=limits, size=size)
+    unit = "line" if kind_of(Path(path)) == "csv" else "row"
     for batch in _ahead(batches):
         if batch.problems and not skip_bad:
             line, why = batch.problems[0]
-            raise ValueError(f"{path}, line {line}: {why}")
+            raise ValueError(f"{path}, {unit} {line}: {why}")
         for label in _new_actions(batch, learner):
             learner.add_action(label)
         learner.learn_log(batch.contexts, batch.actions, batch.rewards)

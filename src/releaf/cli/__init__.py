@@ -21,7 +21,7 @@ app = typer.Typer(
 )
 COMMANDS = (
     (paper.demo, "releaf demo --seeds 20"),
-    (logs.schema, "releaf schema clicks.parquet --leave-out shown --leave-out clicked -o schema.toml"),
+    (logs.schema, "releaf schema clicks.parquet --leave-out shown --leave-out clicked --leave-out p -o schema.toml"),
     (models.train, "releaf train clicks.parquet -o clicks.releaf --action shown --reward clicked --schema schema.toml"),
     (models.decide, "releaf decide clicks.releaf < visitors.csv > decisions.csv"),
     (models.relevance, "releaf relevance clicks.releaf --png relevance.png"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -68,7 +69,8 @@ def _described(streams: list[str], tables: list[str], steps: int | None) -> dict
             fail(f"--table {entry}: expected FILE:COLUMN")
         if not Path(path).is_file():
             fail(f"there is no file {path}")
-        described[Path(path).name] = ("table", {"data": path, "label": label})
+        content = hashlib.sha256(Path(path).read_bytes()).hexdigest()
+        described[path] = ("table", {"data": path, "label": label, "content": content})
     return described
 
 

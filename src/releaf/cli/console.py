@@ -58,7 +58,7 @@ def explained() -> Iterator[None]:
         raise typer.Exit(130) from None
     except FileNotFoundError as error:
         fail(f"there is no file {error.filename}" if error.filename else str(error))
-    except (ValueError, TypeError, ImportError, OSError, StateError, DataError) as error:
+    except (ValueError, TypeError, ImportError, OSError, EOFError, StateError, DataError) as error:
         fail(str(error))
 
 

@@ -24,7 +24,8 @@ def schema(
     from releaf.streams.tables import read_first
 
     with explained():
-        found = guessed(read_first(file, LOOKED_AT), leave_out or [])
+        columns, more = read_first(file, LOOKED_AT)
+        found = guessed(columns, leave_out or [], more)
         if output is not None:
             output.write_text(found.to_toml(), encoding="utf-8")
     if as_json:
@@ -54,27 +55,29 @@ def evaluate(
     """Estimate what policies would have earned, from a log of another one's decisions.
 
     Each policy learns from the first half of the log; what it then does is estimated on the second half, by weighing
-    with inverse probabilities (IPS, SNIPS) and doubly robust (DR), with 95 % intervals.
+    with inverse probabilities (IPS, SNIPS) and doubly robust (DR), with 95 % intervals. A model in a file is taken as
+    it is: one that was trained on this very log would be flattered.
     """
     from releaf import Schema, load
+    from releaf.streams.tables import kind_of
 
     with explained():
+        models = {str(path): load(path) for path in model or []}
         features = None if schema is None else Schema.from_toml(schema.read_text(encoding="utf-8"))
-        found = _read(log, action, reward, probability, features, leave_out or [], reward_range, skip_bad)
-        policies: dict[str, Any] = {}
-        for name in policy or ([] if model else POLICIES):
-            policies[name] = _made(name, found, seed, reward_range)
-        for path in model or []:
-            policies[path.name] = load(path)
+        features = _features_of(models, features)
+        known = next((learner.actions for learner in models.values()), None)
+        found = _read(log, action, reward, probability, features, leave_out or [], known, reward_range, skip_bad)
+        policies = {name: _made(name, found, seed, reward_range) for name in policy or ([] if model else POLICIES)}
+        policies |= models
         lines = [_logged(found)]
         with steps_bar() as progress:
             task = progress.add_task("evaluating", total=len(policies))
             for name, learner in policies.items():
                 progress.update(task, description=name)
-                lines.append(_line(name, learner, found, learns=name not in [path.name for path in model or []]))
+                lines.append(_line(name, learner, found, learns=name not in models))
                 progress.advance(task)
     if found.skipped:
-        show_problems(str(log), "row", [], found.skipped)
+        show_problems(str(log), "line" if kind_of(log) == "csv" else "row", list(found.problems), found.skipped)
     if as_json:
         print_json(lines)
         return
@@ -88,19 +91,37 @@ def _read(
     probability: str,
     features: Any,
     leave_out: list[str],
+    known: Any,
     reward_range: tuple[float, float],
     skip_bad: bool,
 ) -> Any:
     from releaf import streams
     from releaf.streams.tables import read_first
 
-    names = read_first(log, 1)
+    names, _ = read_first(log, 1)
     if probability not in names:
         fail(f"{log} has no column {probability!r} of probabilities, which off-policy estimates need")
     if features is None:
         features = [name for name in names if name not in (action, reward, probability, *leave_out)]
-    columns = {"action": action, "reward": reward, "probability": probability}
-    return streams.log(log, **columns, features=features, reward_range=reward_range, skip_bad=skip_bad)
+    return streams.log(
+        log,
+        action=action,
+        reward=reward,
+        probability=probability,
+        actions=known,
+        reward_range=reward_range,
+        features=features,
+        skip_bad=skip_bad,
+    )
+
+
+def _features_of(models: dict[str, Any], given: Any) -> Any:
+    """The features that all models have, or those that were given."""
+    for name, learner in models.items():
+        if given is not None and learner.schema != given:
+            fail(f"{name} has other features: {', '.join(learner.schema.names)}")
+        given = learner.schema
+    return given
 
 
 def _made(name: str, log: Any, seed: int, reward_range: tuple[float, float]) -> Any:
@@ -164,4 +185,6 @@ def _show(lines: list[dict[str, Any]]) -> None:
 
 
 def _interval(told: dict[str, float]) -> str:
+    if not told["low"] < told["high"]:
+        return f"{told['value']:.4f} [–]"
     return f"{told['value']:.4f} [{told['low']:.4f}, {told['high']:.4f}]"

@@ -6,6 +6,7 @@ import csv
 import json
 import sys
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import IO, Annotated, Any
 
@@ -14,6 +15,8 @@ from rich.markup import escape
 
 from releaf.cli.console import Json, console, errors, explained, fail, print_json, show_problems, steps_bar
 
+POLICY = "AdaptiveReleaf"
+MOST_ACTIONS = 1_000  # that a column of actions may well have
 LOOKED_AT = 100_000  # rows that features are guessed from
 SHADES = " ░▒▓█"
 Model = Annotated[Path, typer.Argument(help="A learner that `releaf train` or `save` wrote.")]
@@ -26,12 +29,12 @@ def train(
     reward: Annotated[str, typer.Option(help="The column of what it earned.")] = "reward",
     schema: Annotated[Path | None, typer.Option(help="The features as TOML; guessed otherwise.")] = None,
     leave_out: Annotated[list[str] | None, typer.Option(help="A column that is no feature; may be repeated.")] = None,
-    policy: Annotated[str, typer.Option(help="The learner.")] = "AdaptiveReleaf",
+    policy: Annotated[str | None, typer.Option(help="The learner (AdaptiveReleaf).")] = None,
     option: Annotated[list[str] | None, typer.Option(help="name=value of the learner; may be repeated.")] = None,
     reward_range: Annotated[
         tuple[float, float] | None, typer.Option(help="The lowest and the highest reward (0 and 1).")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the learner's own generator.")] = 0,
+    seed: Annotated[int | None, typer.Option(min=0, help="Of the learner's own generator (0).")] = None,
     go_on: Annotated[Path | None, typer.Option(help="A learner to go on with, instead of a new one.")] = None,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out broken rows, and report them.")] = False,
     as_json: Json = False,
@@ -46,10 +49,12 @@ def train(
 
     with explained():
         if go_on is not None:
+            if any(given is not None for given in (policy, schema, option, reward_range, seed)):
+                fail("--go-on goes on with a learner as it is: no --policy, --schema, --option, --reward-range, --seed")
             learner = releaf.load(go_on)
         else:
-            options = _options(option, seed, reward_range)
-            learner = _new_learner(log, policy, options, action, reward, schema, leave_out or [])
+            options = _options(option, seed or 0, reward_range)
+            learner = _new_learner(log, policy or POLICY, options, action, reward, schema, leave_out or [])
         started = time.perf_counter()
         with steps_bar() as progress:
             task = progress.add_task("compiling, once only", total=about_rows_in(log))
@@ -67,9 +72,10 @@ def train(
         learner.save(output)
     show_problems(str(log), "line" if kind_of(log) == "csv" else "row", report.problems, report.left_out)
     if as_json:
-        problems = [{"line": line, "problem": why} for line, why in report.problems]
+        unit = "line" if kind_of(log) == "csv" else "row"
+        problems = [{unit: line, "problem": why} for line, why in report.problems]
         told = {"learnt": report.learnt, "left_out": report.left_out, "problems": problems, "seconds": seconds}
-        print_json({"model": str(output), "policy": policy, "actions": learner.actions, **told})
+        print_json({"model": str(output), "policy": type(learner).__name__, "actions": learner.actions, **told})
         return
     speed = f"{report.learnt / max(seconds, 1e-9):,.0f} rows a second"
     console.print(f"{output} has learnt {report.learnt:,} rows ({speed}): {escape(repr(learner))}", highlight=False)
@@ -97,16 +103,21 @@ def _new_learner(
     """A learner of the features and actions that the first rows of a log show."""
     from releaf.streams.tables import plain_actions, read_first, sorted_actions
 
-    columns = read_first(log, LOOKED_AT)
+    columns, more = read_first(log, LOOKED_AT)
     for name in (action, reward, *leave_out):
         if name not in columns:
             fail(f"{log} has no column {name!r}; it has {', '.join(columns)}")
     if schema is not None:
         features = _read_schema(schema)
     else:
-        features = guessed(columns, [action, reward, *leave_out])
+        features = guessed(columns, [action, reward, *leave_out], more)
         errors.print(f"Features guessed from the first rows: {escape(', '.join(features.names))}", highlight=False)
-    labels = [label for label in plain_actions(columns[action]) if label is not None]
+    for name in (action, reward):
+        if name in features.names:
+            fail(f"{name!r} is a feature of {schema}, and can't be the action or the reward too")
+    labels = {label for label in plain_actions(columns[action]) if label is not None}
+    if len(labels) > MOST_ACTIONS:
+        fail(f"column {action!r} has {len(labels):,} different values: is it the action that was taken?")
     return make_policy(policy)(sorted_actions(labels), features, **options)
 
 
@@ -116,14 +127,17 @@ def _read_schema(path: Path) -> Any:
     return Schema.from_toml(path.read_text(encoding="utf-8"))
 
 
-def guessed(columns: dict[str, Any], leave_out: list[str]) -> Any:
+def guessed(columns: dict[str, Any], leave_out: list[str], more: bool) -> Any:
     """The schema of some rows; where there may be more of them, values may be missing later."""
     from releaf import Schema
     from releaf.features import feature_from_dict, feature_to_dict
 
-    left_out = [*leave_out, *(["probability"] if "probability" in columns else [])]
-    schema = Schema.guess(columns, leave_out=list(dict.fromkeys(left_out)))
-    if len(next(iter(columns.values()))) < LOOKED_AT:
+    left_out = list(dict.fromkeys(leave_out))
+    if "probability" in columns and "probability" not in left_out:
+        errors.print("The column 'probability' is taken for that of the actions, and left out.", highlight=False)
+        left_out.append("probability")
+    schema = Schema.guess(columns, leave_out=left_out)
+    if not more:
         return schema
     described = zip(schema.names, schema.features, strict=True)
     return Schema({name: feature_from_dict({**feature_to_dict(f), "missing": True}) for name, f in described})
@@ -155,13 +169,14 @@ def decide(
     Broken rows are reported on stderr with their line; the others are decided all the same, and the exit code is 1.
     """
     import releaf
+    from releaf.streams.files import open_text
 
     broken = 0
     with explained():
         learner = releaf.load(model)
         source = "stdin" if rows is None else str(rows)
-        with sys.stdin if rows is None else rows.open(newline="", encoding="utf-8") as file:
-            first = file.readline()
+        with sys.stdin if rows is None else open_text(rows) as file:
+            first = file.readline().removeprefix("\ufeff")
             as_json = as_json or first.lstrip().startswith("{")
             write = _write_json if as_json else _csv_writer()
             for line, context in _contexts(file, first, learner.schema, source):
@@ -182,37 +197,36 @@ def decide(
 def _contexts(file: IO[str], first: str, schema: Any, source: str) -> Iterator[tuple[int, Any]]:
     """Each line and its context, or what is wrong with it."""
     if first.lstrip().startswith("{"):
-        for number, text in enumerate([first], 1):
-            yield number, _parsed(text)
-        for number, text in enumerate(file, 2):
+        for number, text in enumerate(chain([first], file), 1):
             if text.strip():
-                yield number, _parsed(text)
+                yield number, _parsed(text, schema.names)
         return
     yield from _csv_contexts(file, first, schema, source)
 
 
-def _parsed(text: str) -> Any:
+def _parsed(text: str, names: tuple[str, ...]) -> Any:
+    """A JSON object, without what is no feature; or what is wrong with it."""
     try:
-        return json.loads(text)
+        given = json.loads(text)
     except json.JSONDecodeError as error:
         return ValueError(f"no JSON: {error}")
+    return {name: given[name] for name in names if name in given} if isinstance(given, dict) else given
 
 
 def _csv_contexts(file: IO[str], first: str, schema: Any, source: str) -> Iterator[tuple[int, Any]]:
     from releaf.streams.batches import converted
-    from releaf.streams.tables import read_header
+    from releaf.streams.tables import read_header, records
 
     names = read_header(csv.reader([first]), source)
     lacking = [name for name in schema.names if name not in names]
     if lacking:
         raise ValueError(f"{source} has no column {lacking[0]!r}; it has {', '.join(names)}")
     wanted = [(name, names.index(name), feature) for name, feature in zip(schema.names, schema.features, strict=True)]
-    reader = csv.reader(file)
-    for row in reader:
+    for line, row in records(csv.reader(file), source):
         if len(row) == len(names):
-            yield reader.line_num + 1, {name: converted([row[place]], feature)[0] for name, place, feature in wanted}
+            yield line + 1, {name: converted([row[place]], feature)[0] for name, place, feature in wanted}
         elif row:
-            yield reader.line_num + 1, ValueError(f"{len(row)} fields, expected {len(names)}")
+            yield line + 1, ValueError(f"{len(row)} fields, expected {len(names)}")
 
 
 def _csv_writer() -> Any:
@@ -316,7 +330,7 @@ def _one_context(row: str, schema: Any) -> Any:
     from releaf.streams.batches import converted
 
     if row.lstrip().startswith("{"):
-        context = _parsed(row)
+        context = _parsed(row, schema.names)
         if isinstance(context, Exception):
             raise ValueError(f"the row is {context}")
         return context

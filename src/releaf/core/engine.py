@@ -204,6 +204,7 @@ class Engine:
         finally:
             for field, array in changed.items():
                 self.memory[field][:] = array
+            self.memory["clock"][ROWS_OF] = 0  # the cells at hand are another context's
         return np.where(np.isnan(estimates), self._overall_means(), estimates)
 
     def _overall_means(self) -> Array:

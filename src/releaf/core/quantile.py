@@ -55,6 +55,10 @@ class QuantileSketch:
             return rank
         return float(np.interp(rank * count - 0.5, np.arange(count), self._ranked[:count]))
 
+    def rank_many(self, values: Array) -> None:
+        """Put the ranks of values in their place, without taking them in; NaN stays."""
+        rank_many(self._counts, self._ranked, values)
+
     def state(self) -> Array:
         """All of it as one array: seen, the generator's two halves, lengths, sample, ranks."""
         seen, random, kept, ranked = self._counts.tolist()
@@ -65,9 +69,13 @@ class QuantileSketch:
 
     def restore(self, state: Array) -> None:
         """Take up what ``state`` gave."""
+        if state.ndim != 1 or len(state) < 4 or not np.isfinite(state).all():
+            raise ValueError("its quantiles contradict the schema")
         seen, high, low, kept = (int(value) for value in state[:4])
         ranked = len(state) - 4 - kept
-        if not (0 <= kept <= self.size and 0 <= ranked <= self.size):
+        fits = kept == min(seen, self.size) and 0 <= ranked <= kept and (ranked > 0) == (kept > 0)
+        fits = fits and 0 <= high < 1 << 32 and 0 <= low < 1 << 32 and seen < 1 << 62
+        if not (fits and (np.diff(state[4 + kept :]) >= 0).all()):
             raise ValueError("its quantiles contradict the schema")
         word = (high << 32) | low
         self._counts[:] = seen, word - (1 << 64) if word >> 63 else word, kept, ranked
@@ -114,6 +122,8 @@ def first_above(ranked, count, value, or_equal):
 @inner
 def rank(ranked, count, value):
     """The rank of a value, in [0, 1]."""
+    if count == 0:
+        return 0.5
     below, upto = first_above(ranked, count, value, False), first_above(ranked, count, value, True)
     if below < upto:
         return (below + upto) / (2 * count)
@@ -142,3 +152,10 @@ def see_many(counts, sample, ranked, values):
     for place in range(len(values)):
         if values[place] == values[place]:
             values[place] = take_in(counts, sample, ranked, values[place])
+
+
+@door
+def rank_many(counts, ranked, values):
+    for place in range(len(values)):
+        if values[place] == values[place]:
+            values[place] = rank(ranked, counts[RANKED], values[place])

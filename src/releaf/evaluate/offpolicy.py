@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from releaf.schema import Schema
 from releaf.streams import Log
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -117,6 +118,8 @@ def snips(log: Log, chosen: Array) -> Estimate:
     if not matched:
         return Estimate(math.nan, math.nan, math.nan, 0)
     value = float(weights @ log.rewards) / total
+    if matched == 1:
+        return Estimate(value, math.nan, math.nan, 1)
     spread = math.sqrt(float((weights**2) @ (log.rewards - value) ** 2)) / total  # delta method
     return Estimate(value, value - _Z95 * spread, value + _Z95 * spread, matched)
 
@@ -179,7 +182,6 @@ def _cross_fitted(log: Log) -> Callable[[Array, Array], Array]:
 def _columns(log: Log) -> Array:
     """A constant, and the contexts as columns of numbers."""
     from releaf.ensembles.experts import columns_of
-    from releaf.schema import Schema
 
     schema = Schema.of(log.features)
     units = schema.encoder().encode_many(log.contexts)
@@ -210,3 +212,7 @@ def _require_same(policy: Any, log: Log) -> None:
     if tuple(policy.actions) != tuple(log.actions):
         hint = "read the log with actions=policy.actions"
         raise ValueError(f"the policy's actions are {policy.actions!r}, the log's {log.actions!r}: {hint}")
+    ours, theirs = policy.schema.names, Schema.of(log.features).names
+    if ours not in (theirs, Schema.of(len(theirs)).names):  # features that were only counted have no names
+        hint = "read the log with features=policy.schema"
+        raise ValueError(f"the policy's features are {ours!r}, the log's {theirs!r}: {hint}")

@@ -78,8 +78,9 @@ class AdaptiveReleaf(CompiledPolicy):
     optimism
         How many standard deviations are added to an estimate, on average.
     least_probability
-        With which every action is taken at least in each decision that is not an exploitation; above 0, a log of
-        decisions can be used to evaluate any other policy. More than 1/A counts as 1/A.
+        With which every action is taken at least, in decisions whose reward is wanted. Above 0, and where every reward
+        is learnt, a log of decisions can be used to evaluate any other policy. Where a rule says when to ask, only the
+        decisions that asked can, and ``probability`` is the one given that it asked. More than 1/A counts as 1/A.
 
     Examples
     --------
@@ -268,7 +269,7 @@ class AdaptiveReleaf(CompiledPolicy):
         self._named = (-1, None)
 
     def _take_up(self, arrays: dict[str, Array]) -> None:
-        super()._take_up(arrays)
+        super()._take_up({"sums": np.zeros(2), **arrays})  # which the first files did not have
         self._named = (-1, None)
 
     def _require_sound(self, state: Adaptive) -> None:

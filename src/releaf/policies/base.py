@@ -262,7 +262,8 @@ class OnlinePolicy(Saved, ABC):
     def estimate(self, contexts: Any) -> Array:
         """The reward that it expects of each action in each of many contexts (T × A); nothing changes.
 
-        NaN where a policy has no estimates because it would explore; RELEAF and AdaptiveReleaf always have some.
+        NaN where a policy has no estimates because it would explore; RELEAF and AdaptiveReleaf always have some. Each
+        row is judged by itself, with the quantiles as they are.
 
         Parameters
         ----------
@@ -270,11 +271,7 @@ class OnlinePolicy(Saved, ABC):
             A matrix, a table, or a sequence of contexts.
         """
         with self._lock:
-            encoder = self._encoder.state()
-            try:
-                return self._expect(self._encode_many(contexts))
-            finally:
-                self._encoder.restore(encoder)
+            return self._expect(self._encode_many(contexts, learns=False))
 
     def _expect(self, units: Array) -> Array:
         """Estimates for encoded contexts, one by one; a policy with a compiled loop does it there."""
@@ -323,14 +320,14 @@ class OnlinePolicy(Saved, ABC):
                 return row
         return self._encoder.encode(context)
 
-    def _encode_many(self, contexts: Any) -> Array:
-        """All contexts as a matrix, checked."""
+    def _encode_many(self, contexts: Any, learns: bool = True) -> Array:
+        """All contexts as a matrix, checked; quantiles learn from them, or stay as they are."""
         plain = self._encoder.is_unit and isinstance(contexts, np.ndarray) and contexts.dtype.kind in "fiub"
         if plain and contexts.ndim == 2 and contexts.shape[1] == self._shape[0]:
             matrix = np.require(contexts, dtype=np.float64, requirements=["C", "W"])  # kernels are compiled for that
             if bool(np.all((matrix >= 0.0) & (matrix <= 1.0))):
                 return matrix
-        return self._encoder.encode_many(contexts)
+        return self._encoder.encode_many(contexts, learns)
 
     def _out_of_range(self, context: Array, place: int) -> ValueError:
         feature, name = self._schema.features[place], self._schema.names[place]

@@ -153,7 +153,7 @@ class CompiledPolicy(OnlinePolicy):
 
     def _take_up(self, arrays: dict[str, Array]) -> None:
         fresh = self._build(len(self.actions))
-        state = fresh._replace(**{name: np.ascontiguousarray(arrays[name]) for name in self._kept})
+        state = fresh._replace(**{name: np.array(arrays[name], order="C") for name in self._kept})
         fresh = self._with_room(fresh, self._room(state))
         for name in self._kept:
             array, model = arrays[name], getattr(fresh, name)

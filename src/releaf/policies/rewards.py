@@ -92,7 +92,7 @@ def checked_column(rewards: Any, checked: Callable[[Any], float] = checked_rewar
 
 def positions_of(actions: Any, labels: tuple[Label, ...]) -> Array:
     """The positions of the actions of a log among the learner's."""
-    given = np.asarray(actions)
+    given = actions if isinstance(actions, np.ndarray) else _one_by_one(actions)
     if given.ndim != 1:
         raise ValueError(f"actions have shape {given.shape}: expected one for each row")
     if given.dtype.kind in "iu" and all(type(label) is int for label in labels):
@@ -106,3 +106,13 @@ def positions_of(actions: Any, labels: tuple[Label, ...]) -> Array:
         row = int(np.argmin(found))
         raise ValueError(f"row {row}: unknown action {given.tolist()[row]!r}; the actions are {labels!r}")
     return found
+
+
+def _one_by_one(labels: Any) -> Array:
+    """Labels of any types as they are: numpy would turn numbers beside texts into texts."""
+    values = labels.to_list() if hasattr(labels, "to_list") else list(labels)  # a pandas or polars column, or a list
+    if all(type(value) is int for value in values):
+        return np.array(values, dtype=np.int64)
+    made = np.empty(len(values), dtype=object)
+    made[:] = [value.as_py() if hasattr(value, "as_py") else value for value in values]  # pyarrow's
+    return made

@@ -135,5 +135,5 @@ def load(path: str | os.PathLike[str]) -> Any:
         raise state.StateError(f"{path} holds a {header.get('class')!r}, which this version of releaf does not know")
     try:
         return _REGISTRY[header["class"]]._revive(header, arrays)
-    except (KeyError, TypeError, ValueError, IndexError) as error:
+    except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
         raise state.StateError(f"{path} is no learner that this version of releaf can go on with: {error}") from error

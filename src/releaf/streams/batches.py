@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from releaf.decision import Label
 from releaf.features import Boolean, Categorical, Feature, is_missing
 from releaf.schema import Schema
 from releaf.streams.files import open_text
-from releaf.streams.tables import arrow_batches, is_within, kind_of, plain_actions, read_header
+from releaf.streams.tables import arrow_batches, is_within, kind_of, plain_actions, read_header, records
 from releaf.table import Table, ordered_columns
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -52,6 +52,7 @@ def read_log(
     *,
     action: str = "action",
     reward: str = "reward",
+    actions: Sequence[Label] = (),
     reward_range: tuple[float, float] = (0.0, 1.0),
     size: int = ROWS,
 ) -> Iterator[Batch]:
@@ -65,23 +66,25 @@ def read_log(
         The features; other columns are not looked at.
     action, reward
         The columns of the action taken, and of its reward.
+    actions
+        Labels that are known already; they tell what the texts of a CSV file mean.
     reward_range
         The lowest and the highest reward there can be.
     size
         How many rows to read at a time.
     """
     encoder, so_far = schema.encoder(), 0
-    for columns, lines, broken in _read(Path(path), (*schema.names, action, reward), schema, size):
+    for columns, lines, broken in _read(Path(path), (*schema.names, action, reward), schema, tuple(actions), size):
         contexts = [columns[name] for name in schema.names]
         found = encoder.problems(contexts)
-        actions = plain_actions(columns[action])
-        if not isinstance(actions, np.ndarray) and None in actions:
-            for row in (row for row, label in enumerate(actions) if label is None):
+        taken = plain_actions(columns[action])
+        if not isinstance(taken, np.ndarray) and None in taken:
+            for row in (row for row, label in enumerate(taken) if label is None):
                 found.setdefault(row, f"{action!r} is missing: expected an action")
         for row in _outside(columns[reward], reward_range):
             value = columns[reward][row]
             shown = value.item() if isinstance(value, np.generic) else value
-            expected = f"expected a number from {reward_range[0]:g} to {reward_range[1]:g}"
+            expected = f"expected a number from {reward_range[0]:g} to {reward_range[1]:g} (or another reward range)"
             found.setdefault(row, f"{reward!r} is {shown!r}: {expected}")
         keep = np.ones(len(lines), dtype=bool)
         keep[list(found)] = False
@@ -89,7 +92,7 @@ def read_log(
         so_far += len(lines) + len(broken)
         yield Batch(
             Table({name: _kept(columns[name], keep) for name in schema.names}),
-            _kept(actions, keep),
+            _kept(taken, keep),
             np.asarray(_kept(columns[reward], keep), dtype=np.float64),
             problems,
             so_far,
@@ -133,11 +136,11 @@ def _kept(column: Any, keep: Array) -> Any:
 
 
 def _read(
-    path: Path, names: tuple[str, ...], schema: Schema, size: int
+    path: Path, names: tuple[str, ...], schema: Schema, actions: tuple[Label, ...], size: int
 ) -> Iterator[tuple[dict[str, Any], list[int], list[tuple[int, str]]]]:
     """Columns, the lines they stand on, and lines that are no rows."""
     if kind_of(path) == "csv":
-        yield from _read_csv(path, names, schema, size)
+        yield from _read_csv(path, names, schema, actions, size)
         return
     start = 0
     for batch in arrow_batches(path, size):
@@ -148,7 +151,7 @@ def _read(
 
 
 def _read_csv(
-    path: Path, names: tuple[str, ...], schema: Schema, size: int
+    path: Path, names: tuple[str, ...], schema: Schema, actions: tuple[Label, ...], size: int
 ) -> Iterator[tuple[dict[str, Any], list[int], list[tuple[int, str]]]]:
     features = dict(zip(schema.names, schema.features, strict=True))
     with open_text(path) as file:
@@ -156,20 +159,36 @@ def _read_csv(
         given = read_header(reader, str(path))
         _require(names, given, path)
         places = [given.index(name) for name in names]
-        while True:
+        for some in batched(records(reader, str(path)), size):
             rows, lines, broken = [], [], []
-            for row in islice(reader, size):
+            for line, row in some:
                 if len(row) == len(given):
                     rows.append(row)
-                    lines.append(reader.line_num)
+                    lines.append(line)
                 elif row:
-                    broken.append((reader.line_num, f"{len(row)} fields, expected {len(given)}"))
-            if not rows and not broken:
-                return
-            columns = {}
+                    broken.append((line, f"{len(row)} fields, expected {len(given)}"))
+            columns: dict[str, Any] = {}
             for name, place in zip(names, places, strict=True):
                 columns[name] = converted([row[place] for row in rows], features.get(name))
+            columns[names[-2]] = _labels([row[places[-2]] for row in rows], actions)
             yield columns, lines, broken
+
+
+def batched(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
+    """Lists of so many items, the last one maybe shorter."""
+    rest = iter(items)
+    while some := list(islice(rest, size)):
+        yield some
+
+
+def _labels(texts: list[str], known: tuple[Label, ...]) -> Any:
+    """Actions as the known ones are: numbers where all of these are numbers, truth values, or else texts."""
+    if known and all(isinstance(label, bool) for label in known):
+        return [_TRUTH.get(text.strip().lower(), text) if text.strip() else None for text in texts]
+    if all(isinstance(label, int | float) for label in known):
+        return converted(texts, None)
+    means = {str(label): label for label in known}
+    return [means.get(text, text) if text.strip() else None for text in texts]
 
 
 def _require(names: tuple[str, ...], given: list[str], path: Path) -> None:

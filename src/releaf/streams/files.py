@@ -101,7 +101,7 @@ def _chunks(url: str, progress: Progress | None) -> Iterator[bytes]:
 def open_text(path: str | os.PathLike[str]) -> IO[str]:
     """A text file, gzipped or not, to be read."""
     if str(path).endswith(".gz"):
-        return gzip.open(path, "rt", encoding="utf-8", newline="")
+        return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
     return open(path, encoding="utf-8-sig", newline="")
 
 

@@ -13,7 +13,7 @@ Matrix = np.ndarray[Any, np.dtype[np.float64]]
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Stream:
     """T steps of D features and A actions, with the reward that every action would have earned.
 
@@ -29,8 +29,8 @@ class Stream:
         Their labels.
     expected
         T × A, what each reward is on average, where that is known; regret is measured against the best of them.
-    skipped
-        How many broken rows were left out.
+    skipped, problems
+        How many broken rows were left out; and their lines or rows, with what was wrong there.
     """
 
     contexts: Any
@@ -39,12 +39,16 @@ class Stream:
     actions: tuple[Label, ...]
     expected: Matrix | None = None
     skipped: int = 0
+    problems: tuple[tuple[int, str], ...] = ()
 
     def __len__(self) -> int:
         return len(self.rewards)
 
+    def __repr__(self) -> str:
+        return f"Stream({len(self):,} steps, {len(self.actions)} actions)"
 
-@dataclass(frozen=True, slots=True, eq=False)
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Log:
     """T decisions that some other policy made, with the reward of the action it took.
 
@@ -62,8 +66,8 @@ class Log:
         Their names, or a :class:`releaf.Schema`.
     actions
         The labels of the actions.
-    skipped
-        How many broken rows were left out.
+    skipped, problems
+        How many broken rows were left out; and their lines or rows, with what was wrong there.
     """
 
     contexts: Any
@@ -73,6 +77,11 @@ class Log:
     features: Any
     actions: tuple[Label, ...]
     skipped: int = 0
+    problems: tuple[tuple[int, str], ...] = ()
 
     def __len__(self) -> int:
         return len(self.taken)
+
+    def __repr__(self) -> str:
+        known = "" if self.probabilities is None else ", with probabilities"
+        return f"Log({len(self):,} decisions, {len(self.actions)} actions{known})"

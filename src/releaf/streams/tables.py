@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -26,23 +27,28 @@ Columns = dict[str, Any]
 class Rows:
     """Columns that were read, the lines they stand on, and the lines that were left out."""
 
-    def __init__(self, columns: Columns, lines: Sequence[int] | None, skipped: int, source: str) -> None:
-        self.columns, self.lines, self.skipped, self.source = columns, lines, skipped, source
+    def __init__(
+        self, columns: Columns, lines: Sequence[int] | None, source: str, problems: Sequence[tuple[int, str]] = ()
+    ) -> None:
+        self.columns, self.lines, self.source, self.problems = columns, lines, source, tuple(problems)
         self.unit = "row" if source == "table" or not source.endswith((".csv", ".csv.gz", ".txt")) else "line"
 
+    def line(self, row: int) -> int:
+        return self.lines[row] if self.lines is not None else row
+
     def where(self, row: int) -> str:
-        return f"{self.source}, {self.unit} {self.lines[row] if self.lines is not None else row}"
+        return f"{self.source}, {self.unit} {self.line(row)}"
 
     def column(self, name: str) -> Any:
         if name not in self.columns:
             raise ValueError(f"{self.source} has no column {name!r}; it has {', '.join(self.columns)}")
         return self.columns[name]
 
-    def without(self, bad: set[int]) -> Rows:
+    def without(self, bad: Mapping[int, str]) -> Rows:
         keep = [row for row in range(len(next(iter(self.columns.values())))) if row not in bad]
         columns = {name: [values[row] for row in keep] for name, values in self.columns.items()}
-        lines = [self.lines[row] if self.lines is not None else row for row in keep]
-        return Rows(columns, lines, self.skipped + len(bad), self.source)
+        problems = [*self.problems, *((self.line(row), why) for row, why in bad.items())]
+        return Rows(columns, [self.line(row) for row in keep], self.source, sorted(problems))
 
 
 def table(
@@ -52,6 +58,7 @@ def table(
     rewards: Sequence[str] | Mapping[str, Label] | None = None,
     features: Sequence[str] | Schema | None = None,
     skip_bad: bool = False,
+    content: str | None = None,
 ) -> Stream:
     """A stream from a table with a label for each row, or with the rewards of all actions.
 
@@ -68,6 +75,8 @@ def table(
         otherwise numbers range from their least to their largest value, and texts are categories.
     skip_bad
         Leave out rows that can't be read or lack a label or reward. Otherwise the first of them raises, with its line.
+    content
+        The SHA-256 of a file that must not have changed, so that kept runs are of what it was.
 
     Examples
     --------
@@ -79,6 +88,8 @@ def table(
     """
     if (label is None) == (rewards is None):
         raise ValueError(f"expected either label or rewards, got label={label!r} and rewards={rewards!r}")
+    if content is not None and hashlib.sha256(Path(data).read_bytes()).hexdigest() != content:
+        raise ValueError(f"{data} has changed in the meantime")
     rows = _read(data, skip_bad)
     if label is not None:
         rows = _complete(rows, [label], skip_bad)
@@ -92,7 +103,9 @@ def table(
         actions, used = tuple(named.values()), set(named)
         gained = np.column_stack([np.array(rows.column(name), dtype=np.float64) for name in named])
     contexts, described = _contexts(rows, features, used)
-    return Stream(contexts, gained.reshape(-1, len(actions)), described, actions, skipped=rows.skipped)
+    return Stream(
+        contexts, gained.reshape(-1, len(actions)), described, actions, None, len(rows.problems), rows.problems
+    )
 
 
 def log(
@@ -129,26 +142,40 @@ def log(
     rows = _complete(rows, used[2:], skip_bad, limits=(0.0, 1.0), above_zero=True)
     if actions is not None:
         rows = _complete(rows, [action], skip_bad, known=tuple(actions))
+    known = tuple(actions or sorted_actions(plain_action(value) for value in rows.column(action)))
+    rows = _readable(rows, features, skip_bad)
     chosen = [plain_action(value) for value in rows.column(action)]
-    actions = sorted_actions(chosen) if actions is None else tuple(actions)
     contexts, described = _contexts(rows, features, set(used))
-    places = {label: place for place, label in enumerate(actions)}
+    places = {label: place for place, label in enumerate(known)}
     taken = np.array([places[value] for value in chosen], dtype=np.int64)
     gained = np.array(rows.column(reward), dtype=np.float64)
     chances = None if probability is None else np.array(rows.column(probability), dtype=np.float64)
-    return Log(contexts, taken, gained, chances, described, actions, rows.skipped)
+    return Log(contexts, taken, gained, chances, described, known, len(rows.problems), rows.problems)
 
 
 # --- reading --------------------------------------------------------------------------------------------------
 
 
-def read_first(path: str | os.PathLike[str], rows: int) -> Columns:
-    """The columns of the first rows of a file, to be looked at."""
+def read_first(path: str | os.PathLike[str], rows: int) -> tuple[Columns, bool]:
+    """The columns of the first rows of a file, to be looked at, and whether there may be more."""
     path = Path(path)
     if kind_of(path) == "csv":
-        return _read_csv(path, skip_bad=True, most=rows).columns
-    table = next(arrow_batches(path, rows))
-    return table_columns(table)
+        read = _read_csv(path, skip_bad=True, most=rows)
+        count = len(next(iter(read.columns.values())))
+        found, more = read.columns, count + len(read.problems) >= rows
+    else:
+        import pyarrow
+
+        batches, count = [], 0
+        for batch in arrow_batches(path, rows):
+            batches.append(batch.slice(0, rows - count))
+            count += len(batches[-1])
+            if count >= rows:
+                break
+        found, more = table_columns(pyarrow.Table.from_batches(batches)) if count else {}, count >= rows
+    if not count:
+        raise ValueError(f"{path} has no rows")
+    return found, more
 
 
 def kind_of(path: Path) -> str:
@@ -171,21 +198,23 @@ def arrow_batches(path: Path, size: int) -> Iterator[Any]:
             with parquet.ParquetFile(path) as file:
                 yield from file.iter_batches(size)
         else:
-            with ipc.open_file(path) as file:
+            with pyarrow.memory_map(str(path)) as source, ipc.open_file(source) as file:
                 for place in range(file.num_record_batches):
-                    yield file.get_batch(place)
+                    batch = file.get_batch(place)
+                    for start in range(0, len(batch), size):
+                        yield batch.slice(start, size)
     except pyarrow.ArrowInvalid as error:
         raise ValueError(f"{path} can't be read: {error}") from None
 
 
 def _read(data: Any, skip_bad: bool) -> Rows:
     if is_table(data):
-        return Rows(table_columns(data), None, 0, "table")
+        return Rows(table_columns(data), None, "table")
     if not isinstance(data, str | os.PathLike):
         raise TypeError(f"data must be the name of a file or a pandas, polars or pyarrow table, got {data!r}")
     path = Path(data)
     if kind_of(path) != "csv":
-        return Rows(table_columns(_arrow(path, kind_of(path))), None, 0, str(path))
+        return Rows(table_columns(_arrow(path, kind_of(path))), None, str(path))
     return _read_csv(path, skip_bad)
 
 
@@ -202,23 +231,38 @@ def _read_csv(path: Path, skip_bad: bool, most: int | None = None) -> Rows:
     with open_text(path) as file:
         reader = csv.reader(file)
         names = read_header(reader, str(path))
-        lines, rows, skipped = [], [], 0
-        for row in reader:
+        lines, rows, problems = [], [], []
+        for line, row in records(reader, str(path)):
             if len(row) == len(names):
-                lines.append(reader.line_num)
+                lines.append(line)
                 rows.append(row)
                 if len(rows) == most:
                     break
-            elif row and not skip_bad:
-                raise ValueError(f"{path}, line {reader.line_num}: {len(row)} fields, expected {len(names)}")
-            else:
-                skipped += bool(row)
+            elif row:
+                problems.append((line, f"{len(row)} fields, expected {len(names)}"))
+                if not skip_bad:
+                    raise ValueError(f"{path}, line {line}: {problems[0][1]}")
     texts = {name: [row[place] for row in rows] for place, name in enumerate(names)}
-    found = Rows({}, lines, skipped, str(path))
-    bad: set[int] = set()
+    found = Rows({}, lines, str(path), problems)
+    bad: dict[int, str] = {}
     for name, column in texts.items():
         found.columns[name] = _converted(found, name, column, bad, skip_bad)
     return found.without(bad) if bad else found
+
+
+def records(reader: Any, source: str) -> Iterator[tuple[int, list[str]]]:
+    """Each record of a CSV file, and the line that it begins on."""
+    while True:
+        line = reader.line_num + 1
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise ValueError(f"{source}, line {line}: {error}") from None
+        except EOFError:
+            raise ValueError(f"{source}, line {line}: the compressed file ends too early") from None
+        yield line, row
 
 
 def read_header(reader: Any, source: str) -> list[str]:
@@ -229,10 +273,13 @@ def read_header(reader: Any, source: str) -> list[str]:
     twice = [name for name in names if names.count(name) > 1]
     if twice:
         raise ValueError(f"{source} has more than one column {twice[0]!r}: expected different names")
+    other = [mark for mark in ";\t|" if len(names) == 1 and mark in names[0]]
+    if other:
+        raise ValueError(f"{source} has one column, {names[0]!r}: expected commas between fields, not {other[0]!r}")
     return names
 
 
-def _converted(rows: Rows, name: str, column: list[str], bad: set[int], skip_bad: bool) -> list[Any]:
+def _converted(rows: Rows, name: str, column: list[str], bad: dict[int, str], skip_bad: bool) -> list[Any]:
     values: list[Any] = [None if text.strip() == "" else _number(text) for text in column]
     present = [value for value in values if value is not None]
     numbers = sum(isinstance(value, float) for value in present)
@@ -240,10 +287,11 @@ def _converted(rows: Rows, name: str, column: list[str], bad: set[int], skip_bad
         return values
     if numbers >= _MOSTLY * len(present):
         wrong = [row for row, value in enumerate(values) if isinstance(value, str)]
+        share = f"{numbers / len(present):.0%} of the column are"
+        for row in wrong:
+            bad.setdefault(row, f"{name!r} is {column[row]!r}: expected a number ({share})")
         if not skip_bad:
-            share = f"{numbers / len(present):.0%} of the column are"
-            raise ValueError(f"{rows.where(wrong[0])}: {name!r} is {column[wrong[0]]!r}: expected a number ({share})")
-        bad.update(wrong)
+            raise ValueError(f"{rows.where(wrong[0])}: {bad[wrong[0]]}")
         return values
     lowered = {text.strip().lower() for text in column if text.strip()}
     if lowered <= set(_TRUE_FALSE):
@@ -270,18 +318,30 @@ def _complete(
     known: tuple[Label, ...] | None = None,
 ) -> Rows:
     """The rows that have these columns, as numbers within limits or as known labels where that is asked for."""
-    bad: set[int] = set()
+    bad: dict[int, str] = {}
     for name in names:
         for row, value in enumerate(rows.column(name)):
             wrong = is_missing(value) or (limits is not None and not is_within(value, limits))
             wrong = wrong or (above_zero and value == 0) or (known is not None and plain_action(value) not in known)
-            if wrong and not skip_bad:
-                expected = "a value" if limits is None else f"a number from {limits[0]:g} to {limits[1]:g}"
-                expected = "a probability above 0" if above_zero else expected
-                expected = f"one of {known!r}" if known is not None else expected
-                raise ValueError(f"{rows.where(row)}: {name!r} is {value!r}: expected {expected}")
             if wrong:
-                bad.add(row)
+                expected = "a value" if limits is None else f"a number from {limits[0]:g} to {limits[1]:g}"
+                expected = "a probability above 0, 1 at most" if above_zero else expected
+                expected += " (or another reward_range)" if limits is not None and not above_zero else ""
+                expected = f"one of {known!r}" if known is not None else expected
+                bad.setdefault(row, f"{name!r} is {value!r}: expected {expected}")
+                if not skip_bad:
+                    raise ValueError(f"{rows.where(row)}: {bad[row]}")
+    return rows.without(bad) if bad else rows
+
+
+def _readable(rows: Rows, features: Sequence[str] | Schema | None, skip_bad: bool) -> Rows:
+    """The rows whose values are what a given schema expects."""
+    if not isinstance(features, Schema):
+        return rows
+    bad = features.encoder().problems([rows.column(name) for name in features.names])
+    if bad and not skip_bad:
+        first = min(bad)
+        raise ValueError(f"{rows.where(first)}: {bad[first]}")
     return rows.without(bad) if bad else rows
 
 

@@ -168,15 +168,16 @@ class Door:
 
 def book_of(state: Any) -> Array:
     """The address and the shape of each array of a state, which must outlive it."""
+    for name, array in state._asdict().items():
+        if not (array.flags.c_contiguous and array.flags.writeable and array.flags.aligned):
+            raise ValueError(f"{name} is no memory that a kernel may write to")
     return np.array([number for array in state for number in (array.ctypes.data, *array.shape)], dtype=np.int64)
 
 
 def _opened(state: Any) -> str:
     """The line that makes a state of its book."""
     arrays, place = [], 0
-    for name, array in state._asdict().items():
-        if not array.flags.c_contiguous:
-            raise ValueError(f"{name} is not contiguous")
+    for array in state:
         shape = "".join(f"book[{place + 1 + axis}], " for axis in range(array.ndim))
         arrays.append(f"carray(at_{array.dtype.name}(book[{place}]), ({shape}))")
         place += 1 + array.ndim
