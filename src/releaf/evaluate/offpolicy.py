@@ -213,6 +213,6 @@ def _require_same(policy: Any, log: Log) -> None:
         hint = "read the log with actions=policy.actions"
         raise ValueError(f"the policy's actions are {policy.actions!r}, the log's {log.actions!r}: {hint}")
     ours, theirs = policy.schema.names, Schema.of(log.features).names
-    if ours not in (theirs, Schema.of(len(theirs)).names):  # features that were only counted have no names
+    if ours not in (theirs, Schema.of(len(ours)).names):  # features that were only counted have no names
         hint = "read the log with features=policy.schema"
         raise ValueError(f"the policy's features are {ours!r}, the log's {theirs!r}: {hint}")
