@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from statistics import NormalDist
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -264,12 +264,18 @@ class AdaptiveReleaf(CompiledPolicy):
         for name, array in arrays.items():
             getattr(self._state, name)[...] = array
 
+    @classmethod
+    def _revive(cls, header: dict[str, Any], arrays: dict[str, Array]) -> Self:
+        if "observe" not in header["parameters"]:  # the first files, which had no sums either
+            arrays = {**arrays, "policy.sums": np.zeros(2)}
+        return super()._revive(header, arrays)
+
     def _widen(self) -> None:
         super()._widen()
         self._named = (-1, None)
 
     def _take_up(self, arrays: dict[str, Array]) -> None:
-        super()._take_up({"sums": np.zeros(2), **arrays})  # which the first files did not have
+        super()._take_up(arrays)
         self._named = (-1, None)
 
     def _require_sound(self, state: Adaptive) -> None:
