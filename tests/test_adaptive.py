@@ -273,6 +273,11 @@ def test_arguments_that_make_no_sense_are_refused(arguments: Any, message: str) 
         releaf.AdaptiveReleaf(2, 3, **arguments)
 
 
+def test_knowing_nothing_it_says_so() -> None:
+    bandit = releaf.AdaptiveReleaf(["a", "b", "c"], 2, seed=0)
+    assert "no other is estimated higher" in bandit.explain(bandit.decide([0.5, 0.5]))
+
+
 def test_knowing_nothing_it_spreads_its_first_decisions() -> None:
     bandit = releaf.AdaptiveReleaf(10, 3, seed=0)
     choices = bandit.decide_many(np.random.default_rng(0).random((200, 3)))

@@ -164,6 +164,7 @@ def test_training_goes_on_and_learns_new_actions(folder: Path, tmp_path: Path) -
         (["--policy", "Random"], "Random can't learn from a log"),
         (["--option", "optimism"], "expected name=value"),
         (["--option", "optimism=-1"], "optimism must be"),
+        (["--option", "optimsm=1"], "AdaptiveReleaf has no option 'optimsm'; it has seed, observe, label_budget"),
         (["--reward-range", "2", "3"], "'clicked' is"),
     ],
 )
@@ -251,6 +252,12 @@ def test_rows_in_decisions_out(folder: Path) -> None:
     assert "stdin, line 4: feature 'age' is 'old': expected a finite number" in result.stderr
     assert "stdin, line 5: feature 'plan' is 'c': expected one of 'a', 'b'" in result.stderr
     assert "stdin, line 6: 2 fields, expected 4" in result.stderr
+
+
+def test_rows_of_other_columns_are_refused_before_anything_is_printed(folder: Path) -> None:
+    result = run("decide", folder / "log.releaf", text="age,plan\n20,a\n", expect=1)
+    assert "stdin has no column 'member'; it has age, plan" in result.stderr
+    assert result.stdout == ""
 
 
 def test_json_in_json_out_and_kept_for_rewards_to_come(folder: Path, tmp_path: Path) -> None:

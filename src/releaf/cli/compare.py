@@ -109,7 +109,8 @@ def _show(stream: str, lines: list[dict[str, Any]], seeds: int) -> None:
 
     loss = "regret %" if "regret %" in lines[0] else "error %"
     meaning = "of a full reward, per step" if loss == "regret %" else "of decisions"
-    made = table(stream, f"Mean of {seeds} runs ± 95 % interval; {loss} {meaning}.")
+    runs = f"Mean of {seeds} runs ± 95 % interval" if seeds > 1 else "One run"
+    made = table(stream, f"{runs}; {loss} {meaning}.")
     made.add_column("", no_wrap=True)
     for name in (loss, "labels"):
         made.add_column(name, justify="right", no_wrap=True)
@@ -118,6 +119,7 @@ def _show(stream: str, lines: list[dict[str, Any]], seeds: int) -> None:
     for line in sorted(lines, key=lambda line: line[loss]["mean"]):
         share = line[loss]
         bar = "█" * max(round(30 * share["mean"] / worst), 1)
-        cells = (f"{share['mean']:.2f} ± {share['half_width']:.2f}", f"{line['labels']['mean']:,.0f}")
+        spread = f" ± {share['half_width']:.2f}" if seeds > 1 else ""
+        cells = (f"{share['mean']:.2f}{spread}", f"{line['labels']['mean']:,.0f}")
         made.add_row(escape(line["policy"]), *cells, bar)
     console.print(made)

@@ -118,7 +118,11 @@ def _new_learner(
     labels = {label for label in plain_actions(columns[action]) if label is not None}
     if len(labels) > MOST_ACTIONS:
         fail(f"column {action!r} has {len(labels):,} different values: is it the action that was taken?")
-    return make_policy(policy)(sorted_actions(labels), features, **options)
+    made = make_policy(policy)
+    unknown = [name for name in options if name not in made.parameters]
+    if unknown:
+        fail(f"{policy} has no option {unknown[0]!r}; it has {', '.join(made.parameters)}")
+    return made(sorted_actions(labels), features, **options)
 
 
 def _read_schema(path: Path) -> Any:
@@ -178,8 +182,8 @@ def decide(
         with sys.stdin if rows is None else open_text(rows) as file:
             first = file.readline().removeprefix("\ufeff")
             as_json = as_json or first.lstrip().startswith("{")
-            write = _write_json if as_json else _csv_writer()
-            for line, context in _contexts(file, first, learner.schema, source):
+            write = _write_json if as_json else _write_csv
+            for line, context in _contexts(file, first, learner.schema, source, header=not as_json):
                 try:
                     if isinstance(context, Exception):
                         raise context
@@ -194,14 +198,14 @@ def decide(
     raise typer.Exit(1 if broken else 0)
 
 
-def _contexts(file: IO[str], first: str, schema: Any, source: str) -> Iterator[tuple[int, Any]]:
+def _contexts(file: IO[str], first: str, schema: Any, source: str, header: bool) -> Iterator[tuple[int, Any]]:
     """Each line and its context, or what is wrong with it."""
     if first.lstrip().startswith("{"):
         for number, text in enumerate(chain([first], file), 1):
             if text.strip():
                 yield number, _parsed(text, schema.names)
         return
-    yield from _csv_contexts(file, first, schema, source)
+    yield from _csv_contexts(file, first, schema, source, header)
 
 
 def _parsed(text: str, names: tuple[str, ...]) -> Any:
@@ -213,7 +217,7 @@ def _parsed(text: str, names: tuple[str, ...]) -> Any:
     return {name: given[name] for name in names if name in given} if isinstance(given, dict) else given
 
 
-def _csv_contexts(file: IO[str], first: str, schema: Any, source: str) -> Iterator[tuple[int, Any]]:
+def _csv_contexts(file: IO[str], first: str, schema: Any, source: str, header: bool) -> Iterator[tuple[int, Any]]:
     from releaf.streams.batches import converted
     from releaf.streams.tables import read_header, records
 
@@ -221,6 +225,8 @@ def _csv_contexts(file: IO[str], first: str, schema: Any, source: str) -> Iterat
     lacking = [name for name in schema.names if name not in names]
     if lacking:
         raise ValueError(f"{source} has no column {lacking[0]!r}; it has {', '.join(names)}")
+    if header:
+        print("line,id,action,probability,explored,wants_reward")
     wanted = [(name, names.index(name), feature) for name, feature in zip(schema.names, schema.features, strict=True)]
     for line, row in records(csv.reader(file), source):
         if len(row) == len(names):
@@ -229,15 +235,11 @@ def _csv_contexts(file: IO[str], first: str, schema: Any, source: str) -> Iterat
             yield line + 1, ValueError(f"{len(row)} fields, expected {len(names)}")
 
 
-def _csv_writer() -> Any:
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(["line", "id", "action", "probability", "explored", "wants_reward"])
-
-    def write(line: int, choice: Any, learner: Any) -> None:
-        chance = "" if choice.probability is None else repr(choice.probability)
-        writer.writerow([line, choice.id, choice.action, chance, choice.explored, choice.wants_reward])
-
-    return write
+def _write_csv(line: int, choice: Any, learner: Any) -> None:
+    chance = "" if choice.probability is None else f"{choice.probability:.12g}"
+    csv.writer(sys.stdout, lineterminator="\n").writerow(
+        [line, choice.id, choice.action, chance, choice.explored, choice.wants_reward]
+    )
 
 
 def _write_json(line: int, choice: Any, learner: Any) -> None:
@@ -275,6 +277,7 @@ def relevance(
         shares = learner.relevance()
         for path in (png, html):
             if path is not None:
+                path.parent.mkdir(parents=True, exist_ok=True)
                 releaf.plot.relevance(learner).save(str(path))
     if as_json:
         rows = {str(label): row for label, row in zip(learner.actions, shares.tolist(), strict=True)}

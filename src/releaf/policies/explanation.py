@@ -94,7 +94,8 @@ def explanation(
     found = [_account(state, choice.context, action, encoder) for action in range(len(actions))]
     order = sorted(range(len(actions)), key=lambda action: -found[action].mean)
     hopeful = found[choice.index].highest >= found[order[0]].mean
-    lines = [_headline(choice, actions, order[0], hopeful)]
+    equal = [action for action in order if found[action].mean == found[order[0]].mean]
+    lines = [_headline(choice, actions, equal, hopeful)]
     digits = max(0, 3 - len(f"{span:.0f}") + 1)
     for action in order:
         account = found[action]
@@ -111,12 +112,14 @@ def explanation(
     return "\n".join(lines)
 
 
-def _headline(choice: Decision, actions: tuple[Label, ...], best: int, hopeful: bool) -> str:
+def _headline(choice: Decision, actions: tuple[Label, ...], best: list[int], hopeful: bool) -> str:
     chance = "" if choice.probability is None else f", with probability {choice.probability:.3g}"
-    if choice.index == best:
-        return f"Decision {choice.id} chose {choice.action!r}{chance}: its estimated reward is the highest."
+    chose = f"Decision {choice.id} chose {choice.action!r}{chance}"
+    if choice.index in best:
+        why = "its estimated reward is the highest" if len(best) == 1 else "no other is estimated higher"
+        return f"{chose}: {why}."
     why = "its reward could be higher" if hopeful else "each action is tried now and then"
-    return f"Decision {choice.id} chose {choice.action!r}{chance}: {actions[best]!r} is estimated higher, but {why}."
+    return f"{chose}: {actions[best[0]]!r} is estimated higher, but {why}."
 
 
 class Account(NamedTuple):
