@@ -108,8 +108,9 @@ class ReleafClassifier(LearnerClassifier):
     def _teach(self, rows: Array, places: Array) -> None:
         """Each row arrives once for each class, with what this class earns."""
         labelled = np.flatnonzero(places != UNLABELLED)
-        count, classes = len(self.classes_), list(self.learner_.actions)
+        count = len(self.classes_)
         for start in range(0, len(labelled), CHUNK):
             some = labelled[start : start + CHUNK]
             contexts = repeated(self._columns.contexts(rows[some]), count)
-            self.learner_.learn_log(contexts, classes * len(some), np.eye(count)[places[some]].ravel())
+            taken = np.tile(self.classes_, len(some))
+            self.learner_.learn_log(contexts, taken, np.eye(count)[places[some]].ravel())
