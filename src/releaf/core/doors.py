@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
-from releaf.core import kernels
+from releaf.core import kernels, lives
 from releaf.core.jit import door
 
 
@@ -25,9 +25,9 @@ _ARGUMENTS = {
     kernels.decide: "book, context",
     kernels.learn: "book, context, step, action, reward",
     kernels.learn_all: "book, context, step, rewards",
-    kernels.replay: "book, contexts, rewards, start, decided, actions, explored, observed",
-    kernels.learn_log: "book, contexts, taken, rewards, start, decided",
-    kernels.estimate_all: "book, contexts, estimates",
+    lives.replay: "book, contexts, rewards, start, decided, actions, explored, observed",
+    lives.learn_log: "book, contexts, taken, rewards, start, decided",
+    lives.estimate_all: "book, contexts, estimates",
 }
 
 
