@@ -1,0 +1,157 @@
+// The page of one experiment: puts its parts together and keeps them fresh while events come.
+import { address, get, post, remove } from "./api.js";
+import { Feed } from "./feed.js";
+import { confirmed, count, counted, day, duration, empty, fill, find, make, notice, reward, table } from "./kit.js";
+import { Records } from "./records.js";
+import { Relevance } from "./relevance.js";
+import { Series, tiles } from "./series.js";
+import { Shadows } from "./shadows.js";
+import { tryForm } from "./try.js";
+
+const EVERY = 1000; // at most so often are figures asked for while events come
+const ANYWAY = 15_000; // and so often when none come: deadlines pass silently
+const { name } = document.body.dataset;
+const STATUS = {
+  standby: "Another process writes this experiment. This one takes over when that stops; until then decisions are refused here.",
+  recovering: "The experiment is being brought back from its log; decisions are taken in a moment.",
+  retired: "Retired: no more decisions are taken. Everything stays readable.",
+};
+
+let parts;
+let info;
+
+function headline() {
+  const { status, policy, actions, features, created, messages } = info;
+  find("status").textContent = status;
+  find("status").className = `pill ${status}`;
+  find("status").hidden = false;
+  find("summary").textContent = [policy.name, counted(actions.length, "action"), counted(features.length, "feature"), `since ${day(created)}`].join(" · ");
+  const told = JSON.stringify([status, messages]);
+  if (headline.told === told) return;
+  headline.told = told;
+  fill(find("messages"), STATUS[status] ? make("p", { className: status === "retired" ? "note" : "note warn" }, STATUS[status]) : null,
+    messages.map((message) => make("p", { className: "note warn" }, message)));
+}
+
+function actionList() {
+  const told = JSON.stringify([info.actions, info.status]);
+  if (actionList.told === told) return;
+  actionList.told = told;
+  const retired = info.status === "retired";
+  find("action-form").hidden = retired;
+  fill(find("action-list"), make("ul", { className: "chips" }, info.actions.map((action) => make("li", { className: "chip" }, String(action),
+    retired ? make("span", {}, "\u2002") : make("button", { type: "button", "aria-label": `Retire action ${action}`, onclick: () => retireAction(action) }, "Retire")))));
+}
+
+async function retireAction(action) {
+  if (!(await confirmed(`Retire the action ${action}?`, "It is not chosen any more. Decisions that it was chosen for stay in the log.", "Retire"))) return;
+  await attempt(find("action-error"), async () => show(await remove(address(name, "actions", action))));
+}
+
+async function addAction(event) {
+  event.preventDefault();
+  const input = find("new-action");
+  const action = input.value.trim();
+  if (!action) return;
+  await attempt(find("action-error"), async () => {
+    show(await post(address(name, "actions"), { action }));
+    input.value = "";
+  });
+}
+
+async function attempt(place, act) {
+  place.textContent = "";
+  try {
+    await act();
+  } catch (problem) {
+    place.textContent = problem.message;
+  }
+}
+
+function facts() {
+  const { policy, rewards, events, snapshot, features } = info;
+  const given = Object.entries(policy.parameters).map(([key, value]) => `${key} = ${JSON.stringify(value)}`).join(", ");
+  const late = rewards.within_seconds === null ? "no deadline" : `within ${duration(rewards.within_seconds)}, then ${rewards.default === null ? "the decision is dropped" : `${reward(rewards.default)} counts`}`;
+  const all = [["Policy in charge", given ? `${policy.name}: ${given}` : policy.name], ["Rewards", late], ["Event log", `${counted(events, "event")}, snapshot at ${count(snapshot)}`]];
+  fill(find("facts"), all.flatMap(([term, text]) => [make("dt", {}, term), make("dd", {}, text)]));
+  find("features-summary").textContent = counted(features.length, "feature");
+  if (!find("feature-list").hasChildNodes()) fill(find("feature-list"), table("Features", [["Feature", (one) => one.name], ["Kind", ({ kind }) => kind], ["Values", range], ["Missing", ({ missing }) => (missing ? "allowed" : "no")]], features));
+  find("retire").hidden = info.status === "retired";
+}
+
+function range({ kind, low, high, values, clip }) {
+  if (kind === "continuous") return `${low} to ${high}${clip ? ", clipped" : ""}`;
+  return kind === "categorical" ? values.join(", ") : kind === "boolean" ? "true, false" : "any number, by rank";
+}
+
+async function retire() {
+  if (!(await confirmed(`Retire ${name}?`, "No more decisions are taken, and this can't be undone. Everything stays readable.", "Retire"))) return;
+  await attempt(find("retire-error"), async () => show(await remove(address(name))));
+}
+
+/** All that stands in the answer about the experiment. */
+function show(answer) {
+  info = answer;
+  headline();
+  tiles(info);
+  actionList();
+  facts();
+  if (parts) {
+    parts.shadows.draw(info);
+    parts.tried(info);
+    parts.feed.info = info;
+  }
+}
+
+async function refresh() {
+  const [answer, { points }] = await Promise.all([get(address(name)), get(address(name, "series"))]);
+  show(answer);
+  parts.series.draw(points, info);
+  await Promise.all([parts.relevance.refresh(info), parts.records.follow(info)]);
+}
+
+/** Asks for fresh figures when something happened, about once a second, and never while nobody looks. */
+function keepFresh() {
+  let happened = true;
+  let last = 0;
+  const turn = async () => {
+    if (!document.hidden && (happened || Date.now() - last > ANYWAY)) {
+      happened = false;
+      try {
+        await refresh();
+        notice("refresh", null);
+      } catch (problem) {
+        notice("refresh", problem.message, "bad");
+      }
+      last = Date.now();
+    }
+    setTimeout(turn, EVERY);
+  };
+  document.addEventListener("visibilitychange", () => { happened = true; });
+  turn();
+  return () => { happened = true; };
+}
+
+async function start() {
+  try {
+    show(await get(address(name)));
+  } catch (problem) {
+    find("summary").textContent = "";
+    fill(find("messages"), make("div", { className: "card narrow" }, empty(problem.status === 404 ? `There is no experiment called ${name}` : "The experiment can't be shown", problem.message,
+      make("div", { className: "buttons start" }, make("a", { className: "button", href: "/" }, "All experiments"), make("a", { className: "button plain", href: "/new" }, "New experiment")))));
+    return;
+  }
+  find("page").hidden = false;
+  find("model").href = address(name, "model");
+  find("model").download = `${name}.releaf`;
+  find("action-form").addEventListener("submit", addAction);
+  find("retire").addEventListener("click", retire);
+  let happened = () => {};
+  parts = { series: new Series(), relevance: new Relevance(info), shadows: new Shadows(show), records: new Records(info), tried: tryForm(info) };
+  parts.feed = new Feed(info, () => happened());
+  show(info);
+  happened = keepFresh();
+  parts.shadows.form(info).catch((problem) => notice("policies", problem.message, "bad"));
+}
+
+start();
