@@ -40,6 +40,8 @@ class Policy(Protocol):
 
     def save(self, path: str | os.PathLike[str]) -> None: ...
 
+    def to_bytes(self) -> bytes: ...
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trace:
