@@ -14,11 +14,10 @@ from releaf._version import __version__
 from releaf.core import state
 from releaf.decision import Label
 from releaf.features import MISSING
+from releaf.policies.waiting import Waiting
 from releaf.schema import Encoder, Schema
 
 Array = np.ndarray[Any, np.dtype[Any]]
-# A decision whose reward is wanted: context, action, and how many actions there were.
-Waiting = tuple[Array, int, int]
 _REGISTRY: dict[str, type[Saved]] = {}
 
 
