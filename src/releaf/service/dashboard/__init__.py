@@ -18,21 +18,14 @@ from starlette.routing import Route
 
 from releaf._version import __version__
 from releaf.service.dashboard.vega import Drawing
+from releaf.service.guard import PAGE_HEADERS
 
-__all__ = ["CONTENT_SECURITY_POLICY", "routes"]
+__all__ = ["routes"]
 
 HERE = Path(__file__).parent
 KINDS = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
-CONTENT_SECURITY_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-)
-HEADERS = {
-    "Content-Security-Policy": CONTENT_SECURITY_POLICY,
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "same-origin",
-    "Cache-Control": "no-cache",
-}
+OF_PAGES = {name.decode(): value.decode() for name, value in PAGE_HEADERS}
+OF_FILES = {**OF_PAGES, "cache-control": "no-cache"}  # kept by browsers, which ask whether it has changed
 
 
 def routes(*, needs_keys: bool = False) -> list[Route]:
@@ -68,7 +61,7 @@ def routes(*, needs_keys: bool = False) -> list[Route]:
 async def _page(templates: Environment, template: str, request: Request) -> Response:
     known: dict[str, Any] = {"name": request.path_params.get("name", ""), "failed": "failed" in request.query_params}
     body = templates.get_template(template).render(known)
-    return Response(body, media_type="text/html", headers=HEADERS)
+    return Response(body, media_type="text/html", headers=OF_PAGES)
 
 
 class _File:
@@ -81,7 +74,7 @@ class _File:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         request = Request(scope)
-        headers = {**HEADERS, "ETag": self.tag}
+        headers = {**OF_FILES, "ETag": self.tag}
         if self.tag in request.headers.get("if-none-match", ""):
             response = Response(status_code=304, headers=headers)
         else:

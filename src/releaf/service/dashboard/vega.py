@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import gzip
 import hashlib
+import subprocess
+import sys
 from dataclasses import dataclass
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
+
+PROGRAM = "import sys, vl_convert; sys.stdout.buffer.write(vl_convert.javascript_bundle(None).encode())"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +26,16 @@ class Bundle:
     tag: str
 
 
-def make_bundle() -> Bundle:
-    """Vega-Embed with all it needs; takes about two seconds."""
-    import vl_convert
-
-    script: str = vl_convert.javascript_bundle(None)  # type: ignore[arg-type]  # all of it
-    plain = script.encode()
-    return Bundle(plain, gzip.compress(plain, mtime=0), hashlib.sha256(plain).hexdigest()[:32])
+async def make_bundle() -> Bundle:
+    """Vega-Embed with all it needs: some seconds, in a process of its own, since making it holds the interpreter."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-I", "-c", PROGRAM), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    script, errors = await process.communicate()
+    if process.returncode != 0 or not script:
+        raise RuntimeError(f"vl-convert did not give its bundle: {errors.decode(errors='replace').strip()[-500:]}")
+    compressed = await run_in_threadpool(gzip.compress, script, mtime=0)
+    return Bundle(script, compressed, hashlib.sha256(script).hexdigest()[:32])
 
 
 class Drawing:
@@ -60,7 +67,7 @@ class Drawing:
     async def _made(self) -> Bundle:
         """Made once, also when many ask at the same time; made again after a failure."""
         if self._bundle is None or (self._bundle.done() and not self._succeeded(self._bundle)):
-            self._bundle = asyncio.ensure_future(run_in_threadpool(make_bundle))
+            self._bundle = asyncio.create_task(make_bundle())
         return await asyncio.shield(self._bundle)
 
     @staticmethod

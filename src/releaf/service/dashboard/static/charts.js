@@ -45,7 +45,7 @@ const look = (colours) => ({
   view: { stroke: null },
   axis: {
     labelColor: colours.muted, titleColor: colours.muted, titleFontWeight: "normal", titleFontSize: 11, labelFontSize: 11,
-    gridColor: colours.grid, domainColor: colours.grid, tickColor: colours.grid, labelOverlap: "greedy", labelLimit: 120,
+    gridColor: colours.grid, domainColor: colours.grid, tickColor: colours.grid, labelOverlap: "greedy", labelSeparation: 6, labelLimit: 120,
   },
   legend: { labelColor: colours.text, labelFontSize: 11, title: null, orient: "bottom", symbolOpacity: 1, labelLimit: 140 },
   text: { color: colours.text },

@@ -20,7 +20,17 @@ export function estimates({ action, estimates: found, relevant }) {
 }
 
 export function explained(told) {
-  return make("div", {}, make("p", { className: "words" }, told.explanation), estimates(told));
+  return make("div", {}, words(told.explanation), estimates(told));
+}
+
+/** An explanation line by line, each indented as it is, with amounts in a column of their own. */
+function words(text) {
+  const lines = text.split("\n").filter((line) => line.trim());
+  return make("div", { className: "words" }, lines.map((line) => {
+    const [, space, amount, rest] = /^(\s*)([-+]?\d+\.\d+(?=\s))?(.*)$/.exec(line);
+    const depth = Math.min(2, Math.ceil(space.length / 2));
+    return make("p", { className: `deep-${depth}` }, amount ? make("span", { className: "amount" }, amount) : null, rest.trim());
+  }));
 }
 
 export function values(context) {

@@ -12,6 +12,7 @@ const EVERY = 1000; // at most so often are figures asked for while events come
 const ANYWAY = 15_000; // and so often when none come: deadlines pass silently
 const { name } = document.body.dataset;
 const STATUS = {
+  damaged: "The experiment can't go on: its log is damaged. What can be read of it is below.",
   standby: "Another process writes this experiment. This one takes over when that stops; until then decisions are refused here.",
   recovering: "The experiment is being brought back from its log; decisions are taken in a moment.",
   retired: "Retired: no more decisions are taken. Everything stays readable.",
@@ -93,26 +94,39 @@ async function retire() {
 function show(answer) {
   info = answer;
   headline();
-  tiles(info);
   actionList();
   facts();
-  if (parts) {
-    parts.shadows.draw(info);
-    parts.tried(info);
-    parts.feed.info = info;
-  }
+  find("page").hidden = !info.counts; // which this process does not know while another one serves the experiment
+  if (!info.counts) return;
+  tiles(info);
+  if (!parts) return;
+  parts.shadows.draw(info);
+  parts.tried(info);
+  parts.feed.info = info;
 }
 
 async function refresh() {
-  const [answer, { points }] = await Promise.all([get(address(name)), get(address(name, "series"))]);
-  show(answer);
+  show(await get(address(name)));
+  if (!info.counts) return;
+  parts ??= furnish();
+  const { points } = await get(address(name, "series"));
   parts.series.draw(points, info);
   await Promise.all([parts.relevance.refresh(info), parts.records.follow(info)]);
 }
 
+let happened = true;
+
+/** The parts of the page that need figures. */
+function furnish() {
+  const made = { series: new Series(), relevance: new Relevance(info), shadows: new Shadows(show), records: new Records(info), tried: tryForm(info), feed: new Feed(info, () => { happened = true; }) };
+  made.shadows.draw(info);
+  made.tried(info);
+  made.shadows.form(info).catch((problem) => notice("policies", problem.message, "bad"));
+  return made;
+}
+
 /** Asks for fresh figures when something happened, about once a second, and never while nobody looks. */
 function keepFresh() {
-  let happened = true;
   let last = 0;
   const turn = async () => {
     if (!document.hidden && (happened || Date.now() - last > ANYWAY)) {
@@ -124,12 +138,12 @@ function keepFresh() {
         notice("refresh", problem.message, "bad");
       }
       last = Date.now();
+      happened ||= !info.counts; // until this process has them
     }
     setTimeout(turn, EVERY);
   };
   document.addEventListener("visibilitychange", () => { happened = true; });
   turn();
-  return () => { happened = true; };
 }
 
 async function start() {
@@ -141,17 +155,11 @@ async function start() {
       make("div", { className: "buttons start" }, make("a", { className: "button", href: "/" }, "All experiments"), make("a", { className: "button plain", href: "/new" }, "New experiment")))));
     return;
   }
-  find("page").hidden = false;
   find("model").href = address(name, "model");
   find("model").download = `${name}.releaf`;
   find("action-form").addEventListener("submit", addAction);
   find("retire").addEventListener("click", retire);
-  let happened = () => {};
-  parts = { series: new Series(), relevance: new Relevance(info), shadows: new Shadows(show), records: new Records(info), tried: tryForm(info) };
-  parts.feed = new Feed(info, () => happened());
-  show(info);
-  happened = keepFresh();
-  parts.shadows.form(info).catch((problem) => notice("policies", problem.message, "bad"));
+  keepFresh();
 }
 
 start();

@@ -10,11 +10,12 @@ const FIRST = {
 };
 
 function card({ name, status, policy, actions, features, counts, label_budget: budget, messages, created }) {
-  const labels = budget === null ? count(counts.asked) : `${count(counts.asked)} / ${count(budget)}`;
+  const known = counts ?? {}; // not known where another process serves the experiment
+  const labels = budget === null || !counts ? count(known.asked) : `${count(known.asked)} / ${count(budget)}`;
   const figures = [
-    ["Decisions", count(counts.decisions)],
-    ["Explored", share(counts.explored, counts.decisions)],
-    ["Mean reward", figure(counts.mean_reward)],
+    ["Decisions", count(known.decisions)],
+    ["Explored", share(known.explored, known.decisions)],
+    ["Mean reward", figure(known.mean_reward)],
     ["Labels", labels],
   ];
   return make("li", {}, make("article", { className: "card experiment" },

@@ -119,8 +119,7 @@ export class Feed {
   row(recorded, fresh) {
     const marks = make("span", { className: "marks" });
     const button = make("button", { type: "button", className: "row-open", "aria-expanded": "false" },
-      make("span", { className: "number" }, `#${recorded.decision}`),
-      make("span", {}, make("span", { className: "what" }, String(recorded.action)), " ", make("span", { className: "when" }, clock(recorded.at))), marks);
+      make("span", {}, make("span", { className: "what" }, String(recorded.action)), " ", make("span", { className: "when" }, `#${recorded.decision} · ${clock(recorded.at)}`)), marks);
     const element = make("li", { className: fresh ? "fresh" : "", "data-decision": recorded.decision }, button);
     let panel = null;
     const show = (open) => {

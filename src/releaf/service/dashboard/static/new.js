@@ -121,6 +121,7 @@ async function create(event, policy) {
   const asked = experiment(policy);
   if (asked) {
     find("create").disabled = true;
+    const patience = setTimeout(() => { find("create-note").textContent = "A policy is compiled when it is first used on a machine, which can take a minute or two …"; }, 2000);
     try {
       await post("/v1/experiments", asked);
       location.assign(`/experiments/${encodeURIComponent(asked.name)}`);
@@ -128,6 +129,8 @@ async function create(event, policy) {
     } catch (problem) {
       blame(problem, policy);
     } finally {
+      clearTimeout(patience);
+      find("create-note").textContent = "";
       find("create").disabled = false;
     }
   }

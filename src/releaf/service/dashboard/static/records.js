@@ -23,7 +23,7 @@ export class Records {
     find("filters").addEventListener("change", () => { this.pages = [null]; this.refresh(); });
     find("filters").addEventListener("submit", (event) => event.preventDefault());
     fill(find("exports"), ["csv", "parquet", "ndjson"].map((format) => make("a", { href: `${address(info.name, "export")}?format=${format}`, download: `${info.name}.${format}` }, format === "parquet" ? "Parquet" : format.toUpperCase())));
-    this.list = make("div", { className: "scroll records-scroll", tabIndex: 0, role: "region", "aria-label": "Recorded decisions" });
+    this.list = make("div", { className: "scroll whole", tabIndex: 0, role: "region", "aria-label": "Recorded decisions" });
     this.newer = make("button", { type: "button", className: "plain small", onclick: () => { this.pages.pop(); this.refresh(); } }, "Newer");
     this.older = make("button", { type: "button", className: "plain small", onclick: () => { this.pages.push(this.next); this.refresh(); } }, "Older");
     this.place = make("p", { className: "muted small", role: "status" });
@@ -71,17 +71,17 @@ export class Records {
     const focused = this.list.contains(document.activeElement) ? document.activeElement.dataset.decision : null;
     const columns = ["Decision", "Taken", "Action", "Probability", "Kind", "Outcome", "Context"];
     const head = make("tr", {}, columns.map((title) => make("th", { scope: "col", className: title === "Probability" ? "n" : "" }, title)));
-    fill(this.list, make("table", { className: "stack" }, make("caption", { className: "hidden" }, "Recorded decisions, newest first"), make("thead", {}, head), make("tbody", {}, decisions.map((one) => this.row(one, columns.length)))));
+    fill(this.list, make("table", { className: "brief" }, make("caption", { className: "hidden" }, "Recorded decisions, newest first"), make("thead", {}, head), make("tbody", {}, decisions.map((one) => this.row(one, columns.length)))));
     if (focused) this.list.querySelector(`[data-decision="${focused}"]`)?.focus();
   }
 
   row(recorded, width) {
     const open = make("button", { type: "button", className: "link", "data-decision": recorded.decision, "aria-expanded": "false" }, `#${recorded.decision}`);
     const context = Object.entries(recorded.context).map(([name, value]) => `${name} ${shown(value)}`).join(", ");
-    const cell = (label, content, className = "") => make("td", { "data-label": label, className }, content);
-    const row = make("tr", {}, make("th", { scope: "row" }, open), cell("Taken", moment(recorded.at)), cell("Action", String(recorded.action)),
-      cell("Probability", figure(recorded.probability), "n"), cell("Kind", recorded.explored ? "explored" : "exploited"), cell("Outcome", outcome(recorded)),
-      cell("Context", make("div", { className: "clip", title: context }, context)));
+    const cell = (className, content) => make("td", { className }, content);
+    const row = make("tr", {}, make("th", { scope: "row" }, open), cell("of-time", moment(recorded.at)), cell("of-action", String(recorded.action)),
+      cell("of-probability n", figure(recorded.probability)), cell("of-kind", recorded.explored ? "explored" : "exploited"), cell("of-outcome", outcome(recorded)),
+      cell("of-context", make("div", { className: "clip", title: context }, context)));
     let below = null;
     open.addEventListener("click", () => {
       open.setAttribute("aria-expanded", String(!below));

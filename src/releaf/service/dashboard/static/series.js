@@ -4,6 +4,7 @@ import { count, empty, command, curl, figure, fill, find, make, moment, share, t
 import { plausible } from "./context.js";
 
 export function tiles({ counts, label_budget: budget }) {
+  if (!counts) return fill(find("tiles")); // another process has them
   const late = [counts.defaults ? `${count(counts.defaults)} by default` : null, counts.dropped ? `${count(counts.dropped)} dropped` : null];
   const spent = budget ? `of ${count(budget)}` : "";
   const bar = budget ? make("progress", { max: budget, value: Math.min(counts.asked, budget), className: counts.asked >= budget ? "full" : "", "aria-label": "Labels spent of the budget" }) : null;
@@ -18,11 +19,13 @@ export function tiles({ counts, label_budget: budget }) {
   fill(find("tiles"), all.map(([term, value, sub, beside, extra]) => make("div", { className: "tile" },
     make("dt", {}, term),
     make("dd", {}, make("span", { className: "value" }, value, beside ? make("small", {}, ` ${beside}`) : null), extra, make("div", { className: "sub" }, sub)))));
+  return undefined;
 }
 
 const HEIGHT = 190;
+const COUNTS = "datum.value < 10000 ? format(datum.value, ',') : format(datum.value, '~s')";
 const AXES = {
-  decisions: { field: "x", type: "quantitative", title: "decisions", scale: { zero: false, nice: false }, axis: { format: "~s", tickCount: 5, grid: false } },
+  decisions: { field: "x", type: "quantitative", title: "decisions", scale: { zero: false, nice: false }, axis: { labelExpr: COUNTS, tickCount: 5, grid: false } },
   time: { field: "at", type: "temporal", title: null, axis: { tickCount: 4, grid: false } },
 };
 const numbers = { type: "quantitative", title: null };
@@ -71,7 +74,7 @@ export class Series {
     }
     return {
       height: HEIGHT,
-      encoding: { x: AXES[this.axis], y: { ...numbers, field: "y", scale: { zero: true }, axis: { format: "~s", tickCount: 5 } }, tooltip: told("labels", ",d") },
+      encoding: { x: AXES[this.axis], y: { ...numbers, field: "y", scale: { zero: true }, axis: { labelExpr: COUNTS, tickCount: 5 } }, tooltip: told("labels", ",d") },
       layer,
     };
   }

@@ -12,7 +12,7 @@ export class Shadows {
     this.changed = changed;
     this.place = make("div", { className: "chart shadow-chart" });
     this.chart = new Chart(this.place, (colours, rows) => spec(colours, rows));
-    this.list = make("div", { className: "scroll" });
+    this.list = make("div", { className: "scroll whole" });
   }
 
   async form(info) {

@@ -1,16 +1,19 @@
 // Try a context: what would be decided now and why; then, if wanted, decide on it for real.
-import { address, post } from "./api.js";
-import { contextFields } from "./context.js";
+import { address, get, post } from "./api.js";
+import { MOST_FIELDS, contextFields } from "./context.js";
 import { explained } from "./decision.js";
 import { figure, fill, find, make } from "./kit.js";
 
 export function tryForm(info) {
   const form = find("try-form");
-  const inputs = make("div", { className: info.features.length > 60 ? "" : "inputs" });
+  const inputs = make("div", { className: info.features.length > MOST_FIELDS ? "" : "inputs" });
   const error = make("p", { className: "error", role: "alert" });
   const preview = make("button", { id: "preview" }, "Preview");
   const decide = make("button", { type: "button", className: "plain", id: "decide" }, "Decide for real");
-  const context = contextFields(inputs, info.features);
+  let context = () => null;
+  get(`${address(info.name, "decisions")}?limit=1`).catch(() => ({ decisions: [] })).then(({ decisions }) => {
+    context = contextFields(inputs, info.features, decisions[0]?.context); // the latest one, to begin with
+  });
   form.append(make("p", { className: "hint" }, "A preview shows what would be decided now, and why; it leaves no trace."), inputs, error,
     make("div", { className: "buttons start" }, preview, decide));
 
