@@ -11,11 +11,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import msgspec
+
 from releaf.service import policies
 from releaf.service.desk import Desk
 from releaf.service.events import AnyEvent, Decided, decode_page
 from releaf.service.experiment import Experiment, NotWaiting
-from releaf.service.messages import ExperimentInfo, Learnt, NewShadow, RewardOf
+from releaf.service.messages import ExperimentInfo, Learnt, NewExperiment, NewShadow, RewardOf
 from releaf.service.problems import Problem, invalid, unavailable
 from releaf.service.series import iso
 from releaf.service.store.base import ExperimentRow, Page, Snapshot, Store, StoreError, body_checksum, page_checksum
@@ -55,8 +57,10 @@ class Running:
 
     def __init__(self, row: ExperimentRow, store: Store, desk: Desk, clock: Clock, snapshot_events: int) -> None:
         self.id, self.name, self.created = row.id, row.name, row.created
+        self.spec = msgspec.json.decode(row.spec, type=NewExperiment)
         self.store, self._desk, self._clock, self._snapshot_events = store, desk, clock, snapshot_events
         self.status = STANDBY
+        self.taking_up = asyncio.Lock()
         self.state: Experiment | None = None
         self.last, self.checksum = 0, b""
         self.snapshot_last = 0
@@ -257,19 +261,19 @@ class Running:
         await self._desk.flushed(self)
 
     def info(self) -> ExperimentInfo:
-        """How it stands."""
-        state = self.live()
+        """How it stands; where another process serves it, what it was created with."""
+        state = self.state
         return ExperimentInfo(
             name=self.name,
-            status=RETIRED if state.retired else self.status,
+            status=RETIRED if state and state.retired else self.status,
             created=iso(self.created),
-            policy=state.seat.policy,
-            actions=list(state.learner.actions),
-            features=state.learner.schema.to_dict(),
-            rewards=state.spec.rewards,
-            counts=state.counts(),
-            label_budget=getattr(state.learner, "label_budget", None),
-            shadows=[shadow.tell() for shadow in state.shadows],
+            policy=state.seat.policy if state else self.spec.policy,
+            actions=list(state.learner.actions) if state else self.spec.actions,
+            features=policies.schema_of(self.spec).to_dict(),
+            rewards=self.spec.rewards,
+            counts=state.counts() if state else None,
+            label_budget=getattr(state.learner, "label_budget", None) if state else None,
+            shadows=[shadow.tell() for shadow in state.shadows] if state else [],
             events=self.last,
             snapshot=self.snapshot_last,
             messages=self.messages,
