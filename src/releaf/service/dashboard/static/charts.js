@@ -88,12 +88,13 @@ export class Chart {
 
   async redraw(rows) {
     if (rows !== this.rows || !this.place.isConnected) return; // newer ones wait already
+    if (rows.length === 0) return this.clear();
     const colours = palette();
     const described = { autosize: { type: "fit", contains: "padding" }, config: look(colours), ...this.describe(colours, rows) };
     const shape = JSON.stringify(described);
     if (shape === this.shape) {
       await this.view.data("rows", rows).runAsync();
-      return;
+      return undefined;
     }
     const embed = await library();
     const width = Math.max(this.place.clientWidth, 120);
@@ -103,6 +104,13 @@ export class Chart {
     ({ view: this.view } = await embed(this.place, spec, options));
     this.shape = shape;
     this.place.querySelector("canvas")?.setAttribute("aria-hidden", "true"); // the figures stand in a table
+    return undefined;
+  }
+
+  clear() {
+    this.view?.finalize();
+    this.view = this.shape = undefined;
+    this.place.replaceChildren();
   }
 
   async fit() {

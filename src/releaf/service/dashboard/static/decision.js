@@ -15,12 +15,12 @@ export function estimates({ action, estimates: found, relevant }) {
     bar.style.setProperty("--share", `${(100 * (value - low)) / (high - low)}%`);
     const why = relevant?.[name]?.length ? make("small", {}, `because of ${relevant[name].join(", ")}`) : null;
     return make("div", { className: `estimate ${name === String(action) ? "chosen" : ""}` },
-      make("span", {}, name), make("span", { className: "track" }, bar), make("span", { className: "n" }, figure(value)), why);
+      make("span", {}, name), make("span", { className: "track" }, bar), make("span", { className: "n" }, Math.abs(value) < 100 ? value.toFixed(3) : figure(value)), why);
   }));
 }
 
 export function explained(told) {
-  return make("div", {}, words(told.explanation), estimates(told));
+  return make("div", {}, estimates(told), words(told.explanation));
 }
 
 /** An explanation line by line, each indented as it is, with amounts in a column of their own. */

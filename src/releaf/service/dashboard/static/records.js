@@ -23,7 +23,7 @@ export class Records {
     find("filters").addEventListener("change", () => { this.pages = [null]; this.refresh(); });
     find("filters").addEventListener("submit", (event) => event.preventDefault());
     fill(find("exports"), ["csv", "parquet", "ndjson"].map((format) => make("a", { href: `${address(info.name, "export")}?format=${format}`, download: `${info.name}.${format}` }, format === "parquet" ? "Parquet" : format.toUpperCase())));
-    this.list = make("div", { className: "scroll whole", tabIndex: 0, role: "region", "aria-label": "Recorded decisions" });
+    this.list = make("div", { className: "scroll whole", tabIndex: 0, role: "region", "aria-label": "Table of decisions" });
     this.newer = make("button", { type: "button", className: "plain small", onclick: () => { this.pages.pop(); this.refresh(); } }, "Newer");
     this.older = make("button", { type: "button", className: "plain small", onclick: () => { this.pages.push(this.next); this.refresh(); } }, "Older");
     this.place = make("p", { className: "muted small", role: "status" });

@@ -46,7 +46,6 @@ export class Series {
       const near = { mark: { type: "point", size: 150, opacity: 0 } }; // larger than what is drawn, for the pointer
       return {
         height: HEIGHT,
-        transform: [{ filter: "isValid(datum.y)" }],
         encoding: { x: AXES[this.axis], y, tooltip: told(title, format) },
         layer: [raw, smooth, points, near],
       };
@@ -95,10 +94,10 @@ export class Series {
     const rows = (value) => base.map(({ point, ...row }) => ({ ...row, y: value(point) }));
     const figures = (title, data, format) => () => table(title, [["Decisions", (row) => row.name], ["Until", (row) => row.when], [title, (row) => format(row.y), "n"]], data.toReversed());
     const explored = smoothed(rows(({ explored: some, decisions }) => some / decisions), points.map(({ decisions }) => decisions));
-    const rewarded = smoothed(rows(({ reward_sum: sum, rewards }) => (rewards ? sum / rewards : null)), points.map(({ rewards }) => rewards));
+    const rewarded = smoothed(rows(({ reward_sum: sum, rewards }) => (rewards ? sum / rewards : null)), points.map(({ rewards }) => rewards)).filter(({ y }) => y !== null);
     const labels = rows((point) => (asked += point.asked));
     this.explored.draw(explored, figures("Exploration share", explored, (y) => share(y, 1)));
-    this.rewarded.draw(rewarded, figures("Mean reward", rewarded, figure), rewarded.some(({ y }) => y !== null) ? "" : "no rewards yet");
+    this.rewarded.draw(rewarded, figures("Mean reward", rewarded, figure), rewarded.length ? "" : "no rewards yet");
     this.labels.draw(labels, figures("Labels spent", labels, count), this.budget ? "against the budget" : "");
   }
 }

@@ -95,12 +95,10 @@ function spec(colours, rows) {
   const y = { field: "name", type: "nominal", sort: names, title: null, scale: { domain: names }, axis: { ticks: false, domain: false, labelFontSize: 12, labelColor: colours.text } };
   const colour = { condition: { test: "datum.charge", value: colours.accent }, value: colours.series[0] };
   const tooltip = [{ field: "name", title: "policy" }, { field: "value", type: "quantitative", format: ".4f" }, { field: "low", type: "quantitative", format: ".4f" }, { field: "high", type: "quantitative", format: ".4f" }];
-  return {
-    height: ROW * rows.length + 30,
-    layer: [
-      { transform: [{ filter: "datum.charge" }], mark: { type: "rule", color: colours.accent, strokeDash: [4, 4] }, encoding: { x: { field: "value", type: "quantitative" } } },
-      { transform: [{ filter: "isValid(datum.low)" }], mark: { type: "rule", strokeWidth: 3, opacity: 0.45 }, encoding: { y, x: { field: "low", type: "quantitative" }, x2: { field: "high" }, color: colour, tooltip } },
-      { mark: { type: "point", filled: true, size: 90, opacity: 1 }, encoding: { y, x: { field: "value", type: "quantitative", title: "reward per decision", scale: { zero: false, nice: true }, axis: { tickCount: 5 } }, color: colour, tooltip } },
-    ],
-  };
+  const charge = { transform: [{ filter: "datum.charge" }], mark: { type: "rule", color: colours.accent, strokeDash: [4, 4] }, encoding: { x: { field: "value", type: "quantitative" } } };
+  const spread = { transform: [{ filter: "isValid(datum.low)" }], mark: { type: "rule", strokeWidth: 3, opacity: 0.45 }, encoding: { y, x: { field: "low", type: "quantitative" }, x2: { field: "high" }, color: colour, tooltip } };
+  const x = { field: "value", type: "quantitative", title: "reward per decision", scale: { zero: false, nice: true }, axis: { tickCount: 5 } };
+  const points = { mark: { type: "point", filled: true, size: 90, opacity: 1 }, encoding: { y, x, color: colour, tooltip } };
+  const layer = [rows.some((row) => row.charge) ? charge : null, rows.some(({ low }) => low !== null) ? spread : null, points].filter(Boolean);
+  return { height: ROW * rows.length + 30, layer };
 }

@@ -2,7 +2,7 @@
 import { address, get, post } from "./api.js";
 import { MOST_FIELDS, contextFields } from "./context.js";
 import { explained } from "./decision.js";
-import { figure, fill, find, make } from "./kit.js";
+import { empty, figure, fill, find, make } from "./kit.js";
 
 export function tryForm(info) {
   const form = find("try-form");
@@ -10,6 +10,7 @@ export function tryForm(info) {
   const error = make("p", { className: "error", role: "alert" });
   const preview = make("button", { id: "preview" }, "Preview");
   const decide = make("button", { type: "button", className: "plain", id: "decide" }, "Decide for real");
+  fill(find("try-result"), empty("What it would choose, and why", "Fill in a context and preview it: what is expected of each action, and the reasons, appear here."));
   let context = () => null;
   get(`${address(info.name, "decisions")}?limit=1`).catch(() => ({ decisions: [] })).then(({ decisions }) => {
     context = contextFields(inputs, info.features, decisions[0]?.context); // the latest one, to begin with
