@@ -138,6 +138,7 @@ def serve(settings: Settings, level: str = "INFO") -> None:
         log_config=None,
         access_log=False,
         server_header=False,
+        proxy_headers=False,
         date_header=False,
         timeout_keep_alive=65,
         timeout_graceful_shutdown=GRACE_SECONDS,

@@ -21,6 +21,7 @@ from releaf.service.keys import Identity
 from releaf.service.logs import SLOW, log_answer
 from releaf.service.messages import ErrorAnswer, ErrorDetail
 from releaf.service.metrics import Metrics
+from releaf.service.patience import Patience
 from releaf.service.problems import Problem
 from releaf.service.settings import Settings
 from releaf.service.store.base import StoreError
@@ -130,6 +131,7 @@ class Endpoint:
             operation.method: msgspec.json.Decoder(operation.body) for operation in operations if operation.body
         }
         self._hub, self._guard, self._metrics, self._settings = hub, guard, metrics, settings
+        self._patience = Patience(settings.read_timeout)
         self._allow = ", ".join(sorted(self._operations)).encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -183,7 +185,7 @@ class Endpoint:
         if kind != JSON and not (kind == NDJSON and operation.lines):
             expected = "application/json" + (" or application/x-ndjson" if operation.lines else "")
             raise Problem(415, "content_type", f"the Content-Type is {kind.decode('latin-1')!r}: expected {expected}")
-        content = await read_body(receive, self._settings.body_limit, self._settings.read_timeout)
+        content = await read_body(receive, self._settings.body_limit, self._patience)
         if kind == NDJSON:
             call.lines = [line for line in content.split(b"\n") if line.strip()]
         else:
@@ -227,17 +229,17 @@ def header(scope: Scope, wanted: bytes) -> str | None:
     return None
 
 
-async def read_body(receive: Receive, limit: int, timeout: float) -> bytes:
+async def read_body(receive: Receive, limit: int, patience: Patience) -> bytes:
     """The body, if it is not too long and does not take too long to come."""
     parts: list[bytes] = []
     length = 0
     try:
-        async with asyncio.timeout(timeout):
+        with patience.limit():
             while True:
                 message = await receive()
                 if message["type"] == "http.disconnect":
                     raise ConnectionError("the client has gone")
-                part = message.get("body", b"")
+                part: bytes = message.get("body", b"")
                 length += len(part)
                 if length > limit:
                     raise Problem(413, "too_large", f"the body is longer than {limit:,} bytes: send less at a time")
@@ -245,7 +247,7 @@ async def read_body(receive: Receive, limit: int, timeout: float) -> bytes:
                     return part if not parts else b"".join([*parts, part])
                 parts.append(part)
     except TimeoutError:
-        raise Problem(408, "too_slow", f"the body did not arrive within {timeout:g} seconds") from None
+        raise Problem(408, "too_slow", f"the body did not arrive within {patience.seconds:g} seconds") from None
 
 
 def _parsed_query(text: bytes, operation: Operation) -> dict[str, str]:
