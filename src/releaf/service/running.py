@@ -6,13 +6,12 @@ import asyncio
 import json
 import logging
 import time
-import zlib
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from releaf.service import policies
+from releaf.service import memory, policies
 from releaf.service.desk import Desk
 from releaf.service.events import AnyEvent, Decided, Rewarded, decode_page
 from releaf.service.experiment import Experiment, NotWaiting
@@ -32,12 +31,21 @@ from releaf.service.store.base import (
 
 LIVE, STANDBY, RECOVERING, DAMAGED, RETIRED = "live", "standby", "recovering", "damaged", "retired"
 SNAPSHOTS_KEPT = 2  # besides the first, from which the whole log can be lived through again
+SNAPSHOT_SECONDS = 10.0  # between two of them at least: they take time that requests want
 MOST_MESSAGES = 20
 EVENTS_IN_A_ROW = 2000  # of a replay, before other requests get their turn
 FEED_LENGTH = 1000
 _ATTEMPTS = 3
 log = logging.getLogger("releaf.service")
 T = TypeVar("T")
+
+
+class Captured(NamedTuple):
+    """A snapshot that has still to be made into bytes."""
+
+    last: int
+    page_checksum: bytes
+    to_bytes: Callable[[], bytes]
 
 
 class Clock:
@@ -76,7 +84,8 @@ class Running:
         self.messages: list[str] = []
         self.feeds: set[asyncio.Queue[AnyEvent]] = set()
         self._ahead = 0.0  # of the clock, where the log has later times
-        self._captured: Snapshot | None = None
+        self._captured: Captured | None = None
+        self._saved_at = -SNAPSHOT_SECONDS
         self._saving: asyncio.Task[None] | None = None
         self._page: tuple[int, dict[int, Decided]] = (0, {})  # decisions of the page that was looked at last
 
@@ -89,8 +98,9 @@ class Running:
     def page_taken(self) -> None:
         """Memory is now as the log will be: the moment for a snapshot."""
         due = self.last - self.snapshot_last >= self._snapshot_events
+        due = due and time.monotonic() - self._saved_at >= SNAPSHOT_SECONDS
         if due and self.state is not None and (self._saving is None or self._saving.done()):
-            self._captured = self._capture(self.state)
+            self._captured, self._saved_at = self._capture(self.state), time.monotonic()
 
     def page_written(self, events: Sequence[AnyEvent]) -> None:
         """Tell those who watch, and save the snapshot that was captured."""
@@ -362,17 +372,17 @@ class Running:
             raise ValueError(f"it has {len(events)} events instead of {page.events}")
         return events
 
-    def _capture(self, state: Experiment) -> Snapshot:
-        return Snapshot(self.id, self.last, b"", state.record(), self.checksum)
+    def _capture(self, state: Experiment) -> Captured:
+        return Captured(self.last, self.checksum, memory.freeze(state))
 
-    async def _save(self, captured: Snapshot) -> None:
+    async def _save(self, captured: Captured) -> None:
         """Keep a snapshot, read it again, and only then drop older ones."""
+        last, page_checksum, to_bytes = captured
         try:
-            body = await asyncio.to_thread(zlib.compress, captured.body, 1)
-            await self.store.add_snapshot(captured._replace(body=body, checksum=body_checksum(body)))
-            kept = await self.store.snapshot(self.id, captured.last)
-            await asyncio.to_thread(_require_same, kept, captured.body)
-            self.snapshot_last = captured.last
+            body = await asyncio.to_thread(lambda: memory.packed(to_bytes()))
+            await self.store.add_snapshot(Snapshot(self.id, last, body_checksum(body), body, page_checksum))
+            await asyncio.to_thread(_revived, await self.store.snapshot(self.id, last))
+            self.snapshot_last = last
             numbers = await self.store.snapshots(self.id)
             await self.store.drop_snapshots(self.id, [last for last in numbers[SNAPSHOTS_KEPT:] if last])
         except (StoreError, ValueError, KeyError) as error:
@@ -402,19 +412,10 @@ def _rewarded(
 
 def first_snapshot(state: Experiment) -> bytes:
     """What a new experiment begins from."""
-    return zlib.compress(state.record(), 1)
+    return memory.packed(memory.as_bytes(state))
 
 
 def _revived(snapshot: Snapshot) -> Experiment:
     if body_checksum(snapshot.body) != snapshot.checksum:
         raise ValueError("its checksum does not match")
-    try:
-        return Experiment.from_record(zlib.decompress(snapshot.body))
-    except zlib.error as error:
-        raise ValueError(str(error)) from None
-
-
-def _require_same(kept: Snapshot, captured: bytes) -> None:
-    """Raise unless a snapshot in the store leads to the very state that it was made of."""
-    if _revived(kept).record() != captured:
-        raise ValueError("it does not lead to the same state")
+    return memory.from_bytes(memory.unpacked(snapshot.body))
