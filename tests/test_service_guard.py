@@ -371,15 +371,16 @@ def test_no_limit_where_it_is_0() -> None:
 
 def test_the_number_of_buckets_is_bounded_and_full_ones_go_first() -> None:
     clock = Clock()
-    limit = RateLimit(1, clock=clock, most=100)
+    limit = RateLimit(1, burst=5, clock=clock, most=100)
+    for _ in range(5):
+        limit.take("busy")
     for number in range(60):
         limit.take(f"early {number}")
-    clock.now += 0.9
-    limit.take("busy")
-    clock.now += 0.5  # the early ones are full again, the busy one is not
+    clock.now += 1.5  # the early ones are full again; the busy one, older than they, is not
     for number in range(45):
         limit.take(f"late {number}")
         assert len(limit) <= 100
+    limit.take("busy")  # what has flowed in since
     with pytest.raises(Problem):
         limit.take("busy")
 
