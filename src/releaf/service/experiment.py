@@ -104,7 +104,7 @@ class Experiment:
 
     # --- requests -----------------------------------------------------------------------------------------------
 
-    def decide(self, contexts: Sequence[Any], keys: Sequence[str | None], at: float) -> list[AnyEvent]:
+    def decide(self, contexts: Sequence[Any], keys: Sequence[str | None], at: float) -> list[Decided]:
         """Decide for each context; bad input anywhere is refused before the first decision."""
         if self.retired:
             raise Problem(409, "retired", f"experiment {self.spec.name!r} is retired: it decides no more")
@@ -114,7 +114,7 @@ class Experiment:
         except (ValueError, TypeError, OverflowError) as error:
             raise invalid(str(error)) from None
         beside = [(shadow.name, _ask(shadow.learner, rows)) for shadow in self.shadows]
-        made: list[AnyEvent] = []
+        made: list[Decided] = []
         number = self.tally.decisions
         for place, choice in enumerate(choices):
             event = Decided(
@@ -354,6 +354,9 @@ class Experiment:
 
     def actions_at(self, decision: int) -> list[Label]:
         """The actions that a decision chose from."""
+        since, actions = self.actions_since[-1]
+        if decision > since:
+            return actions
         return next(actions for before, actions in reversed(self.actions_since) if before < decision)
 
     def _rehearse(self, change: str, action: Label) -> None:

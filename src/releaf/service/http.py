@@ -6,28 +6,30 @@ One small ASGI application for each path, since a decision takes microseconds an
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs
 
 import msgspec
 
-from releaf.service.guard import Guard, answer_headers
+from releaf.service.guard import JSON_HEADERS, Guard, answer_headers, client_of
 from releaf.service.hub import Hub
 from releaf.service.keys import Identity
-from releaf.service.logs import log_answer, log_crash
+from releaf.service.logs import SLOW, log_answer
 from releaf.service.messages import ErrorAnswer, ErrorDetail
 from releaf.service.metrics import Metrics
+from releaf.service.patience import Patience
 from releaf.service.problems import Problem
 from releaf.service.settings import Settings
 from releaf.service.store.base import StoreError
 
 JSON, NDJSON = b"application/json", b"application/x-ndjson"
-Scope = Mapping[str, Any]
-Receive = Callable[[], Awaitable[dict[str, Any]]]
-Send = Callable[[dict[str, Any]], Awaitable[None]]
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 encoder = msgspec.json.Encoder()
 
 
@@ -129,6 +131,7 @@ class Endpoint:
             operation.method: msgspec.json.Decoder(operation.body) for operation in operations if operation.body
         }
         self._hub, self._guard, self._metrics, self._settings = hub, guard, metrics, settings
+        self._patience = Patience(settings.read_timeout)
         self._allow = ", ".join(sorted(self._operations)).encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -148,17 +151,18 @@ class Endpoint:
             await self._refuse(Problem(503, "unavailable", str(error), retry_after=1), send)
         except (asyncio.CancelledError, ConnectionError):
             raise
-        except Exception as error:
+        except Exception:
             status = 500
-            log_crash(scope, error)
+            log.exception("%s %s failed", scope["method"], scope["path"])
             await self._refuse(Problem(500, "error", "an error of the program; its log says more"), send)
         seconds = time.perf_counter() - started
         self._metrics.answered(name, status, seconds)
-        log_answer(scope["method"], scope["path"], status, seconds, scope)
+        if status >= 400 or seconds > SLOW or log.isEnabledFor(logging.DEBUG):
+            log_answer(name, scope["method"], scope["path"], status, seconds, client=client_of(scope))
 
     async def _answer(self, operation: Operation, scope: Scope, receive: Receive, send: Send) -> int:
         identity = self._guard.admit(scope, public=operation.scope == "none")
-        path = scope["path_params"]
+        path = scope.get("path_params", {})
         if operation.scope not in ("any", "none") and "experiment" in path:
             identity.demand(path["experiment"], operation.scope)
         call = Call(self._hub, self._settings, self._metrics, identity, scope, path)
@@ -181,7 +185,7 @@ class Endpoint:
         if kind != JSON and not (kind == NDJSON and operation.lines):
             expected = "application/json" + (" or application/x-ndjson" if operation.lines else "")
             raise Problem(415, "content_type", f"the Content-Type is {kind.decode('latin-1')!r}: expected {expected}")
-        content = await _whole_body(receive, self._settings.body_limit, self._settings.read_timeout)
+        content = await read_body(receive, self._settings.body_limit, self._patience)
         if kind == NDJSON:
             call.lines = [line for line in content.split(b"\n") if line.strip()]
         else:
@@ -195,7 +199,8 @@ class Endpoint:
         await send_whole(send, problem.status, content, headers)
 
 
-_JSON_HEADERS = [(b"content-type", JSON), (b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff")]
+_JSON_HEADERS = [(b"content-type", JSON), *JSON_HEADERS]
+log = logging.getLogger("releaf.service")
 
 
 def decoded(decoder: msgspec.json.Decoder[Any], content: bytes) -> Any:
@@ -224,16 +229,17 @@ def header(scope: Scope, wanted: bytes) -> str | None:
     return None
 
 
-async def _whole_body(receive: Receive, limit: int, timeout: float) -> bytes:
+async def read_body(receive: Receive, limit: int, patience: Patience) -> bytes:
     """The body, if it is not too long and does not take too long to come."""
-    parts, length = [], 0
+    parts: list[bytes] = []
+    length = 0
     try:
-        async with asyncio.timeout(timeout):
+        with patience.limit():
             while True:
                 message = await receive()
                 if message["type"] == "http.disconnect":
                     raise ConnectionError("the client has gone")
-                part = message.get("body", b"")
+                part: bytes = message.get("body", b"")
                 length += len(part)
                 if length > limit:
                     raise Problem(413, "too_large", f"the body is longer than {limit:,} bytes: send less at a time")
@@ -241,7 +247,7 @@ async def _whole_body(receive: Receive, limit: int, timeout: float) -> bytes:
                     return part if not parts else b"".join([*parts, part])
                 parts.append(part)
     except TimeoutError:
-        raise Problem(408, "too_slow", f"the body did not arrive within {timeout:g} seconds") from None
+        raise Problem(408, "too_slow", f"the body did not arrive within {patience.seconds:g} seconds") from None
 
 
 def _parsed_query(text: bytes, operation: Operation) -> dict[str, str]:

@@ -127,10 +127,13 @@ class Hub:
 
     async def _take_up(self, running: Running) -> None:
         """Serve an experiment if no other process does."""
-        if await self.store.acquire(running.id):
-            await running.load()
-        else:
-            running.status = STANDBY
+        async with running.taking_up:
+            if running.status not in (STANDBY, RECOVERING):
+                return
+            if await self.store.acquire(running.id):
+                await running.load()
+            else:
+                running.status = STANDBY
 
     async def _tend(self) -> None:
         while True:

@@ -79,16 +79,16 @@ class ShadowInfo(Struct):
 
 
 class ExperimentInfo(Struct):
-    """An experiment and how it stands."""
+    """An experiment and how it stands; counts are not known where another process serves it."""
 
     name: str
-    status: str  # live, standby, recovering, retired
+    status: str  # live, standby, recovering, damaged, retired
     created: str
     policy: PolicySpec
     actions: list[Label]
     features: list[dict[str, Any]]
     rewards: RewardRules
-    counts: Counts
+    counts: Counts | None
     label_budget: int | None
     shadows: list[ShadowInfo]
     events: int

@@ -103,8 +103,10 @@ def warm(learner: Any) -> None:
     """Compile what the first decision and the first reward need, on a copy, so that no request has to wait for it."""
     twin = copy.deepcopy(learner)
     context = [_any_value(feature) for feature in twin.schema.features]
+    choice = twin.preview(context)
+    if hasattr(twin, "explain"):
+        twin.explain(choice)
     choice = twin.decide(context)
-    twin.preview(context)
     if choice.wants_reward:
         low = getattr(twin, "reward_range", (0.0, 1.0))[0]
         twin.learn(choice, [low] * len(twin.actions) if twin.wants_all else low)

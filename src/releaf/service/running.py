@@ -7,18 +7,28 @@ import json
 import logging
 import time
 import zlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import msgspec
 
 from releaf.service import policies
 from releaf.service.desk import Desk
-from releaf.service.events import AnyEvent, Decided, decode_page
+from releaf.service.events import AnyEvent, Decided, Rewarded, decode_page
 from releaf.service.experiment import Experiment, NotWaiting
-from releaf.service.messages import ExperimentInfo, Learnt, NewShadow, RewardOf
+from releaf.service.messages import ExperimentInfo, Learnt, NewExperiment, NewShadow, RewardOf
 from releaf.service.problems import Problem, invalid, unavailable
 from releaf.service.series import iso
-from releaf.service.store.base import ExperimentRow, Page, Snapshot, Store, StoreError, body_checksum, page_checksum
+from releaf.service.store.base import (
+    ExperimentRow,
+    Page,
+    RewardRow,
+    Snapshot,
+    Store,
+    StoreError,
+    body_checksum,
+    page_checksum,
+)
 
 LIVE, STANDBY, RECOVERING, DAMAGED, RETIRED = "live", "standby", "recovering", "damaged", "retired"
 SNAPSHOTS_KEPT = 2  # besides the first, from which the whole log can be lived through again
@@ -27,6 +37,7 @@ EVENTS_IN_A_ROW = 2000  # of a replay, before other requests get their turn
 FEED_LENGTH = 1000
 _ATTEMPTS = 3
 log = logging.getLogger("releaf.service")
+T = TypeVar("T")
 
 
 class Clock:
@@ -55,8 +66,10 @@ class Running:
 
     def __init__(self, row: ExperimentRow, store: Store, desk: Desk, clock: Clock, snapshot_events: int) -> None:
         self.id, self.name, self.created = row.id, row.name, row.created
+        self.spec = msgspec.json.decode(row.spec, type=NewExperiment)
         self.store, self._desk, self._clock, self._snapshot_events = store, desk, clock, snapshot_events
         self.status = STANDBY
+        self.taking_up = asyncio.Lock()
         self.state: Experiment | None = None
         self.last, self.checksum = 0, b""
         self.snapshot_last = 0
@@ -117,33 +130,37 @@ class Running:
         }
         raise unavailable(reasons.get(self.status, "it is being made from its log; try again soon"))
 
-    @contextmanager
-    def _changing(self) -> Iterator[Experiment]:
-        """Change the state; whatever goes wrong in a way that nobody foresaw, memory is made anew from the log."""
+    def _failed(self, error: Exception) -> Problem:
+        """A change went wrong in a way that nobody foresaw: memory is made anew from the log."""
+        log.error("experiment %s: a change failed", self.name, exc_info=error)
+        lost = StoreError(f"an error of the program: {error!r}")
+        self.page_lost(lost)
+        self._desk.forget(self, lost)
+        return unavailable("an error of the program; the state is being made from the log anew")
+
+    def _change(self, change: Callable[[Experiment], T]) -> T:
+        """Change the state."""
         try:
-            yield self.live()
+            return change(self.live())
         except (Problem, NotWaiting):
             raise
         except Exception as error:
-            log.exception("experiment %s: a change failed", self.name)
-            lost = StoreError(f"an error of the program: {error!r}")
-            self.page_lost(lost)
-            self._desk.forget(self, lost)
-            raise unavailable("an error of the program; the state is being made from the log anew") from error
+            raise self._failed(error) from error
 
     async def decide(self, contexts: list[Any], keys: Sequence[str | None]) -> list[Decided]:
         """Decide, durably. A context whose key was seen before gets the decision of that time."""
-        known = self.live().keys
-        repeated = {key: known[key] for key in keys if key is not None and key in known}
         given = [key for key in keys if key is not None]
-        if len(set(given)) < len(given):
-            raise invalid("keys must differ within a request")
-        if repeated:
-            return await self._decide_some(contexts, keys, repeated)
-        with self._changing() as state:
-            made = state.decide(contexts, keys, self.now())
+        if given:
+            if len(set(given)) < len(given):
+                raise invalid("keys must differ within a request")
+            known = self.live().keys
+            repeated = {key: known[key] for key in given if key in known}
+            if repeated:
+                return await self._decide_some(contexts, keys, repeated)
+        at = self.now()
+        made = self._change(lambda state: state.decide(contexts, keys, at))
         await self._desk.put(self, made)
-        return made  # type: ignore[return-value]
+        return made
 
     async def _decide_some(
         self, contexts: list[Any], keys: Sequence[str | None], repeated: dict[str, int]
@@ -168,27 +185,21 @@ class Running:
             idle = [one for one in given if one.decision not in state.waiting]
             repeated = {one.decision for one in idle if await self._was_given(one)}
             try:
-                with self._changing() as state:
-                    return await self._reward_now(state, given, repeated)
+                return await self._reward_now(given, repeated)
             except NotWaiting:  # another request has just given it
                 continue
         raise unavailable("other requests give rewards to the same decisions")
 
-    async def _reward_now(self, state: Experiment, given: Sequence[RewardOf], repeated: set[int]) -> list[Learnt]:
-        values: dict[int, Any] = {}
-        for one in given:
-            if one.decision not in repeated:
-                value = state.checked_reward(one.decision, one.reward)
-                if values.setdefault(one.decision, value) != value:
-                    raise Problem(409, "conflict", f"two rewards for decision {one.decision} in one request")
+    async def _reward_now(self, given: Sequence[RewardOf], repeated: set[int]) -> list[Learnt]:
         at = self.now()
-        made = [state.reward(decision, value, at) for decision, value in values.items()]
+        made, outcomes = self._change(lambda state: _rewarded(state, given, repeated, at))
         if made:
-            await self._desk.put(self, made, state.take_outcomes())
+            await self._desk.put(self, made, outcomes)
+        fresh = {event.decision for event in made}
         told: list[Learnt] = []
         for one in given:
-            first = values.pop(one.decision, None) is not None
-            told.append(Learnt(one.decision, "learnt" if first else "repeated"))
+            told.append(Learnt(one.decision, "learnt" if one.decision in fresh else "repeated"))
+            fresh.discard(one.decision)
         return told
 
     async def _was_given(self, one: RewardOf) -> bool:
@@ -215,10 +226,9 @@ class Running:
 
     async def change(self, what: str, *arguments: Any) -> None:
         """Make one of the changes that are methods of the experiment, durably."""
-        with self._changing() as state:
-            event = getattr(state, what)(*arguments, self.now())
-            outcomes = state.take_outcomes()
-        await self._desk.put(self, [event], outcomes)
+        at = self.now()
+        event = self._change(lambda state: getattr(state, what)(*arguments, at))
+        await self._desk.put(self, [event], self.live().take_outcomes())
 
     async def add_shadow(self, given: NewShadow) -> None:
         """Let another policy decide beside the one in charge."""
@@ -230,12 +240,10 @@ class Running:
     async def expire(self) -> None:
         """Deal with decisions whose deadline has passed."""
         while self.status == LIVE:
-            with self._changing() as state:
-                event = state.expire(self.now())
-                outcomes = state.take_outcomes()
+            event = self._change(lambda state: state.expire(self.now()))
             if event is None:
                 return
-            await self._desk.put(self, [event], outcomes)
+            await self._desk.put(self, [event], self.live().take_outcomes())
 
     async def decided(self, number: int) -> Decided:
         """A decision as the log has it."""
@@ -257,19 +265,19 @@ class Running:
         await self._desk.flushed(self)
 
     def info(self) -> ExperimentInfo:
-        """How it stands."""
-        state = self.live()
+        """How it stands; where another process serves it, what it was created with."""
+        state = self.state
         return ExperimentInfo(
             name=self.name,
-            status=RETIRED if state.retired else self.status,
+            status=RETIRED if state and state.retired else self.status,
             created=iso(self.created),
-            policy=state.seat.policy,
-            actions=list(state.learner.actions),
-            features=state.learner.schema.to_dict(),
-            rewards=state.spec.rewards,
-            counts=state.counts(),
-            label_budget=getattr(state.learner, "label_budget", None),
-            shadows=[shadow.tell() for shadow in state.shadows],
+            policy=state.seat.policy if state else self.spec.policy,
+            actions=list(state.learner.actions) if state else self.spec.actions,
+            features=policies.schema_of(self.spec).to_dict(),
+            rewards=self.spec.rewards,
+            counts=state.counts() if state else None,
+            label_budget=getattr(state.learner, "label_budget", None) if state else None,
+            shadows=[shadow.tell() for shadow in state.shadows] if state else [],
             events=self.last,
             snapshot=self.snapshot_last,
             messages=self.messages,
@@ -363,9 +371,7 @@ class Running:
             body = await asyncio.to_thread(zlib.compress, captured.body, 1)
             await self.store.add_snapshot(captured._replace(body=body, checksum=body_checksum(body)))
             kept = await self.store.snapshot(self.id, captured.last)
-            again = await asyncio.to_thread(_revived, kept)
-            if again.record() != captured.body:
-                raise ValueError("it does not lead to the same state")
+            await asyncio.to_thread(_require_same, kept, captured.body)
             self.snapshot_last = captured.last
             numbers = await self.store.snapshots(self.id)
             await self.store.drop_snapshots(self.id, [last for last in numbers[SNAPSHOTS_KEPT:] if last])
@@ -381,6 +387,19 @@ class Running:
             await self._save(self._capture(self.state))
 
 
+def _rewarded(
+    state: Experiment, given: Sequence[RewardOf], repeated: set[int], at: float
+) -> tuple[list[Rewarded], list[RewardRow]]:
+    """Check all rewards, then learn those that did not come before."""
+    values: dict[int, Any] = {}
+    for one in given:
+        if one.decision not in repeated:
+            value = state.checked_reward(one.decision, one.reward)
+            if values.setdefault(one.decision, value) != value:
+                raise Problem(409, "conflict", f"two rewards for decision {one.decision} in one request")
+    return [state.reward(decision, value, at) for decision, value in values.items()], state.take_outcomes()
+
+
 def first_snapshot(state: Experiment) -> bytes:
     """What a new experiment begins from."""
     return zlib.compress(state.record(), 1)
@@ -393,3 +412,9 @@ def _revived(snapshot: Snapshot) -> Experiment:
         return Experiment.from_record(zlib.decompress(snapshot.body))
     except zlib.error as error:
         raise ValueError(str(error)) from None
+
+
+def _require_same(kept: Snapshot, captured: bytes) -> None:
+    """Raise unless a snapshot in the store leads to the very state that it was made of."""
+    if _revived(kept).record() != captured:
+        raise ValueError("it does not lead to the same state")

@@ -125,9 +125,8 @@ class SqliteStore:
         """Check the file, unless it is as it was left, and save what can be saved of a damaged one."""
         path = self._path
         if salvage.was_interrupted(path):
-            return [
-                f"{path} was damaged. What could be read is in a fresh file; the old is {salvage.put_in_place(path)}"
-            ]
+            kept_as = salvage.put_in_place(path)
+            return [f"{path} was damaged. What could be read is in a fresh file now; the old is {kept_as}"]
         if not path.exists() or path.stat().st_size == 0:
             return [self._begin_afresh()] if presence.was_used else []
         if presence.was_closed:
@@ -302,7 +301,9 @@ class SqliteStore:
         return [KeyRow(*row) for row in await self._read("SELECT * FROM keys ORDER BY created, id")]
 
     async def add_key(self, key: KeyRow) -> None:
-        await self._write(self._change, "INSERT INTO keys VALUES (?, ?, ?, ?, ?, ?)", key)
+        insert = "INSERT INTO keys VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
+        if not await self._write(self._change, insert, key):
+            raise KeyError(key.id)
 
     async def revoke_key(self, key: str, at: float) -> bool:
         update = "UPDATE keys SET revoked = ? WHERE id = ? AND revoked IS NULL"
