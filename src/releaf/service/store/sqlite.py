@@ -83,7 +83,6 @@ class SqliteStore:
         self._scripts = scripts
         self._leases = Leases(self._folder)
         self._presence: Presence | None = None
-        self._sound = True  # nothing was found damaged since it was opened
         self._writing: ThreadPoolExecutor
         self._reading: ThreadPoolExecutor
         self._writer: apsw.Connection
@@ -115,10 +114,10 @@ class SqliteStore:
             self._reader.pragma("query_only", True)
             self._inode = self._path.stat().st_ino
         except BaseException:
-            presence.leave(sound=False)
+            presence.abandon()
             raise
         presence.note_open()
-        self._presence, self._sound = presence, True
+        self._presence = presence
         return messages
 
     def _mend(self, presence: Presence) -> list[str]:
@@ -172,7 +171,7 @@ class SqliteStore:
             await self._run(self._writing, self._writer.close)
         finally:
             self._leases.release_all()
-            presence.leave(self._sound)
+            presence.leave()
             self._reading.shutdown()
             self._writing.shutdown()
 
@@ -355,8 +354,8 @@ class SqliteStore:
         try:
             return await asyncio.get_running_loop().run_in_executor(pool, do, *args)
         except (apsw.Error, OSError) as error:
-            if isinstance(error, (apsw.CorruptError, apsw.NotADBError)):
-                self._sound = False
+            if self._presence is not None and isinstance(error, (apsw.CorruptError, apsw.NotADBError)):
+                self._presence.note_damage()
             raise StoreError(f"{self._path}: {advice(error)} ({error})") from error
 
 
