@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Coroutine, Sequence
-from contextlib import asynccontextmanager, closing
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -33,48 +31,12 @@ from releaf.service.store import (
 from releaf.service.store.migrations import POSTGRES, SQLITE
 from releaf.service.store.postgres import PostgresStore
 from releaf.service.store.sqlite import SqliteStore
-
-PATIENCE = 20.0  # seconds until a lease has to be free
+from stores import acquired, commit, experiment, lasts, opened, page, run
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return str(tmp_path / "store.db") if request.param == "sqlite" else postgres.database()
-
-
-@asynccontextmanager
-async def opened(address: str) -> AsyncIterator[Store]:
-    store = open_store(address)
-    await store.open()
-    try:
-        yield store
-    finally:
-        await store.close()
-
-
-@asynccontextmanager
-async def experiment(address: str) -> AsyncIterator[tuple[Store, int]]:
-    """A store with an experiment that it may write to."""
-    async with opened(address) as store:
-        made = await store.create("shop", 1.0, b"{}", b"first")
-        assert await store.acquire(made.id)
-        yield store, made.id
-
-
-def run(test: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(test, 120))
-
-
-def page(number: int, last: int, events: int = 1, decision: int | None = None, body: bytes = b"events") -> Page:
-    return Page(number, last, events, last if decision is None else decision, 0.1 + last, FIRST_CHECKSUM, body)
-
-
-def commit(number: int, last: int, *rewarded: int) -> Commit:
-    return Commit(page(number, last), [RewardRow(n, "rewarded", "0.5", 7.25) for n in rewarded])
-
-
-async def lasts(store: Store, number: int, after: int = 0) -> list[int]:
-    return [found.last async for found in store.pages(number, after)]
 
 
 # --- experiments, snapshots, keys
@@ -302,6 +264,18 @@ def test_everything_is_there_when_the_store_is_opened_again(address: str) -> Non
     run(test())
 
 
+def test_several_may_open_a_new_store_at_once(address: str) -> None:
+    async def test() -> None:
+        stores = [open_store(address) for _ in range(4)]
+        assert await asyncio.gather(*(store.open() for store in stores)) == [[]] * 4
+        await asyncio.gather(*(store.create(f"shop {n}", 1.0, b"{}", b"") for n, store in enumerate(stores)))
+        for store in stores:
+            assert len(await store.experiments()) == 4
+            await store.close()
+
+    run(test())
+
+
 def test_reading_does_not_hold_up_commits(address: str) -> None:
     async def test() -> None:
         async with experiment(address) as (store, number):
@@ -370,16 +344,6 @@ def test_closing_gives_up_leases(address: str) -> None:
             assert await acquired(second, number)
 
     run(test())
-
-
-async def acquired(store: Store, number: int) -> bool:
-    """Ask for a lease until it is there; False when it takes too long."""
-    until = time.monotonic() + PATIENCE
-    while not await store.acquire(number):
-        if time.monotonic() > until:
-            return False
-        await asyncio.sleep(0.02)
-    return True
 
 
 HOLDER = """
@@ -472,122 +436,6 @@ def test_a_migration_that_fails_leaves_the_former_tables(address: str) -> None:
             assert [row.id for row in await store.experiments()] == [number]
             with pytest.raises(Exception, match="note"):
                 await count(address, "keys WHERE note IS NULL")
-
-    run(test())
-
-
-# --- PostgreSQL: the server goes and comes back
-
-
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT, signal.SIGKILL])
-def test_postgresql_may_go_and_come_back(how: signal.Signals) -> None:
-    with postgres.own_server() as server:
-
-        async def test() -> None:
-            async with experiment(server.database()) as (store, number):
-                acknowledged = 0
-
-                async def load() -> None:
-                    nonlocal acknowledged
-                    for last in range(1, 1_000_000):
-                        await store.commit([commit(number, last, last)])
-                        acknowledged = last
-
-                loading = asyncio.create_task(load())
-                while acknowledged < 20:
-                    await asyncio.sleep(0.001)
-                await asyncio.to_thread(server.stop, how)
-                with pytest.raises(StoreError, match=r"can't be reached|not this process's") as gone:
-                    await loading
-                assert postgres.PASSWORD not in str(gone.value)
-                assert not store.holds(number)
-                with pytest.raises(LeaseLost):
-                    await store.commit([commit(number, acknowledged + 1)])
-                for attempt in (store.ping(), store.experiments(), store.acquire(number)):
-                    with pytest.raises(StoreError, match="see that it runs"):
-                        await attempt
-                await asyncio.to_thread(server.start)
-                await store.ping()
-                with pytest.raises(LeaseLost):
-                    await store.commit([commit(number, acknowledged + 1)])
-                assert await acquired(store, number)
-                written = await lasts(store, number)
-                assert written == list(range(1, len(written) + 1))
-                assert len(written) - acknowledged in (0, 1)
-                assert list(await store.rewards(number, 1, 1_000_000)) == written
-                await store.commit([commit(number, len(written) + 1)])
-
-        run(test())
-
-
-def test_a_cut_connection_costs_the_lease() -> None:
-    address = postgres.database()
-
-    async def test() -> None:
-        import asyncpg
-
-        async with experiment(address) as (store, number), opened(address) as second:
-            admin = await asyncpg.connect(address)
-            await admin.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND pid <> pg_backend_pid()"
-            )
-            await admin.close()
-            assert await acquired(second, number)
-            with pytest.raises(StoreError):
-                await store.commit([commit(number, 1)])
-            assert not store.holds(number)
-            assert not await store.acquire(number)
-            await second.commit([commit(number, 1)])
-            with pytest.raises(LeaseLost):
-                await store.commit([commit(number, 2)])
-
-    run(test())
-
-
-def test_a_cancelled_commit_costs_the_lease_since_nobody_knows_what_became_of_it() -> None:
-    async def test() -> None:
-        async with experiment(postgres.database()) as (store, number):
-            writing = asyncio.create_task(store.commit([commit(number, 1)]))
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
-            writing.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await writing
-            assert not store.holds(number)
-            assert await acquired(store, number)
-            assert await lasts(store, number) in ([], [1])
-
-    run(test())
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ("postgresql://postgres:open-sesame@127.0.0.1:1/x", "see that it runs"),
-        ("postgresql://postgres:open-sesame@nowhere.invalid/x", "see that it runs"),
-        ("postgresql://postgres:open-sesame/7@127.0.0.1/x", "can't be understood"),
-        ("postgres://127.0.0.1:1/x?user=me&password=open-sesame", "see that it runs"),
-    ],
-)
-def test_a_wrong_address_is_told_without_its_password(wrong: str, message: str) -> None:
-    with pytest.raises(StoreError, match=message) as raised:
-        asyncio.run(open_store(wrong).open())
-    assert "open-sesame" not in f"{raised.value!r} {raised.value.__cause__!r}"
-
-
-def test_a_missing_database_and_a_user_without_rights_are_told() -> None:
-    address = postgres.database()
-
-    async def test() -> None:
-        import asyncpg
-
-        with pytest.raises(StoreError, match="no such database; create it"):
-            await open_store(address + "x").open()
-        admin = await asyncpg.connect(address)
-        await admin.execute("DROP ROLE IF EXISTS guest; CREATE ROLE guest LOGIN")
-        await admin.close()
-        with pytest.raises(StoreError, match="the right to make a schema"):
-            await open_store(address.replace("postgres:", "guest:")).open()
 
     run(test())
 

@@ -57,9 +57,11 @@ class Presence:
         self._path = path
         self._lock = os.open(folder / "open", os.O_RDWR | os.O_CREAT, 0o600)
         self.alone = _locked(self._lock, fcntl.LOCK_EX)
+        if not self.alone:
+            self.share()
 
     def share(self) -> None:
-        """Let others open the database too, once it is known to be sound."""
+        """Let others open the database too, now that it is sound; wait for another that is about to."""
         until = time.monotonic() + PATIENCE
         while not _locked(self._lock, fcntl.LOCK_SH):
             if time.monotonic() > until:
@@ -96,6 +98,7 @@ class Presence:
     def _note(self, text: bytes) -> None:
         os.pwrite(self._lock, text, 0)
         os.ftruncate(self._lock, len(text))
+        os.fsync(self._lock)
 
     def _look(self) -> bytes:
         try:

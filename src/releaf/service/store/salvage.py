@@ -8,6 +8,7 @@ its own checksum.
 from __future__ import annotations
 
 import os
+import stat
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -68,6 +69,7 @@ def salvage(path: Path, why: str, prepare: Callable[[apsw.Connection, int | None
     """
     fresh_path = _fresh(path)
     _remove(fresh_path)
+    fresh_path.touch(stat.S_IMODE(path.stat().st_mode))
     fresh = apsw.Connection(str(fresh_path))
     try:
         fresh.pragma("synchronous", "FULL")
