@@ -98,7 +98,9 @@ class Server:
 
     def remove(self) -> None:
         self.stop(signal.SIGQUIT)
-        shutil.rmtree(self._folder, ignore_errors=True)
+        until = time.monotonic() + PATIENCE
+        while self._folder.exists() and time.monotonic() < until:  # processes of a killed one may still write there
+            subprocess.run(["rm", "-rf", self._folder], start_new_session=True)  # goes on where the tests are ended
 
     def database(self) -> str:
         """The address of a new, empty database."""
