@@ -123,6 +123,10 @@ class Guard:
             self._failures.take(client_of(scope))
             raise
 
+    def knows(self, identity: Identity) -> bool:
+        """Whether who was admitted some time ago still would be: a key may have been revoked since."""
+        return self._keyring.find(identity.id) is not None if identity.id else not self._needs_keys
+
     def log_out(self, scope: Mapping[str, Any]) -> None:
         """End the session of a request, if it has one."""
         self._sessions.end(session_token(_fields(scope["headers"]).get(b"cookie")))

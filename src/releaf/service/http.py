@@ -17,8 +17,8 @@ import msgspec
 
 from releaf.service.guard import JSON_HEADERS, Guard, answer_headers, client_of
 from releaf.service.hub import Hub
-from releaf.service.keys import Identity
-from releaf.service.logs import SLOW, log_answer
+from releaf.service.keys import NOBODY, Identity
+from releaf.service.logs import SLOW, log_answer, mask
 from releaf.service.messages import ErrorAnswer, ErrorDetail
 from releaf.service.metrics import Metrics
 from releaf.service.patience import Patience
@@ -43,6 +43,7 @@ class Call:
     identity: Identity
     scope: Scope
     path: Mapping[str, str]
+    guard: Guard
     body: Any = None
     lines: list[bytes] | None = None  # of newline-delimited JSON
     query: Mapping[str, str] = field(default_factory=dict)
@@ -139,16 +140,18 @@ class Endpoint:
         started = time.perf_counter()
         operation = self._operations.get(scope["method"])
         name = operation.name if operation else "unknown"
+        identity = NOBODY
         try:
+            identity = self._guard.admit(scope, public=operation is None or operation.scope == "none")
             if operation is None:
                 raise Problem(405, "method_not_allowed", f"{scope['method']} is not one of {self._allow.decode()}")
-            status = await self._answer(operation, scope, receive, send)
+            status = await self._answer(operation, identity, scope, receive, send)
         except Problem as problem:
             status = problem.status
             await self._refuse(problem, send)
         except StoreError as error:
             status = 503
-            await self._refuse(Problem(503, "unavailable", str(error), retry_after=1), send)
+            await self._refuse(Problem(503, "unavailable", mask(str(error)), retry_after=1), send)
         except (asyncio.CancelledError, ConnectionError):
             raise
         except Exception:
@@ -158,14 +161,16 @@ class Endpoint:
         seconds = time.perf_counter() - started
         self._metrics.answered(name, status, seconds)
         if status >= 400 or seconds > SLOW or log.isEnabledFor(logging.DEBUG):
-            log_answer(name, scope["method"], scope["path"], status, seconds, client=client_of(scope))
+            client, key = client_of(scope), identity.id
+            log_answer(name, scope["method"], scope["path"], status, seconds, client=client, key=key)
 
-    async def _answer(self, operation: Operation, scope: Scope, receive: Receive, send: Send) -> int:
-        identity = self._guard.admit(scope, public=operation.scope == "none")
+    async def _answer(
+        self, operation: Operation, identity: Identity, scope: Scope, receive: Receive, send: Send
+    ) -> int:
         path = scope.get("path_params", {})
         if operation.scope not in ("any", "none") and "experiment" in path:
             identity.demand(path["experiment"], operation.scope)
-        call = Call(self._hub, self._settings, self._metrics, identity, scope, path)
+        call = Call(self._hub, self._settings, self._metrics, identity, scope, path, self._guard)
         if operation.body is not None:
             await self._read(operation, call, receive)
         if scope["query_string"]:
