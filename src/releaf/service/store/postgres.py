@@ -109,7 +109,7 @@ ADVICE: tuple[tuple[Any, str], ...] = (
     (asyncpg.DataCorruptedError, "the database is damaged; restore a backup"),
     (asyncpg.IndexCorruptedError, "an index of the database is damaged; run REINDEX, or restore a backup"),
     ((asyncpg.PostgresConnectionError, asyncpg.OperatorInterventionError, OSError, TimeoutError), GONE),
-    (asyncpg.InterfaceError, GONE),
+    ((asyncpg.InterfaceError, asyncpg.InternalClientError), GONE),
 )
 
 
@@ -143,7 +143,7 @@ class PostgresStore:
                 writer = await self._connected()
                 await self._make_tables(writer)
                 settings = {"server_settings": SESSION, "timeout": CONNECT_SECONDS, "command_timeout": COMMAND_SECONDS}
-                self._readers = await asyncpg.create_pool(self._address, min_size=1, max_size=READERS, **settings)
+                self._readers = await asyncpg.create_pool(self._address, min_size=0, max_size=READERS, **settings)
             except BaseException as error:
                 self._drop_writer()
                 raise self._told(error) from None
