@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import random
 import re
 import shutil
-import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ import httpx
 import pytest
 
 from browser import FLAGS, executable
+from served import served
 
 FEATURES = [
     {"name": "age", "kind": "continuous", "low": 0, "high": 120},
@@ -41,22 +42,11 @@ DIFFERENT = """(name) => {
 
 
 class Service:
-    """A service in a process of its own, as ``releaf serve`` starts it."""
+    """A service that is running, and what tests ask it for."""
 
-    def __init__(self, store: Path, *options: str, port: int = 0) -> None:
-        command = [sys.executable, "-m", "releaf", "serve", "--store", str(store), "--port", str(port), *options]
-        self.process = subprocess.Popen(
-            [*command, "--log-format", "json"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-        )
-        assert self.process.stderr is not None
-        self.url = ""
-        for line in self.process.stderr:
-            if found := re.search(r"running on (http://[\d.:]+)", line):
-                self.url = found[1]
-                break
-        assert self.url, "the service did not start"
-        self.port = int(self.url.rpartition(":")[2])
-        self.client = httpx.Client(base_url=self.url, timeout=120)
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.client = httpx.Client(base_url=url, timeout=120, trust_env=False)
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
         answer = self.client.request(method, f"/v1/experiments{path}", json=body)
@@ -86,18 +76,20 @@ class Service:
             if rewards:
                 self.call("POST", f"/{name}/reward", {"rewards": rewards})
 
-    def stop(self) -> None:
-        self.client.close()
-        self.process.terminate()
-        self.process.communicate(timeout=30)
+
+@contextmanager
+def serving(folder: Path, *options: str) -> Iterator[Service]:
+    executable()
+    with served(folder, *options) as url:
+        service = Service(url)
+        with service.client:
+            yield service
 
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    executable()
-    started = Service(tmp_path_factory.mktemp("service") / "store.db")
-    yield started
-    started.stop()
+    with serving(tmp_path_factory.mktemp("service")) as started:
+        yield started
 
 
 @pytest.fixture(scope="module")
@@ -178,15 +170,14 @@ def violations(tab: Any) -> list[str]:
 
 
 def test_an_empty_dashboard_says_what_to_do(open_page: Open, tmp_path: Path) -> None:
-    alone = Service(tmp_path / "empty.db")
-    tab = open_page(alone.url)
-    tab.get_by_text("No experiments yet").wait_for()
-    assert "curl" in tab.locator(".command pre").inner_text()
-    assert '"name":"triage"' in tab.locator(".command pre").inner_text()
-    tab.get_by_role("link", name="Create the first experiment").click()
-    tab.get_by_role("heading", name="New experiment").wait_for()
-    tab.close()
-    alone.stop()
+    with serving(tmp_path) as alone:
+        tab = open_page(alone.url)
+        tab.get_by_text("No experiments yet").wait_for()
+        assert "curl" in tab.locator(".command pre").inner_text()
+        assert '"name":"triage"' in tab.locator(".command pre").inner_text()
+        tab.get_by_role("link", name="Create the first experiment").click()
+        tab.get_by_role("heading", name="New experiment").wait_for()
+        tab.close()
 
 
 def test_an_experiment_is_created_decided_and_rewarded_and_the_charts_follow(open_page: Open, service: Service) -> None:
@@ -320,8 +311,7 @@ def test_a_preview_explains_and_leaves_no_trace(open_page: Open, service: Servic
     before = service.call("GET", "/tried")["events"]
     tab = open_page(url)
     tab.get_by_label("age", exact=True).fill("100")
-    tab.get_by_role("spinbutton", name="income").fill("")  # missing
-    tab.get_by_role("combobox", name="plan").select_option("basic")
+    tab.get_by_role("combobox", name="plan").select_option("plus")
     tab.get_by_label("smoker", exact=True).set_checked(True)
     tab.get_by_role("button", name="Preview").click()
     told = tab.locator("#try-result")
@@ -487,6 +477,8 @@ def test_the_keyboard_alone_will_do(open_page: Open, service: Service) -> None:
     tab.locator("#context-4").wait_for()
     _tab_to(tab, "document.activeElement.id === 'context-0'")
     tab.keyboard.type("77")
+    _tab_to(tab, "document.activeElement.id === 'context-3'")
+    tab.keyboard.press("Delete")  # the income is missing
     _tab_to(tab, "document.activeElement.id === 'decide'")
     tab.keyboard.press("Enter")
     tab.locator("#feed [data-decision='1']").wait_for()
@@ -498,7 +490,8 @@ def test_the_keyboard_alone_will_do(open_page: Open, service: Service) -> None:
     tab.keyboard.type("1")
     tab.keyboard.press("Enter")
     tab.locator("#feed .rewarded").wait_for()
-    assert service.call("GET", "/keys/decisions")["decisions"][0]["context"]["age"] == 77
+    context = service.call("GET", "/keys/decisions")["decisions"][0]["context"]
+    assert (context["age"], context["income"]) == (77, None)
 
 
 def _tab_to(tab: Any, condition: str) -> None:
@@ -538,59 +531,63 @@ def test_pages_are_accessible(open_page: Open, service: Service, scheme: str) ->
 
 
 def test_a_key_is_asked_for_where_keys_are_needed(open_page: Open, tmp_path: Path) -> None:
-    store = tmp_path / "keyed.db"
-    made = subprocess.run(
-        [sys.executable, "-m", "releaf", "keys", "add", "tester", "--store", str(store), "--scope", "*:admin"],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "COLUMNS": "200"},
-    )
-    key = re.search(r"rlf_\w+", made.stdout)
-    assert key is not None, made.stdout
-    keyed = Service(store, "--require-keys")
-    tab = open_page(f"{keyed.url}/new", expects="status of 401")
-    tab.wait_for_url("**/login?next=%2Fnew")
-    tab.get_by_label("API key").fill("rlf_wrong")
-    tab.get_by_role("button", name="Sign in").click()
-    tab.get_by_text("This key is not known").wait_for()
-    tab.get_by_label("API key").fill(key[0])
-    tab.get_by_role("button", name="Sign in").click()
-    tab.wait_for_url("**/new")
-    tab.get_by_label("Policy").wait_for()
-    tab.get_by_role("link", name="Experiments").click()
-    tab.get_by_text("No experiments yet").wait_for()
-    assert "Authorization: Bearer" in tab.locator(".command pre").inner_text()
-    tab.get_by_role("button", name="Sign out").click()
-    tab.wait_for_url("**/login")
-    assert tab.context.cookies() == []
-    tab.close()
-    keyed.stop()
+    command = [sys.executable, "-m", "releaf", "keys", "add", "tester", "--scope", "*:admin", "--json"]
+    variables = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    made = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, check=True)
+    key = json.loads(made.stdout)["key"]
+    with serving(tmp_path, "--require-keys") as keyed:
+        tab = open_page(f"{keyed.url}/new", expects="status of 401")
+        tab.wait_for_url("**/login?next=%2Fnew")
+        tab.get_by_label("API key").fill("rlf_wrong")
+        tab.get_by_role("button", name="Sign in").click()
+        tab.get_by_text("This key is not known").wait_for()
+        tab.get_by_label("API key").fill(key)
+        tab.get_by_role("button", name="Sign in").click()
+        tab.wait_for_url("**/new")
+        tab.get_by_label("Policy").wait_for()
+        tab.get_by_role("link", name="Experiments").click()
+        tab.get_by_text("No experiments yet").wait_for()
+        assert "Authorization: Bearer" in tab.locator(".command pre").inner_text()
+        tab.get_by_role("button", name="Sign out").click()
+        tab.wait_for_url("**/login")
+        assert tab.context.cookies() == []
+        tab.close()
 
 
-def test_an_outage_is_told_and_ends_by_itself(open_page: Open, tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    store = tmp_path / "outage.db"
-    first = Service(store, port=port)
-    url = first.create("outage", policy={"name": "UCB1"})
-    tab = open_page(url, expects="ERR_")
+def test_an_outage_is_told_and_ends_by_itself(open_page: Open, service: Service) -> None:
+    url = service.create("outage", policy={"name": "UCB1"})
+    tab = open_page(url, expects="ERR_INTERNET_DISCONNECTED")
     tab.get_by_text("live", exact=True).last.wait_for()
-    first.process.kill()
-    first.process.wait()
+    tab.context.set_offline(True)
     tab.get_by_role("button", name="Preview").click()
     tab.get_by_text(re.compile("does not answer.*Trying again")).wait_for()
-    second = Service(store, port=port)
+    tab.context.set_offline(False)
     tab.locator("#try-result", has_text="It would choose").wait_for()
     tab.get_by_text("Trying again").wait_for(state="detached")
-    second.call("POST", "/outage/decide", {"context": [1, "basic", True, None, 0.5]})
+    service.call("POST", "/outage/decide", {"context": [1, "basic", True, None, 0.5]})
     tab.locator("#feed [data-decision='1']").wait_for()
-    tab.close()
-    second.stop()
-    first.client.close()
-    with contextlib.suppress(OSError):
-        first.process.stderr.close()  # type: ignore[union-attr]
+
+
+def test_too_many_requests_are_told_and_sent_again(open_page: Open, tmp_path: Path) -> None:
+    with serving(tmp_path, "--rate-limit", "60") as slow:
+        url = slow.create("busy", policy={"name": "UCB1"})
+        tab = open_page(url, expects="status of 429")
+        tab.locator("#context-0").wait_for()
+        enough = threading.Event()
+        flood = threading.Thread(target=_flood, args=(slow, enough))
+        flood.start()
+        tab.get_by_role("button", name="Preview").click()
+        tab.get_by_text("Trying again").wait_for()
+        enough.set()
+        flood.join()
+        tab.locator("#try-result", has_text="It would choose").wait_for()
+        tab.get_by_text("Trying again").wait_for(state="detached")
+        tab.close()
+
+
+def _flood(service: Service, enough: threading.Event) -> None:
+    while not enough.is_set():
+        service.client.get("/v1/policies")
 
 
 def test_the_drawing_library_is_sent_once_and_compressed(service: Service) -> None:

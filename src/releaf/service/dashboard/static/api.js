@@ -9,8 +9,11 @@ export class Refused extends Error {
   }
 }
 
-const LONGEST_WAIT = 15;
-const pause = (seconds) => new Promise((resolve) => setTimeout(resolve, 1000 * seconds));
+const LONGEST_WAIT = 8;
+const pause = (seconds) => new Promise((resolve) => {
+  setTimeout(resolve, 1000 * seconds);
+  addEventListener("online", resolve, { once: true });
+});
 
 export const address = (name, ...parts) => ["/v1/experiments", name, ...parts].map((part, place) =>
   place === 0 ? part : encodeURIComponent(part)).join("/");

@@ -7,46 +7,56 @@ const MOST_ROWS = 100;
 const FIRST_ROWS = 30;
 const DRAW_EVERY = 250;
 const SAY_EVERY = 10_000;
-const AGAIN_AFTER = 3000;
+const AGAIN_AFTER = 2000;
 
 export class Feed {
   /** `changed(kind)` is called for each event that came: decision, reward or change. */
   constructor(info, changed) {
-    Object.assign(this, { info, changed, paused: false, latest: 0, arrived: [], rewarded: new Map(), rows: new Map(), unsaid: 0 });
+    Object.assign(this, { info, changed, paused: false, latest: 0, arrived: [], rewarded: new Map(), rows: new Map(), held: null, unsaid: 0 });
     find("pause").addEventListener("click", () => this.pause(!this.paused));
     document.addEventListener("visibilitychange", () => (document.hidden ? this.close() : this.open()));
     setInterval(() => this.say(), SAY_EVERY);
     this.open();
   }
 
-  /** Those that came lately, then all that come. */
-  async open() {
-    if (this.source || this.opening || document.hidden) return;
-    this.opening = true;
+  /** Listens first and asks for the latest ones then, so that none is missed in between. */
+  open() {
+    if (this.source || document.hidden) return;
+    const source = new EventSource(address(this.info.name, "feed"));
+    const hear = (kind, take) => source.addEventListener(kind, ({ data }) => {
+      const told = () => { take(JSON.parse(data)); this.soon(kind); };
+      if (this.held) this.held.push(told);
+      else told();
+    });
+    hear("decision", (recorded) => this.take(recorded));
+    hear("reward", (paid) => this.pay(paid));
+    source.addEventListener("change", () => this.changed("change"));
+    source.addEventListener("open", () => this.catchUp(source));
+    source.addEventListener("error", () => this.again(source));
+    this.source = source;
+    this.held = [];
+  }
+
+  async catchUp(source) {
     try {
       const { decisions } = await get(`${address(this.info.name, "decisions")}?limit=${FIRST_ROWS}`);
+      if (source !== this.source) return;
       for (const recorded of decisions.toReversed()) this.take(recorded);
       this.draw(false);
-      this.listen();
-    } catch (problem) {
-      find("feed-state").textContent = problem.message;
-    } finally {
-      this.opening = false;
+      this.state();
+      for (const told of this.held) told();
+      this.held = null;
+      this.changed("open");
+    } catch {
+      this.again(source);
     }
   }
 
-  listen() {
-    this.source = new EventSource(address(this.info.name, "feed"));
-    this.source.addEventListener("open", () => this.state());
-    this.source.addEventListener("decision", ({ data }) => { this.take(JSON.parse(data)); this.soon("decision"); });
-    this.source.addEventListener("reward", ({ data }) => { this.pay(JSON.parse(data)); this.soon("reward"); });
-    this.source.addEventListener("change", () => this.changed("change"));
-    this.source.addEventListener("error", () => {
-      find("feed-state").textContent = "connecting again …";
-      if (this.source?.readyState !== EventSource.CLOSED) return; // the browser tries again by itself
-      this.close();
-      setTimeout(() => this.open(), AGAIN_AFTER);
-    });
+  again(source) {
+    if (source !== this.source) return;
+    this.close();
+    find("feed-state").textContent = "connecting again …";
+    setTimeout(() => this.open(), AGAIN_AFTER);
   }
 
   close() {
