@@ -123,7 +123,7 @@ export class Chart {
 export function framed(title, describe, className = "") {
   const place = make("div", { className: `chart ${className}` });
   const note = make("small", {});
-  const figures = make("div", { className: "scroll" });
+  const figures = make("div", { className: "scroll", tabIndex: 0, role: "region", "aria-label": `${title}: figures` });
   const more = make("details", {}, make("summary", {}, "Figures"), figures);
   const element = make("figure", {}, make("figcaption", {}, title, " ", note), place, more);
   const chart = new Chart(place, describe);

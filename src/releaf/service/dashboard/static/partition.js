@@ -13,7 +13,7 @@ export class Partition {
     this.select.addEventListener("change", () => choose(this.select.value));
     this.content = make("div", { "aria-live": "polite" });
     this.arrivals = framed("Arrivals", (colours) => this.arrivalSpec(colours));
-    this.earned = framed("Mean reward", (colours, rows) => this.meanSpec(colours, rows));
+    this.earned = framed("Mean reward in each interval", (colours, rows) => this.meanSpec(colours, rows));
     this.effects = framed("What a value adds to the estimate", (colours, rows) => this.effectSpec(colours, rows));
     fill(find("drill"), make("div", { className: "drill" },
       make("div", { className: "inline" }, make("div", {}, make("label", { htmlFor: "feature" }, "Feature in detail"), this.select)), this.content));

@@ -66,7 +66,7 @@ export class Shadows {
       ["Value", ({ value, low, high }) => (value === null ? "not yet known" : low === null ? figure(value) : `${figure(value)} [${figure(low)}, ${figure(high)}]`), "n"],
       ["Agrees", ({ agreed, decisions }) => (agreed === undefined ? "" : share(agreed, decisions)), "n"],
       ["Effective sample", ({ effective, matched }) => (effective === undefined ? "" : make("span", { title: `${counted(matched, "rewarded decision")} matched` }, count(effective))), "n"],
-      ["", (row) => (row.charge || info.status === "retired" ? "" : this.buttons(info, row))],
+      ["Change", (row) => (row.charge || info.status === "retired" ? "" : this.buttons(info, row)), "controls"],
     ];
     const inCharge = { name: "in charge", policy: info.policy, value: info.counts.mean_reward, low: null, charge: true };
     return table("Shadow policies and the policy in charge", columns, [inCharge, ...info.shadows], "stack");
