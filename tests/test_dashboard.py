@@ -61,7 +61,7 @@ class Service:
     def live_through(self, name: str, steps: int, seed: int = 0) -> None:
         """Decisions whose rewards depend on the age alone."""
         chance = random.Random(seed)
-        contexts = [
+        contexts: list[list[Any]] = [
             [chance.uniform(0, 120), "plus", chance.random() < 0.5, chance.gauss(0, 1), chance.random()]
             for _ in range(steps)
         ]
@@ -163,7 +163,7 @@ CHARTS = ("Exploration share", "Mean reward", "Labels spent")
 
 
 def violations(tab: Any) -> list[str]:
-    from axe_playwright_python.sync_playwright import Axe
+    from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
 
     found = Axe().run(tab).response["violations"]
     return [f"{one['id']}: {one['nodes'][0]['html'][:200]} {one['nodes'][0]['failureSummary']}" for one in found]

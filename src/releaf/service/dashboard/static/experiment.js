@@ -76,8 +76,12 @@ function facts() {
   const all = [["Policy in charge", given ? `${policy.name}: ${given}` : policy.name], ["Rewards", late], ["Event log", `${counted(events, "event")}, snapshot at ${count(snapshot)}`]];
   fill(find("facts"), all.flatMap(([term, text]) => [make("dt", {}, term), make("dd", {}, text)]));
   find("features-summary").textContent = counted(features.length, "feature");
-  if (!find("feature-list").hasChildNodes()) fill(find("feature-list"), table("Features", [["Feature", (one) => one.name], ["Kind", ({ kind }) => kind], ["Values", range], ["Missing", ({ missing }) => (missing ? "allowed" : "no")]], features));
   find("retire").hidden = info.status === "retired";
+}
+
+/** Made when it is opened: there may be thousands. */
+function featureTable() {
+  fill(find("feature-list"), table("Features", [["Feature", (one) => one.name], ["Kind", ({ kind }) => kind], ["Values", range], ["Missing", ({ missing }) => (missing ? "allowed" : "no")]], info.features));
 }
 
 function range({ kind, low, high, values, clip }) {
@@ -159,6 +163,7 @@ async function start() {
   find("model").download = `${name}.releaf`;
   find("action-form").addEventListener("submit", addAction);
   find("retire").addEventListener("click", retire);
+  find("features-summary").parentElement.addEventListener("toggle", featureTable, { once: true });
   keepFresh();
 }
 

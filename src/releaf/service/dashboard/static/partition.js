@@ -72,7 +72,12 @@ export class Partition {
   }
 
   where() {
-    return { field: "where", type: "ordinal", sort: this.order, title: null, scale: { domain: this.order }, axis: { labelAngle: this.order.join("").length > 36 ? -35 : 0, labelLimit: 130, grid: false } };
+    return { field: "where", type: "ordinal", sort: this.order, title: null, scale: { domain: this.order }, axis: { labelAngle: this.fits() ? 0 : -35, labelLimit: 130, grid: false } };
+  }
+
+  /** Whether the names of all intervals have room next to each other. */
+  fits() {
+    return 7 * this.order.join("  ").length < this.content.clientWidth / (this.content.clientWidth > 600 ? 2 : 1) - 60;
   }
 
   /** The chosen action stands out. */

@@ -28,15 +28,14 @@ export class Relevance {
 
   draw(found) {
     this.found = found;
-    const values = found.relevance?.flat() ?? [];
-    const highest = Math.max(0, ...values);
+    const highest = (found.relevance ?? []).reduce((most, row) => row.reduce((one, value) => Math.max(one, value), most), 0);
     if (!found.relevance || highest === 0) {
       const text = found.relevance ? "It learns from rewards: send some for the decisions that wait, and come back. Features can be looked at already." : `${sentence(found.meaning)} Look at the intervals of a feature below, or try another policy as a shadow.`;
       fill(find("heat"), empty(found.relevance ? "Nothing is known to matter yet" : "This policy does not tell which features matter", text));
       this.partition.offer(found.features, this.chosen?.feature);
       return;
     }
-    const strength = (place) => Math.max(...found.relevance.map((row) => row[place]));
+    const strength = (place) => found.relevance.reduce((most, row) => Math.max(most, row[place]), 0);
     const places = found.features.map((_, place) => place).toSorted((a, b) => strength(b) - strength(a)).slice(0, MOST_FEATURES);
     places.sort((a, b) => a - b); // in the order of the schema
     const rows = found.actions.slice(0, MOST_ACTIONS);
