@@ -5,6 +5,7 @@ import { details } from "./decision.js";
 
 const MOST_ROWS = 100;
 const FIRST_ROWS = 30;
+const MOST_FRESH = 5; // are marked as new; more would only flicker
 const DRAW_EVERY = 250;
 const SAY_EVERY = 10_000;
 const AGAIN_AFTER = 2000;
@@ -102,7 +103,7 @@ export class Feed {
     for (const decision of this.rewarded.keys()) this.rows.get(decision)?.update();
     this.rewarded.clear();
     this.unsaid += fresh ? this.arrived.length : 0;
-    const added = this.arrived.map((recorded) => this.row(recorded, fresh)).reverse();
+    const added = this.arrived.map((recorded) => this.row(recorded, fresh && this.arrived.length <= MOST_FRESH)).reverse();
     this.arrived = [];
     find("feed").prepend(...added.map(({ element }) => element));
     this.trim();

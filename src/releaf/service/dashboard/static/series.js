@@ -46,7 +46,7 @@ export class Series {
       const near = { mark: { type: "point", size: 150, opacity: 0 } }; // larger than what is drawn, for the pointer
       return {
         height: HEIGHT,
-        encoding: { x: AXES[this.axis], y, tooltip: told(title, format) },
+        encoding: { x: AXES[this.axis], y, tooltip: told(title, format === "~g" ? ".4~g" : ".1%") },
         layer: [raw, smooth, points, near],
       };
     };
