@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -566,6 +566,21 @@ def test_an_outage_is_told_and_ends_by_itself(open_page: Open, service: Service)
     tab.get_by_text("Trying again").wait_for(state="detached")
     service.call("POST", "/outage/decide", {"context": [1, "basic", True, None, 0.5]})
     tab.locator("#feed [data-decision='1']").wait_for()
+
+
+def test_a_process_that_stands_by_says_so_and_takes_over(open_page: Open, tmp_path: Path) -> None:
+    with ExitStack() as second:
+        with serving(tmp_path) as first:
+            first.create("shared", policy={"name": "UCB1"})
+            first.call("POST", "/shared/decide", {"context": [1, "basic", True, None, 0.5]})
+            other = second.enter_context(serving(tmp_path))
+            tab = open_page(f"{other.url}/experiments/shared")
+            tab.get_by_text("Another process writes this experiment").wait_for()
+            assert tab.get_by_role("button", name="Decide for real").is_hidden()
+        tab.locator("#feed [data-decision='1']").wait_for()
+        tab.get_by_role("button", name="Decide for real").click()
+        tab.locator("#feed [data-decision='2']").wait_for()
+        tab.close()
 
 
 def test_too_many_requests_are_told_and_sent_again(open_page: Open, tmp_path: Path) -> None:

@@ -46,8 +46,9 @@ def routes(*, needs_keys: bool = False) -> list[Route]:
         "/experiments/{name}": "experiment.html",
         "/login": "login.html",
     }
+    drawing = Drawing()
     shown = [
-        Route(path, partial(_page, templates, template), methods=["GET"], include_in_schema=False)
+        Route(path, partial(_page, templates, template, drawing), methods=["GET"], include_in_schema=False)
         for path, template in pages.items()
     ]
     files = [
@@ -55,10 +56,11 @@ def routes(*, needs_keys: bool = False) -> list[Route]:
         for path in sorted((HERE / "static").iterdir())
         if path.suffix in KINDS
     ]
-    return [*shown, *files, Route("/static/vega.js", Drawing(), methods=["GET"], include_in_schema=False)]
+    return [*shown, *files, Route("/static/vega.js", drawing, methods=["GET"], include_in_schema=False)]
 
 
-async def _page(templates: Environment, template: str, request: Request) -> Response:
+async def _page(templates: Environment, template: str, drawing: Drawing, request: Request) -> Response:
+    drawing.begin()  # whoever looks at a page will soon want to see charts
     known: dict[str, Any] = {"name": request.path_params.get("name", ""), "failed": "failed" in request.query_params}
     body = templates.get_template(template).render(known)
     return Response(body, media_type="text/html", headers=OF_PAGES)

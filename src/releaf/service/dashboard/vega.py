@@ -1,4 +1,4 @@
-"""The script that draws the charts, out of the bundle that vl-convert carries: made at the first request, then kept."""
+"""The script that draws the charts, out of the bundle that vl-convert carries: made when the first page is asked for, then kept."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Drawing:
         await response(scope, receive, send)
 
     async def _answer(self, request: Request) -> Response:
-        bundle = await self._made()
+        bundle = await asyncio.shield(self.begin())
         small = "gzip" in request.headers.get("accept-encoding", "")
         tag = f'"{bundle.tag}{"-gzip" if small else ""}"'  # a strong tag names the very bytes
         headers = {
@@ -64,11 +64,11 @@ class Drawing:
             headers["Content-Encoding"] = "gzip"
         return Response(bundle.compressed if small else bundle.plain, media_type="text/javascript", headers=headers)
 
-    async def _made(self) -> Bundle:
+    def begin(self) -> asyncio.Task[Bundle]:
         """Made once, also when many ask at the same time; made again after a failure."""
         if self._bundle is None or (self._bundle.done() and not self._succeeded(self._bundle)):
             self._bundle = asyncio.create_task(make_bundle())
-        return await asyncio.shield(self._bundle)
+        return self._bundle
 
     @staticmethod
     def _succeeded(task: asyncio.Task[Bundle]) -> bool:

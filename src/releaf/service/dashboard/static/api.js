@@ -1,4 +1,5 @@
-// Requests to the API. What is refused is thrown with its status and its sentence; what may succeed later is tried again.
+// Requests to the API. What is refused is thrown, with its status and its sentence; what may succeed later is
+// tried again.
 import { notice } from "./kit.js";
 
 export class Refused extends Error {

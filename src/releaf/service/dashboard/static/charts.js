@@ -31,7 +31,10 @@ function colour(name) {
 
 export function palette() {
   const series = Array.from({ length: COLOURS }, (_, place) => colour(`c${place + 1}`));
-  return { text: colour("text"), muted: colour("muted"), line: colour("edge"), grid: colour("grid"), warn: colour("warn"), accent: colour("accent"), surface: colour("surface"), series };
+  return {
+    text: colour("text"), muted: colour("muted"), line: colour("edge"), grid: colour("grid"),
+    warn: colour("warn"), accent: colour("accent"), surface: colour("surface"), series,
+  };
 }
 
 /** A colour for each of some names, the same wherever they are drawn. */
@@ -44,10 +47,14 @@ const look = (colours) => ({
   font: getComputedStyle(document.body).fontFamily,
   view: { stroke: null },
   axis: {
-    labelColor: colours.muted, titleColor: colours.muted, titleFontWeight: "normal", titleFontSize: 11, labelFontSize: 11,
-    gridColor: colours.grid, domainColor: colours.grid, tickColor: colours.grid, labelOverlap: "greedy", labelSeparation: 6, labelLimit: 120,
+    labelColor: colours.muted, labelFontSize: 11, labelOverlap: "greedy", labelSeparation: 6, labelLimit: 120,
+    titleColor: colours.muted, titleFontWeight: "normal", titleFontSize: 11,
+    gridColor: colours.grid, domainColor: colours.grid, tickColor: colours.grid,
   },
-  legend: { labelColor: colours.text, labelFontSize: 11, title: null, orient: "bottom", symbolOpacity: 1, labelLimit: 140 },
+  legend: {
+    labelColor: colours.text, labelFontSize: 11, title: null, orient: "bottom", symbolOpacity: 1,
+    labelLimit: 140,
+  },
   text: { color: colours.text },
 });
 
@@ -58,7 +65,9 @@ function tooltip(handler, event, item, value) {
     bubble.hidden = true;
     return;
   }
-  bubble.replaceChildren(...Object.entries(value).map(([name, told]) => make("div", {}, make("span", {}, name), make("b", {}, String(told)))));
+  bubble.replaceChildren(...Object.entries(value).map(([name, told]) => make(
+    "div", {}, make("span", {}, name), make("b", {}, String(told)),
+  )));
   bubble.hidden = false;
   document.body.append(bubble);
   const left = Math.min(event.clientX + 14, innerWidth - bubble.offsetWidth - 8);
@@ -90,15 +99,21 @@ export class Chart {
     if (rows !== this.rows || !this.place.isConnected) return; // newer ones wait already
     if (rows.length === 0) return this.clear();
     const colours = palette();
-    const described = { autosize: { type: "fit", contains: "padding" }, config: look(colours), ...this.describe(colours, rows) };
+    const described = {
+      autosize: { type: "fit", contains: "padding" }, config: look(colours), ...this.describe(colours, rows)
+    };
     const shape = JSON.stringify(described);
     if (shape === this.shape) {
       await this.view.data("rows", rows).runAsync();
       return undefined;
     }
+    if (!this.view) this.place.textContent = "Drawing …";
     const embed = await library();
     const width = Math.max(this.place.clientWidth, 120);
-    const spec = { $schema: "https://vega.github.io/schema/vega-lite/v6.json", width, data: { name: "rows" }, datasets: { rows }, ...described };
+    const spec = {
+      $schema: "https://vega.github.io/schema/vega-lite/v6.json", width, data: { name: "rows" },
+      datasets: { rows }, ...described
+    };
     const options = { mode: "vega-lite", ast: true, actions: false, defaultStyle: false, renderer: "canvas", tooltip };
     this.view?.finalize();
     ({ view: this.view } = await embed(this.place, spec, options));

@@ -27,18 +27,24 @@ export function contextFields(place, features, example = plausible(features)) {
 
 function field(feature, id, value) {
   if (feature.kind === "categorical") return choice(feature, id, feature.values, value);
-  if (feature.kind === "boolean") return feature.missing ? choice(feature, id, [true, false], value) : tick(feature, id, value);
+  if (feature.kind === "boolean") return feature.missing ? choice(
+    feature, id, [true, false], value,
+  ) : tick(feature, id, value);
   return numberField(feature, id, value);
 }
 
 function tick({ name }, id, value) {
   const input = make("input", { type: "checkbox", id, checked: Boolean(value) });
-  const element = make("div", { className: "field tick" }, make("label", { className: "check", htmlFor: id }, input, name));
+  const element = make("div", { className: "field tick" }, make(
+    "label", { className: "check", htmlFor: id }, input, name,
+  ));
   return { name, element, read: () => input.checked };
 }
 
 function choice({ name, missing }, id, values, chosen) {
-  const options = values.map((value, place) => make("option", { value: place, selected: value === chosen }, String(value)));
+  const options = values.map((value, place) => make(
+    "option", { value: place, selected: value === chosen }, String(value),
+  ));
   if (missing) options.push(make("option", { value: "missing", selected: chosen === null }, "(missing)"));
   const input = make("select", { id }, options);
   const element = make("div", { className: "field" }, make("label", { htmlFor: id }, name), input);
@@ -49,10 +55,17 @@ function numberField(feature, id, example) {
   const { name, kind, low, high, clip, missing } = feature;
   const bounded = kind === "continuous" && !clip;
   const error = make("p", { className: "error", id: `${id}-error` });
-  const hint = [kind === "continuous" ? `${low} to ${high}` : "any number", missing ? "empty: missing" : null].filter(Boolean).join(", ");
-  const input = make("input", { id, type: "number", step: "any", value: example ?? "", "aria-describedby": `${id}-hint ${id}-error` });
+  const hint = [
+    kind === "continuous" ? `${low} to ${high}` : "any number", missing ? "empty: missing" : null,
+  ].filter(Boolean).join(", ");
+  const input = make("input", {
+    id, type: "number", step: "any", value: example ?? "", "aria-describedby": `${id}-hint ${id}-error`,
+  });
   if (bounded) Object.assign(input, { min: low, max: high });
-  const element = make("div", { className: "field" }, make("label", { htmlFor: id }, name), input, make("p", { className: "hint", id: `${id}-hint` }, hint), error);
+  const element = make(
+    "div", { className: "field" }, make("label", { htmlFor: id }, name), input,
+    make("p", { className: "hint", id: `${id}-hint` }, hint), error,
+  );
   const wrong = (value) => {
     if (input.validity.badInput) return "Expected a number.";
     if (Number.isNaN(value)) return missing ? "" : "Expected a number.";
@@ -68,8 +81,14 @@ function numberField(feature, id, example) {
 
 function asText(place, example) {
   const error = make("p", { className: "error", id: "context-error" });
-  const input = make("textarea", { id: "context", rows: 10, spellcheck: false, value: JSON.stringify(example, null, 1), "aria-describedby": error.id });
-  place.append(make("div", { className: "field whole" }, make("label", { htmlFor: "context" }, "Context, as JSON"), input, error));
+  const input = make("textarea", {
+    id: "context", rows: 10, spellcheck: false, value: JSON.stringify(example, null, 1),
+    "aria-describedby": error.id,
+  });
+  place.append(make(
+    "div", { className: "field whole" }, make("label", { htmlFor: "context" }, "Context, as JSON"), input,
+    error,
+  ));
   return () => {
     try {
       const context = JSON.parse(input.value);

@@ -9,13 +9,17 @@ export function estimates({ action, estimates: found, relevant }) {
   if (!found) return null;
   const all = Object.entries(found);
   const low = Math.min(0, ...all.map(([, value]) => value));
-  const high = Math.max(1e-9, ...all.map(([, value]) => value), low === 0 && all.every(([, value]) => value <= 1) ? 1 : 0);
+  const high = Math.max(
+    1e-9, ...all.map(([, value]) => value), low === 0 && all.every(([, value]) => value <= 1) ? 1 : 0,
+  );
   return make("div", { className: "bars" }, all.map(([name, value]) => {
     const bar = make("span", { className: "fill" });
     bar.style.setProperty("--share", `${(100 * (value - low)) / (high - low)}%`);
     const why = relevant?.[name]?.length ? make("small", {}, `because of ${relevant[name].join(", ")}`) : null;
     return make("div", { className: `estimate ${name === String(action) ? "chosen" : ""}` },
-      make("span", {}, name), make("span", { className: "track" }, bar), make("span", { className: "n" }, Math.abs(value) < 100 ? value.toFixed(3) : figure(value)), why);
+      make("span", {}, name), make("span", { className: "track" }, bar), make(
+        "span", { className: "n" }, Math.abs(value) < 100 ? value.toFixed(3) : figure(value),
+      ), why);
   }));
 }
 
@@ -29,7 +33,10 @@ function words(text) {
   return make("div", { className: "words" }, lines.map((line) => {
     const [, space, amount, rest] = /^(\s*)([-+]?\d+\.\d+(?=\s))?(.*)$/.exec(line);
     const depth = Math.min(2, Math.ceil(space.length / 2));
-    return make("p", { className: `deep-${depth}` }, amount ? make("span", { className: "amount" }, amount) : null, rest.trim());
+    return make(
+      "p", { className: `deep-${depth}` }, amount ? make("span", { className: "amount" }, amount) : null,
+      rest.trim(),
+    );
   }));
 }
 
@@ -45,10 +52,15 @@ export function details(info, recorded, learnt) {
     (told) => why.replaceChildren(explained(told)),
     (problem) => why.replaceChildren(make("p", { className: "muted" }, problem.message)),
   );
-  const times = [`Decided ${moment(recorded.at)}`, recorded.rewarded_at ? `rewarded ${moment(recorded.rewarded_at)}` : null,
-    recorded.probability === null ? null : `probability ${figure(recorded.probability)}`];
+  const times = [
+    `Decided ${moment(recorded.at)}`,
+    recorded.rewarded_at ? `rewarded ${moment(recorded.rewarded_at)}` : null,
+    recorded.probability === null ? null : `probability ${figure(recorded.probability)}`,
+  ];
   const form = recorded.outcome === "waiting" ? rewardForm(info, recorded, learnt) : null;
-  return make("div", { className: "opened" }, why, values(recorded.context), form, make("p", { className: "hint" }, times.filter(Boolean).join(" · ")));
+  return make("div", { className: "opened" }, why, values(recorded.context), form, make(
+    "p", { className: "hint" }, times.filter(Boolean).join(" · "),
+  ));
 }
 
 function rewardForm(info, recorded, learnt) {
@@ -57,7 +69,10 @@ function rewardForm(info, recorded, learnt) {
   const inputs = (several ? info.actions : [recorded.action]).map((action, place) => {
     const id = `reward-${recorded.decision}-${place}`;
     const input = make("input", { id, type: "number", step: "any", required: true, "aria-describedby": error.id });
-    return { action, input, element: make("div", { className: "field" }, make("label", { htmlFor: id }, several ? `Reward of ${action}` : "Reward"), input) };
+    return { action, input, element: make(
+      "div", { className: "field" }, make("label", { htmlFor: id }, several ? `Reward of ${action}` : "Reward"),
+      input,
+    ) };
   });
   const button = make("button", { className: "small" }, "Send reward");
   const form = make("form", { className: "inline" }, inputs.map(({ element }) => element), button);

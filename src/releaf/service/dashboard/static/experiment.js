@@ -13,7 +13,8 @@ const ANYWAY = 15_000; // and so often when none come: deadlines pass silently
 const { name } = document.body.dataset;
 const STATUS = {
   damaged: "The experiment can't go on: its log is damaged. What can be read of it is below.",
-  standby: "Another process writes this experiment. This one takes over when that stops; until then decisions are refused here.",
+  standby:
+    "Another process writes this experiment. This one takes over when that stops; until then it refuses decisions.",
   recovering: "The experiment is being brought back from its log; decisions are taken in a moment.",
   retired: "Retired: no more decisions are taken. Everything stays readable.",
 };
@@ -26,11 +27,16 @@ function headline() {
   find("status").textContent = status;
   find("status").className = `pill ${status}`;
   find("status").hidden = false;
-  find("summary").textContent = [policy.name, counted(actions.length, "action"), counted(features.length, "feature"), `since ${day(created)}`].join(" · ");
+  find("summary").textContent = [
+    policy.name, counted(actions.length, "action"), counted(features.length, "feature"),
+    `since ${day(created)}`,
+  ].join(" · ");
   const told = JSON.stringify([status, messages]);
   if (headline.told === told) return;
   headline.told = told;
-  fill(find("messages"), STATUS[status] ? make("p", { className: status === "retired" ? "note" : "note warn" }, STATUS[status]) : null,
+  fill(find("messages"), STATUS[status] ? make(
+    "p", { className: status === "retired" ? "note" : "note warn" }, STATUS[status],
+  ) : null,
     messages.map((message) => make("p", { className: "note warn" }, message)));
 }
 
@@ -40,12 +46,17 @@ function actionList() {
   actionList.told = told;
   const retired = info.status === "retired";
   find("action-form").hidden = retired;
-  fill(find("action-list"), make("ul", { className: "chips" }, info.actions.map((action) => make("li", { className: "chip" }, String(action),
-    retired ? make("span", {}, "\u2002") : make("button", { type: "button", "aria-label": `Retire action ${action}`, onclick: () => retireAction(action) }, "Retire")))));
+  const chip = (action) => make("li", { className: "chip" }, String(action), retired ? "\u2002" : make("button", {
+    type: "button", "aria-label": `Retire action ${action}`, onclick: () => retireAction(action),
+  }, "Retire"));
+  fill(find("action-list"), make("ul", { className: "chips" }, info.actions.map(chip)));
 }
 
 async function retireAction(action) {
-  if (!(await confirmed(`Retire the action ${action}?`, "It is not chosen any more. Decisions that it was chosen for stay in the log.", "Retire"))) return;
+  if (!(await confirmed(
+    `Retire the action ${action}?`,
+    "It is not chosen any more. Decisions that it was chosen for stay in the log.", "Retire",
+  ))) return;
   await attempt(find("action-error"), async () => show(await remove(address(name, "actions", action))));
 }
 
@@ -72,8 +83,14 @@ async function attempt(place, act) {
 function facts() {
   const { policy, rewards, events, snapshot, features } = info;
   const given = Object.entries(policy.parameters).map(([key, value]) => `${key} = ${JSON.stringify(value)}`).join(", ");
-  const late = rewards.within_seconds === null ? "no deadline" : `within ${duration(rewards.within_seconds)}, then ${rewards.default === null ? "the decision is dropped" : `${reward(rewards.default)} counts`}`;
-  const all = [["Policy in charge", given ? `${policy.name}: ${given}` : policy.name], ["Rewards", late], ["Event log", `${counted(events, "event")}, snapshot at ${count(snapshot)}`]];
+  const then = rewards.default === null ? "the decision is dropped" : `${reward(rewards.default)} counts`;
+  const late = rewards.within_seconds === null
+    ? "no deadline"
+    : `within ${duration(rewards.within_seconds)}, then ${then}`;
+  const all = [
+    ["Policy in charge", given ? `${policy.name}: ${given}` : policy.name], ["Rewards", late],
+    ["Event log", `${counted(events, "event")}, snapshot at ${count(snapshot)}`],
+  ];
   fill(find("facts"), all.flatMap(([term, text]) => [make("dt", {}, term), make("dd", {}, text)]));
   find("features-summary").textContent = counted(features.length, "feature");
   find("retire").hidden = info.status === "retired";
@@ -81,7 +98,13 @@ function facts() {
 
 /** Made when it is opened: there may be thousands. */
 function featureTable() {
-  fill(find("feature-list"), table("Features", [["Feature", (one) => one.name], ["Kind", ({ kind }) => kind], ["Values", range], ["Missing", ({ missing }) => (missing ? "allowed" : "no")]], info.features));
+  fill(find("feature-list"), table(
+    "Features",
+    [["Feature", (one) => one.name], ["Kind", ({ kind }) => kind], ["Values", range], [
+      "Missing", ({ missing }) => (missing ? "allowed" : "no"),
+    ]],
+    info.features,
+  ));
 }
 
 function range({ kind, low, high, values, clip }) {
@@ -90,7 +113,10 @@ function range({ kind, low, high, values, clip }) {
 }
 
 async function retire() {
-  if (!(await confirmed(`Retire ${name}?`, "No more decisions are taken, and this can't be undone. Everything stays readable.", "Retire"))) return;
+  if (!(await confirmed(
+    `Retire ${name}?`, "No more decisions are taken, and this can't be undone. Everything stays readable.",
+    "Retire",
+  ))) return;
   await attempt(find("retire-error"), async () => show(await remove(address(name))));
 }
 
@@ -122,7 +148,10 @@ let happened = true;
 
 /** The parts of the page that need figures. */
 function furnish() {
-  const made = { series: new Series(), relevance: new Relevance(info), shadows: new Shadows(show), records: new Records(info), tried: tryForm(info), feed: new Feed(info, () => { happened = true; }) };
+  const made = {
+    series: new Series(), relevance: new Relevance(info), shadows: new Shadows(show),
+    records: new Records(info), tried: tryForm(info), feed: new Feed(info, () => { happened = true; }),
+  };
   made.shadows.draw(info);
   made.tried(info);
   made.shadows.form(info).catch((problem) => notice("policies", problem.message, "bad"));
@@ -150,13 +179,19 @@ function keepFresh() {
   turn();
 }
 
+function cannotShow({ status, message }) {
+  const title = status === 404 ? `There is no experiment called ${name}` : "The experiment can't be shown";
+  return empty(title, message, make("div", { className: "buttons start" },
+    make("a", { className: "button", href: "/" }, "All experiments"),
+    make("a", { className: "button plain", href: "/new" }, "New experiment")));
+}
+
 async function start() {
   try {
     show(await get(address(name)));
   } catch (problem) {
     find("summary").textContent = "";
-    fill(find("messages"), make("div", { className: "card narrow" }, empty(problem.status === 404 ? `There is no experiment called ${name}` : "The experiment can't be shown", problem.message,
-      make("div", { className: "buttons start" }, make("a", { className: "button", href: "/" }, "All experiments"), make("a", { className: "button plain", href: "/new" }, "New experiment")))));
+    fill(find("messages"), make("div", { className: "card narrow" }, cannotShow(problem)));
     return;
   }
   find("model").href = address(name, "model");

@@ -22,15 +22,27 @@ function card({ name, status, policy, actions, features, counts, label_budget: b
     make("div", { className: "card-head" },
       make("h2", {}, make("a", { href: `/experiments/${encodeURIComponent(name)}` }, name)),
       make("span", { className: `pill ${status}` }, status)),
-    make("p", { className: "muted small" }, [policy.name, counted(actions.length, "action"), counted(features.length, "feature"), `since ${day(created)}`].join(" · ")),
+    make(
+      "p", { className: "muted small" },
+      [
+        policy.name, counted(actions.length, "action"), counted(features.length, "feature"),
+        `since ${day(created)}`,
+      ].join(" · "),
+    ),
     messages.length ? make("p", { className: "error" }, messages[0]) : null,
-    make("dl", { className: "figures" }, figures.map(([term, value]) => make("div", {}, make("dt", {}, term), make("dd", {}, value))))));
+    make(
+      "dl", { className: "figures" },
+      figures.map(([term, value]) => make("div", {}, make("dt", {}, term), make("dd", {}, value))),
+    )));
 }
 
 function nothingYet() {
   return make("div", { className: "card narrow" }, empty("No experiments yet",
-    "An experiment decides among some actions, one case at a time, and learns from rewards which features matter. Fill in a form, or send one request:",
-    make("div", { className: "buttons start" }, make("a", { className: "button", href: "/new" }, "Create the first experiment")),
+    "An experiment decides among some actions, one case at a time, and learns from rewards which features matter. " +
+      "Fill in a form, or send one request:",
+    make("div", { className: "buttons start" }, make(
+      "a", { className: "button", href: "/new" }, "Create the first experiment",
+    )),
     command(curl("/v1/experiments", FIRST))));
 }
 

@@ -13,7 +13,10 @@ const AGAIN_AFTER = 2000;
 export class Feed {
   /** `changed(kind)` is called for each event that came: decision, reward or change. */
   constructor(info, changed) {
-    Object.assign(this, { info, changed, paused: false, latest: 0, arrived: [], rewarded: new Map(), rows: new Map(), held: null, unsaid: 0 });
+    Object.assign(this, {
+      info, changed, paused: false, latest: 0, arrived: [], rewarded: new Map(), rows: new Map(), held: null,
+      unsaid: 0,
+    });
     find("pause").addEventListener("click", () => this.pause(!this.paused));
     document.addEventListener("visibilitychange", () => (document.hidden ? this.close() : this.open()));
     setInterval(() => this.say(), SAY_EVERY);
@@ -76,7 +79,9 @@ export class Feed {
 
   pay({ decision, reward: value, outcome, rewarded_at: at = null }) {
     const known = this.rows.get(decision)?.recorded ?? this.arrived.find((one) => one.decision === decision);
-    if (known && known.outcome !== outcome) this.rewarded.set(decision, Object.assign(known, { reward: value, outcome, rewarded_at: at ?? known.rewarded_at }));
+    if (known && known.outcome !== outcome) this.rewarded.set(decision, Object.assign(known, {
+      reward: value, outcome, rewarded_at: at ?? known.rewarded_at,
+    }));
   }
 
   soon(kind) {
@@ -103,7 +108,9 @@ export class Feed {
     for (const decision of this.rewarded.keys()) this.rows.get(decision)?.update();
     this.rewarded.clear();
     this.unsaid += fresh ? this.arrived.length : 0;
-    const added = this.arrived.map((recorded) => this.row(recorded, fresh && this.arrived.length <= MOST_FRESH)).reverse();
+    const added = this.arrived.map((recorded) => this.row(
+      recorded, fresh && this.arrived.length <= MOST_FRESH,
+    )).reverse();
     this.arrived = [];
     find("feed").prepend(...added.map(({ element }) => element));
     this.trim();
@@ -130,17 +137,28 @@ export class Feed {
   row(recorded, fresh) {
     const marks = make("span", { className: "marks" });
     const button = make("button", { type: "button", className: "row-open", "aria-expanded": "false" },
-      make("span", {}, make("span", { className: "what" }, String(recorded.action)), " ", make("span", { className: "when" }, `#${recorded.decision} · ${clock(recorded.at)}`)), marks);
+      make("span", {}, make("span", { className: "what" }, String(recorded.action)), " ", make(
+        "span", { className: "when" }, `#${recorded.decision} · ${clock(recorded.at)}`,
+      )), marks);
     const element = make("li", { className: fresh ? "fresh" : "", "data-decision": recorded.decision }, button);
     let panel = null;
     const show = (open) => {
       panel?.remove();
-      panel = open ? details(this.info, recorded, (value) => { this.pay({ decision: recorded.decision, reward: value, outcome: "rewarded" }); update(); button.focus(); }) : null;
+      panel = open ? details(this.info, recorded, (value) => {
+        this.pay({ decision: recorded.decision, reward: value, outcome: "rewarded" });
+        update();
+        button.focus();
+      }) : null;
       if (panel) element.append(panel);
       button.setAttribute("aria-expanded", String(open));
     };
     const update = () => {
-      marks.replaceChildren(...[recorded.explored ? make("span", { className: "pill explored" }, "explored") : null, outcome(recorded)].filter(Boolean));
+      marks.replaceChildren(
+        ...[
+          recorded.explored ? make("span", { className: "pill explored" }, "explored") : null,
+          outcome(recorded),
+        ].filter(Boolean)
+      );
       if (panel && !panel.contains(document.activeElement)) show(true);
       else if (panel && recorded.outcome !== "waiting") show(true);
     };
@@ -153,7 +171,10 @@ export class Feed {
 
   nothingYet() {
     if (this.info.status === "retired") return empty("Nothing to show", "The experiment takes no more decisions.");
-    return empty("Waiting for the first decision", "Each decision shows up here as it is taken. Open one to read why it was taken, and to enter its reward.");
+    return empty(
+      "Waiting for the first decision",
+      "Each decision shows up here as it is taken. Open one to read why it was taken, and to enter its reward.",
+    );
   }
 }
 

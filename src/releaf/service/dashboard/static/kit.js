@@ -119,8 +119,16 @@ export function complain(field, text, place = find(`${field.id}-error`)) {
 
 /** A table of figures. Columns: [title, function of a row, "n" for numbers]. The first names the row. */
 export function table(caption, columns, rows, className = "") {
-  const head = make("tr", {}, columns.map(([title, , kind]) => make("th", { scope: "col", className: kind ?? "" }, kind === "controls" ? make("span", { className: "hidden" }, title) : title)));
+  const head = make("tr", {}, columns.map(([title, , kind]) => make(
+    "th", { scope: "col", className: kind ?? "" },
+    kind === "controls" ? make("span", { className: "hidden" }, title) : title,
+  )));
   const body = rows.map((row) => make("tr", {}, columns.map(([title, cell, kind], place) =>
-    place === 0 ? make("th", { scope: "row" }, cell(row)) : make("td", { className: kind ?? "", "data-label": title }, cell(row)))));
-  return make("table", { className }, make("caption", { className: "hidden" }, caption), make("thead", {}, head), make("tbody", {}, body));
+    place === 0 ? make("th", { scope: "row" }, cell(row)) : make(
+      "td", { className: kind ?? "", "data-label": title }, cell(row),
+    ))));
+  return make(
+    "table", { className }, make("caption", { className: "hidden" }, caption), make("thead", {}, head),
+    make("tbody", {}, body),
+  );
 }

@@ -9,11 +9,17 @@ const policies = () => (known ??= get("/v1/policies").then((answer) => answer.po
 /** Fields in a place; returns what to call for the chosen policy and for errors that name a parameter. */
 export async function policyForm(place, prefix) {
   const all = await policies();
-  const choice = make("select", { id: `${prefix}-policy` }, all.map(({ name }) => make("option", { value: name, selected: name === OURS }, name)));
+  const choice = make(
+    "select", { id: `${prefix}-policy` },
+    all.map(({ name }) => make("option", { value: name, selected: name === OURS }, name)),
+  );
   const summary = make("p", { className: "hint" });
   const inputs = make("div", { className: "inputs" });
   const settings = make("details", {}, make("summary", {}, "Parameters"), make("div", { className: "field" }, inputs));
-  place.append(make("div", { className: "field" }, make("label", { htmlFor: choice.id }, "Policy"), choice, summary), settings);
+  place.append(
+    make("div", { className: "field" }, make("label", { htmlFor: choice.id }, "Policy"), choice, summary),
+    settings,
+  );
   let fields = [];
 
   function show() {
@@ -46,8 +52,14 @@ function parameter(prefix, name, usual) {
   const told = { id, "aria-describedby": error.id };
   if (typeof usual === "boolean") {
     const input = make("input", { type: "checkbox", checked: usual, ...told });
-    const element = make("div", { className: "field tick" }, make("label", { className: "check", htmlFor: id }, input, name), error);
-    return { name, input, element, complain: (text) => complain(input, text, error), changed: () => (input.checked === usual ? [] : [[name, input.checked]]) };
+    const element = make(
+      "div", { className: "field tick" }, make("label", { className: "check", htmlFor: id }, input, name),
+      error,
+    );
+    return {
+      name, input, element, complain: (text) => complain(input, text, error),
+      changed: () => (input.checked === usual ? [] : [[name, input.checked]]),
+    };
   }
   const input = make("input", { spellcheck: false, placeholder: usual === null ? "none" : written(usual), ...told });
   const element = make("div", { className: "field" }, make("label", { htmlFor: id }, name), input, error);

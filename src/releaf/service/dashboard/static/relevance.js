@@ -1,4 +1,5 @@
-// Which features matter for which action: a table whose cells are the darker the more, and open the feature's intervals.
+// Which features matter for which action: a table whose cells are the darker the more, and open the intervals
+// of the feature.
 import { address, get } from "./api.js";
 import { empty, fill, find, make, share } from "./kit.js";
 import { Partition } from "./partition.js";
@@ -28,23 +29,36 @@ export class Relevance {
 
   draw(found) {
     this.found = found;
-    const highest = (found.relevance ?? []).reduce((most, row) => row.reduce((one, value) => Math.max(one, value), most), 0);
+    const highest = (found.relevance ?? []).reduce(
+      (most, row) => row.reduce((one, value) => Math.max(one, value), most), 0,
+    );
     if (!found.relevance || highest === 0) {
-      const text = found.relevance ? "It learns from rewards: send some for the decisions that wait, and come back. Features can be looked at already." : `${sentence(found.meaning)} Look at the intervals of a feature below, or try another policy as a shadow.`;
-      fill(find("heat"), empty(found.relevance ? "Nothing is known to matter yet" : "This policy does not tell which features matter", text));
+      const text = found.relevance
+        ? "It learns from rewards: send some for the decisions that wait, and come back."
+        : `${sentence(found.meaning)} Look at the intervals of a feature below, or try another policy as a shadow.`;
+      fill(find("heat"), empty(
+        found.relevance ? "Nothing is known to matter yet" : "This policy does not tell which features matter",
+        text,
+      ));
       this.partition.offer(found.features, this.chosen?.feature);
       return;
     }
     const strength = (place) => found.relevance.reduce((most, row) => Math.max(most, row[place]), 0);
-    const places = found.features.map((_, place) => place).toSorted((a, b) => strength(b) - strength(a)).slice(0, MOST_FEATURES);
-    places.sort((a, b) => a - b); // in the order of the schema
+    const strongest = found.features.map((_, place) => place).toSorted((a, b) => strength(b) - strength(a));
+    const places = strongest.slice(0, MOST_FEATURES).toSorted((a, b) => a - b); // in the order of the schema
     const rows = found.actions.slice(0, MOST_ACTIONS);
     const focused = this.focused();
-    const cut = [places.length < found.features.length ? `the ${MOST_FEATURES} of ${found.features.length} features that matter most` : null,
-      rows.length < found.actions.length ? `the first ${MOST_ACTIONS} of ${found.actions.length} actions` : null].filter(Boolean);
+    const { features, actions } = found;
+    const cut = [
+      places.length < features.length ? `the ${MOST_FEATURES} of ${features.length} features that matter most` : null,
+      rows.length < actions.length ? `the first ${MOST_ACTIONS} of ${actions.length} actions` : null,
+    ].filter(Boolean);
     fill(find("heat"),
       make("div", { className: "heat-scroll" }, this.grid(found, rows, places, highest)),
-      make("p", { className: "hint" }, sentence(found.meaning), cut.length ? ` Shown: ${cut.join(", ")}.` : "", " Choose a cell to see the feature's intervals; arrow keys move."));
+      make(
+        "p", { className: "hint" }, sentence(found.meaning), cut.length ? ` Shown: ${cut.join(", ")}.` : "",
+        " Choose a cell to see the feature's intervals; arrow keys move.",
+      ));
     this.partition.offer(found.features, this.chosen?.feature);
     this.mark();
     if (focused) find("heat").querySelector(focused)?.focus();
@@ -52,11 +66,13 @@ export class Relevance {
 
   grid(found, actions, places, highest) {
     const head = places.map((place) => make("th", { scope: "col" }, make("button", {
-      type: "button", className: "column", title: found.features[place], tabIndex: -1, "data-feature": place, "data-row": -1, "aria-pressed": "false",
+      type: "button", className: "column", title: found.features[place], tabIndex: -1,
+      "data-feature": place, "data-row": -1, "aria-pressed": "false",
       onclick: () => this.choose(found.features[place], null),
     }, found.features[place])));
-    const body = actions.map((action, row) => make("tr", {}, make("th", { scope: "row" }, String(action)), places.map((place) =>
-      make("td", {}, this.cell(found, row, place, highest)))));
+    const cells = (row) => places.map((place) => make("td", {}, this.cell(found, row, place, highest)));
+    const body = actions.map((action, row) =>
+      make("tr", {}, make("th", { scope: "row", title: String(action) }, String(action)), cells(row)));
     return make("table", { className: "heat" },
       make("caption", { className: "hidden" }, "Relevance of each feature (columns) for each action (rows)"),
       make("thead", {}, make("tr", {}, make("td", {}), head)), make("tbody", {}, body));
@@ -66,7 +82,9 @@ export class Relevance {
     const value = found.relevance[row][place];
     const level = (100 * value) / highest;
     const cell = make("button", {
-      type: "button", className: level > PALE_TEXT_FROM ? "cell strong" : "cell", tabIndex: -1, "aria-pressed": "false", "data-feature": place, "data-row": row,
+      type: "button", className: level > PALE_TEXT_FROM
+        ? "cell strong"
+        : "cell", tabIndex: -1, "aria-pressed": "false", "data-feature": place, "data-row": row,
       "aria-label": `${found.features[place]} for ${found.actions[row]}: ${share(value, 1)}`,
       onclick: () => this.choose(found.features[place], found.actions[row]),
     }, value >= 0.005 ? share(value, 1) : "");

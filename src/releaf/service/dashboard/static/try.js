@@ -10,12 +10,17 @@ export function tryForm(info) {
   const error = make("p", { className: "error", role: "alert" });
   const preview = make("button", { id: "preview" }, "Preview");
   const decide = make("button", { type: "button", className: "plain", id: "decide" }, "Decide for real");
-  fill(find("try-result"), empty("What it would choose, and why", "Fill in a context and preview it: what is expected of each action, and the reasons, appear here."));
+  fill(find("try-result"), empty(
+    "What it would choose, and why",
+    "Fill in a context and preview it: what is expected of each action, and the reasons, appear here.",
+  ));
   let context = () => null;
   get(`${address(info.name, "decisions")}?limit=1`).catch(() => ({ decisions: [] })).then(({ decisions }) => {
     context = contextFields(inputs, info.features, decisions[0]?.context); // the latest one, to begin with
   });
-  form.append(make("p", { className: "hint" }, "A preview shows what would be decided now, and why; it leaves no trace."), inputs, error,
+  form.append(make(
+    "p", { className: "hint" }, "A preview shows what would be decided now, and why; it leaves no trace.",
+  ), inputs, error,
     make("div", { className: "buttons start" }, preview, decide));
 
   async function run(send, show) {
@@ -49,10 +54,18 @@ function chance({ probability, explored }) {
 }
 
 function previewed(told) {
-  return make("div", { className: "result" }, make("h3", {}, `It would choose ${told.action}`), make("p", { className: "hint" }, `${chance(told)}.`), explained(told));
+  return make(
+    "div", { className: "result" }, make("h3", {}, `It would choose ${told.action}`),
+    make("p", { className: "hint" }, `${chance(told)}.`), explained(told),
+  );
 }
 
 function decided(answer) {
-  const then = answer.wants_reward ? "It waits for its reward: open it in the feed to enter one." : "No reward is asked for.";
-  return make("div", { className: "result" }, make("h3", {}, `Decision ${answer.decision}: ${answer.action}`), make("p", { className: "hint" }, `${chance(answer)}. ${then}`), explained({ ...answer, explanation: "" }));
+  const then = answer.wants_reward
+    ? "It waits for its reward: open it in the feed to enter one."
+    : "No reward is asked for.";
+  return make(
+    "div", { className: "result" }, make("h3", {}, `Decision ${answer.decision}: ${answer.action}`),
+    make("p", { className: "hint" }, `${chance(answer)}. ${then}`), explained({ ...answer, explanation: "" }),
+  );
 }
