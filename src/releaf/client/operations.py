@@ -17,6 +17,7 @@ from releaf.client.methods import Operation, Walking
 Context = Mapping[str, Any] | Sequence[Any]
 Reward = float | Sequence[float] | Mapping[str, float]
 Info = dict[str, Any]
+CHANGE_SILENCE = 180.0  # seconds: a policy that a machine runs for the first time is compiled there
 
 
 def get(path: str, **params: Any) -> Call[Info]:
@@ -27,7 +28,9 @@ def get(path: str, **params: Any) -> Call[Info]:
 def change(method: str, path: str, body: Any = None) -> Call[Info]:
     """A change of an experiment, which is not sent again where it may have arrived."""
     content = None if body is None else encoded(body)
-    return Call(method=method, path=path, read=content_of, body=content, repeat="unsent")
+    return Call(
+        method=method, path=path, read=content_of, body=content, repeat="unsent", silence=CHANGE_SILENCE
+    )
 
 
 class Operations:
