@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import pytest
 
 import releaf
 from releaf import ensembles, policies
 from releaf.ensembles.ensemble import Ensemble
 from releaf.policies.base import OnlinePolicy
 from releaf.policy import action_labels
-from twins import stream
+from twins import knowledge, stream
 
 assert ensembles
 assert policies
@@ -28,6 +29,7 @@ def _concrete(policy: type[Any]) -> Iterator[type[Any]]:
 # A new policy is here by itself; LinearEpsilonGreedy has two parents.
 POLICIES: list[type[Any]] = sorted(set(_concrete(OnlinePolicy)), key=lambda policy: policy.__name__)
 NAMES = [policy.__name__ for policy in POLICIES]
+LOGGED = [policy for policy in POLICIES if policy._learns_from_logs]
 # Nothing that they do depends on what happens, so nothing is learnt.
 FIXED = ("AdaBoost", "AverageMajority", "Random")
 RANDOMISED = (
@@ -76,3 +78,12 @@ def wanted(bandit: Any, rewards: Any, choice: Any) -> Any:
     if bandit.observe in ("all-actions", "labels"):
         return rewards
     return float(np.asarray(rewards)[choice.index])
+
+
+def refused(bandit: Any, call: Any, text: str, error: type[Exception] = ValueError) -> None:
+    """The call fails with this text and changes nothing."""
+    before = knowledge(bandit)
+    with pytest.raises(error) as caught:
+        call()
+    assert text in str(caught.value)
+    assert knowledge(bandit) == before

@@ -111,6 +111,11 @@ class Reference:
         for w in self.all_w:
             self.rewards.setdefault((w, tuple(p[i] for i in w), a), []).append(reward)
 
+    def forget(self, action: int) -> None:
+        """Be without an action, whose place those after it take."""
+        self.actions -= 1
+        self.rewards = {(w, p, a - (a > action)): rewards for (w, p, a), rewards in self.rewards.items() if a != action}
+
     # --- one step -------------------------------------------------------------------------------------------
 
     def arrive(self, context: list[float]) -> Outcome:

@@ -196,6 +196,26 @@ def test_an_action_added_while_running_joins_the_plain_algorithm(data: st.DataOb
         run_in_lock_step(bandit, twin, [context], [row[: twin.actions]])
 
 
+@quick
+@given(st.data())
+def test_an_action_removed_while_running_leaves_the_plain_algorithm(data: st.DataObject) -> None:
+    configuration = data.draw(configurations()) | {"actions": data.draw(st.integers(2, 9))}
+    bandit = releaf.Releaf(**configuration)
+    limit_dense_cells(bandit, data.draw(st.sampled_from([0, 20_000, 2**29])))
+    twin = twin_of(bandit)
+    contexts, table = data.draw(streams(configuration["features"], configuration["actions"]))
+    changes = set(data.draw(st.lists(st.integers(0, len(contexts) - 1), max_size=5)))
+    for step, (context, row) in enumerate(zip(contexts, table, strict=True)):
+        if step in changes and twin.actions > 1 and data.draw(st.integers(0, 3)):
+            removed = data.draw(st.integers(0, twin.actions - 1))
+            bandit.remove_action(bandit.actions[removed])
+            twin.forget(removed)
+        elif step in changes and twin.actions < configuration["actions"]:
+            bandit.add_action()
+            twin.actions += 1
+        run_in_lock_step(bandit, twin, [context], [row[: twin.actions]])
+
+
 def all_arrays(bandit: PartitionedPolicy) -> dict[str, bytes]:
     """The state, array by array, without the slack of tables that grew at different times."""
     return {name: array.tobytes() for name, array in bandit._engine.state().items() if name not in ("table", "keys")}

@@ -245,6 +245,84 @@ def test_a_file_that_is_not_there_is_no_state_error(tmp_path: Path) -> None:
         releaf.load(tmp_path / "nowhere")
 
 
+# --- bytes in memory ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_its_bytes_are_those_of_its_file_and_it_goes_on_from_them(name: str, tmp_path: Path) -> None:
+    bandit, contexts, rewards = case(name)
+    Late(1, by_id=True).live(bandit, contexts, rewards)
+    bandit.save(tmp_path / "learner")
+    content = bandit.to_bytes()
+    assert content == (tmp_path / "learner").read_bytes()
+    twin = releaf.from_bytes(content)
+    assert type(twin) is type(bandit)
+    assert (twin.actions, twin.schema, twin.pending) == (bandit.actions, bandit.schema, bandit.pending)
+    twin._engine.settings = bandit._engine.settings  # "hashed later" was made with a limit of its own
+    for learner in (bandit, twin):
+        Late(1, by_id=True).live(learner, contexts, rewards)
+    assert knowledge(twin) == knowledge(bandit)
+
+
+def test_a_header_and_arrays_of_any_shape_come_back_as_they_went(tmp_path: Path) -> None:
+    header = {"class": "Anything", "labels": ["a", 1, 2.5, True]}
+    arrays: dict[str, Any] = {
+        "empty": np.zeros((0, 3)),
+        "table": np.arange(12, dtype=np.int32).reshape(3, 4),
+        "flags": np.array([True, False]),
+        "across": np.arange(6.0).reshape(2, 3).T,
+    }
+    content = state.to_bytes(header, arrays)
+    state.write(tmp_path / "file", header, arrays)
+    assert (tmp_path / "file").read_bytes() == content
+    for found, back in (state.from_bytes(content, "it"), state.read(tmp_path / "file")):
+        assert {key: found[key] for key in header} == header
+        assert back.keys() == arrays.keys()
+        for name, array in arrays.items():
+            assert back[name].dtype == array.dtype
+            assert np.array_equal(back[name], array)
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_bytes_of_any_kind_are_taken(small: Path, kind: Any) -> None:
+    content = small.read_bytes()
+    assert releaf.from_bytes(kind(content)).to_bytes() == content
+
+
+def test_bytes_with_a_flipped_bit_anywhere_are_refused(small: Path) -> None:
+    content = bytearray(small.read_bytes())
+    for place in range(len(content)):
+        content[place] ^= 1 << place % 8
+        with pytest.raises(
+            releaf.StateError, match=r"^content .* its checksum does not match" if place >= 13 else "should begin with"
+        ):
+            releaf.from_bytes(bytes(content))
+        content[place] ^= 1 << place % 8
+
+
+def test_bytes_cut_off_or_with_something_behind_their_end_are_refused(small: Path) -> None:
+    content = small.read_bytes()
+    for length in range(len(content)):
+        with pytest.raises(releaf.StateError, match=r"^content is (truncated|not a releaf state file)"):
+            releaf.from_bytes(content[:length])
+    with pytest.raises(releaf.StateError, match="its checksum does not match"):
+        releaf.from_bytes(content + b"\0")
+
+
+def test_crafted_bytes_are_refused_by_what_is_wrong_with_them(small: Path) -> None:
+    header, arrays = state.read(small)
+    with pytest.raises(releaf.StateError, match=r"^content holds a 'Clairvoyant', which this version"):
+        releaf.from_bytes(state.to_bytes({**header, "class": "Clairvoyant"}, arrays))
+    with pytest.raises(releaf.StateError, match=r"^content is no learner that this version of releaf can go on with"):
+        releaf.from_bytes(state.to_bytes(header, {**arrays, "policy.clock": np.zeros(3, dtype=np.int64)}))
+
+
+@pytest.mark.parametrize("content", ["releaf-state", None, 7, [1, 2]])
+def test_what_are_no_bytes_is_refused(content: Any) -> None:
+    with pytest.raises(TypeError, match=f"content must be bytes, as to_bytes gives them, got {type(content).__name__}"):
+        releaf.from_bytes(content)
+
+
 # --- saving is whole or not at all ----------------------------------------------------------------------------
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from releaf.policies.linucb import LinUCB
     from releaf.policies.random import Random
     from releaf.policies.releaf import Releaf
-    from releaf.policies.saving import load
+    from releaf.policies.saving import from_bytes, load
     from releaf.policies.ucb1 import UCB1
     from releaf.policies.zooming import ContextualZooming
 
@@ -58,6 +58,7 @@ __all__ = [
     "StateError",
     "Trace",
     "__version__",
+    "from_bytes",
     "load",
     "plot",
     "replay",
@@ -79,6 +80,7 @@ _LATER = {
     "Releaf": "releaf.policies.releaf",
     "UCB1": "releaf.policies.ucb1",
     "StateError": "releaf.core.state",
+    "from_bytes": "releaf.ensembles",
     "load": "releaf.ensembles",  # the highest room that decides: it knows all policies
 }
 

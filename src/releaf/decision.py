@@ -48,6 +48,7 @@ class Decision:
     relevant: tuple[tuple[int, ...] | None, ...] | None
     _context: Row
     _learner: int
+    _actions: tuple[Label, ...]  # of the learner at that time, which the estimates are about
 
     @property
     def context(self) -> Row:

@@ -73,6 +73,20 @@ def add_action(memory: Memory) -> None:
         memory[name] = np.concatenate([old, np.zeros((rows, 1), dtype=old.dtype)], axis=1)
 
 
+def remove_action(memory: Memory, action: int) -> None:
+    """Take one action out of every cell. ``shape[ACTIONS]`` still tells the old number."""
+    actions = int(memory["shape"][ACTIONS])
+    rows = len(memory["counts"]) // actions
+    cells = memory["cells"][: rows * (1 + actions)].reshape(rows, 1 + actions)
+    for name in ("counts", "sums"):
+        memory[name] = np.delete(memory[name].reshape(rows, actions), action, axis=1)
+    narrow = np.zeros(rows * actions + MAX_WIDTH)
+    kept = narrow[: rows * actions].reshape(rows, actions)
+    kept[:, 0] = memory["counts"].reshape(rows, actions - 1).min(axis=1)  # the least count of those that stay
+    kept[:, 1:] = np.delete(cells[:, 1:], action, axis=1)
+    memory["cells"] = narrow
+
+
 def _make_dense(memory: Memory, caps: Array, limit: int) -> bool:
     """Empty tables with room for ``caps`` leaves of each feature; False when they would exceed the limit."""
     total = dense_rows(memory, caps)

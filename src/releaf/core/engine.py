@@ -225,6 +225,17 @@ class Engine:
         self._set_confidence(wider)
         self._lay_out_scratch(wider)
 
+    def remove_action(self, action: int) -> None:
+        narrower = self.memory.branch()
+        actions, features = self.actions, len(self.settings.categories)
+        cells.remove_action(narrower, action)
+        narrower["relevance"] = np.delete(narrower["relevance"].reshape(actions, features), action, axis=0)
+        narrower["added_at"] = np.delete(narrower["added_at"], action)
+        narrower["shape"][ACTIONS] = actions - 1
+        narrower["clock"][ROWS_OF] = 0
+        self._set_confidence(narrower)
+        self._lay_out_scratch(narrower)
+
     def node(self, number: int) -> Node:
         memory = self.memory
         return Node(int(memory["rank"][number]), int(memory["level"][number]), int(memory["arrivals"][number]))

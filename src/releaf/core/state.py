@@ -1,8 +1,8 @@
-"""Files that hold a learner: plain arrays behind a JSON header, checksummed, replaced as a whole.
+"""A learner as bytes, or as a file of them: plain arrays behind a JSON header, checksummed, replaced as a whole.
 
 Layout: the magic line, the SHA-256 of all that follows it, the length of the header, the header (JSON, with the
 name, type, shape and place of each array), the arrays, each at a multiple of 64 bytes. There is no
-pickle in it, so that loading a file never runs code.
+pickle in it, so that loading a state never runs code.
 """
 
 from __future__ import annotations
@@ -28,7 +28,35 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class StateError(ValueError):
-    """A file that is not a whole, unaltered learner of a version this package can read."""
+    """A file, or bytes, that are not a whole, unaltered learner of a version this package can read."""
+
+
+def to_bytes(header: dict[str, Any], arrays: dict[str, Array]) -> bytes:
+    """A state as bytes, those that ``write`` puts into a file."""
+    return b"".join(_pieces(header, arrays))
+
+
+def from_bytes(content: bytes, name: str) -> tuple[dict[str, Any], dict[str, Array]]:
+    """The header and the arrays of a state; a :class:`StateError`, which calls it by this name, unless it is whole."""
+    if not content.startswith(MAGIC):
+        raise StateError(f"{name} is not a releaf state file: it should begin with {MAGIC.decode().strip()!r}")
+    if len(content) < _START:
+        raise StateError(f"{name} is truncated: {len(content)} bytes are fewer than its header needs")
+    found, body = content[len(MAGIC) : len(MAGIC) + _DIGEST], memoryview(content)[len(MAGIC) + _DIGEST :]
+    if hashlib.sha256(body).digest() != found:
+        raise StateError(f"{name} is truncated or was altered: its checksum does not match; restore it from a copy")
+    try:
+        header = json.loads(bytes(body[8 : 8 + int.from_bytes(body[:8], "little")]))
+        if header["format"] == FORMAT:
+            return header, {array: _array(body, place) for array, place in header.pop("arrays").items()}
+    except StateError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise StateError(f"{name} has a header that no releaf writes: {error!r}") from error
+    raise StateError(
+        f"{name} has state format {header['format']}, this version of releaf reads format {FORMAT}: "
+        f"load it with releaf {header.get('version', 'of that time')} or a version that knows both"
+    )
 
 
 def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str, Array]) -> None:
@@ -39,16 +67,11 @@ def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str
     target = Path(path)
     if target.is_dir():
         raise IsADirectoryError(f"{path} is a folder: expected the name of a file")
-    chunks = _encode(header, arrays)
-    digest = hashlib.sha256()
-    for chunk in chunks:
-        digest.update(chunk)
+    pieces = _pieces(header, arrays)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
     try:
         with open(temporary, "xb") as file:
-            file.write(MAGIC + digest.digest())
-            for chunk in chunks:
-                file.write(chunk)
+            file.writelines(pieces)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
@@ -61,30 +84,19 @@ def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Array]]:
     """The header and the arrays of a state file; a :class:`StateError` when it is anything but whole."""
-    content = Path(path).read_bytes()
-    if not content.startswith(MAGIC):
-        raise StateError(f"{path} is not a releaf state file: it should begin with {MAGIC.decode().strip()!r}")
-    if len(content) < _START:
-        raise StateError(f"{path} is truncated: {len(content)} bytes are fewer than its header needs")
-    found, body = content[len(MAGIC) : len(MAGIC) + _DIGEST], memoryview(content)[len(MAGIC) + _DIGEST :]
-    if hashlib.sha256(body).digest() != found:
-        raise StateError(f"{path} is truncated or was altered: its checksum does not match; restore it from a copy")
-    try:
-        header = json.loads(bytes(body[8 : 8 + int.from_bytes(body[:8], "little")]))
-        if header["format"] == FORMAT:
-            return header, {name: _array(body, place) for name, place in header.pop("arrays").items()}
-    except StateError:
-        raise
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise StateError(f"{path} has a header that no releaf writes: {error!r}") from error
-    raise StateError(
-        f"{path} has state format {header['format']}, this version of releaf reads format {FORMAT}: "
-        f"load it with releaf {header.get('version', 'of that time')} or a version that knows both"
-    )
+    return from_bytes(Path(path).read_bytes(), str(path))
 
 
-def _encode(header: dict[str, Any], arrays: dict[str, Array]) -> list[bytes]:
-    """The file behind the checksum, in pieces."""
+def _pieces(header: dict[str, Any], arrays: dict[str, Array]) -> list[bytes]:
+    """All of a state, in the order of the pieces that it is made of; joined, they would take twice the memory."""
+    digest, body = hashlib.sha256(), _body(header, arrays)
+    for piece in body:
+        digest.update(piece)
+    return [MAGIC, digest.digest(), *body]
+
+
+def _body(header: dict[str, Any], arrays: dict[str, Array]) -> list[bytes]:
+    """What is behind the checksum, in pieces."""
     places: dict[str, Any] = {}
     pieces: list[bytes] = []
     offset = 0

@@ -4,7 +4,7 @@ from releaf.ensembles.adaboost import AdaBoost, OnlineAdaBoost
 from releaf.ensembles.experts import Experts, train_experts
 from releaf.ensembles.majority import AverageMajority
 from releaf.ensembles.weighted import Blum, FixedShare, WeightedMajority
-from releaf.policies import load
+from releaf.policies import from_bytes, load
 
 __all__ = [
     "AdaBoost",
@@ -14,6 +14,7 @@ __all__ = [
     "FixedShare",
     "OnlineAdaBoost",
     "WeightedMajority",
+    "from_bytes",
     "load",
     "train_experts",
 ]

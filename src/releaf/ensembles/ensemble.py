@@ -20,7 +20,8 @@ class Ensemble(CompiledPolicy):
     """Takes the action that the base classifiers vote for. How their weights come about is the subclass's.
 
     They predict before the label is seen, and stay as they are; only the weights of their votes may change. An action
-    that is added later is one that they never vote for. ``Decision.estimates`` are each action's share of the votes.
+    that is added later is one that they never vote for, and none can be removed. ``Decision.estimates`` are each
+    action's share of the votes.
     """
 
     _kept: ClassVar[tuple[str, ...]] = ("clock", "coefficients", "intercepts", "weights")
@@ -73,6 +74,12 @@ class Ensemble(CompiledPolicy):
 
     def _take_in_all(self, context: Array, step: int, rewards: Array) -> None:
         self._doors.learn(self._book, context, step, rewards)
+
+    def _narrow(self, index: int) -> None:
+        raise ValueError(
+            f"{type(self).__name__} can't forget action {self.actions[index]!r}, which its base classifiers vote for: "
+            "train others without it"
+        )
 
     @property
     def prior_labels(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from statistics import NormalDist
 from typing import Any, Literal, Self
 
@@ -274,6 +275,10 @@ class AdaptiveReleaf(CompiledPolicy):
         super()._widen()
         self._named = (-1, None)
 
+    def _narrow(self, index: int) -> None:
+        super()._narrow(index)
+        self._named = (-1, None)
+
     def _take_up(self, arrays: dict[str, Array]) -> None:
         super()._take_up(arrays)
         self._named = (-1, None)
@@ -286,7 +291,7 @@ class AdaptiveReleaf(CompiledPolicy):
 
     @property
     def observations(self) -> int:
-        """How many rewards were learnt."""
+        """How many rewards were learnt of the actions that there are now."""
         return int(self._state.counts[:, LEARNT].sum())
 
     @property
@@ -341,10 +346,11 @@ class AdaptiveReleaf(CompiledPolicy):
         Parameters
         ----------
         choice
-            A decision of this learner, however old.
+            A decision of this learner, however old, for an action that there still is.
         """
         self._require_own(choice)
         with self._lock:
+            choice = replace(choice, index=self._index_of(choice.action))  # actions before it may be gone since
             return explanation(choice, self._state, self._encoder, self.actions, self.reward_range)
 
 

@@ -7,18 +7,20 @@ import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable
+from itertools import count
 from typing import Any, ClassVar
 
 import numpy as np
 
 from releaf.decision import Decision, Label
 from releaf.policies.checks import whole
+from releaf.policies.reading import Reading
 from releaf.policies.rewards import checked_column, checked_reward, checked_rewards, checked_table, positions_of
-from releaf.policies.saving import Saved, Waiting
+from releaf.policies.saving import Saved
 from releaf.policies.traits import Traits
+from releaf.policies.waiting import Waiting, without_action
 from releaf.policy import Actions, Trace, action_labels, plain_label
 from releaf.schema import Features, Schema
-from releaf.table import width_error
 
 Array = np.ndarray[Any, np.dtype[Any]]
 _FLOAT64 = np.dtype(np.float64)
@@ -30,7 +32,7 @@ Relevant = tuple[tuple[int, ...] | None, ...]
 Verdict = tuple[int, bool, float | None, tuple[float, ...] | None, Relevant | None]
 
 
-class OnlinePolicy(Saved, ABC):
+class OnlinePolicy(Saved, Reading, ABC):
     """A policy that decides step by step. A subclass supplies the rule; see the methods that raise.
 
     Threads may share a policy: their calls take turns.
@@ -58,10 +60,7 @@ class OnlinePolicy(Saved, ABC):
         max_pending: int,
     ) -> None:
         self._labels = action_labels(actions)
-        self._schema = Schema.of(features)
-        self._encoder = self._schema.encoder()
-        self._shape = (len(self._schema),)
-        self._plain_shape = self._shape if self._encoder.is_unit else None
+        self._read(features)
         self.observe = observe
         self._always_wants = observe in ("always", "labels")
         self._wants_all = observe in ("all-actions", "labels")
@@ -89,6 +88,10 @@ class OnlinePolicy(Saved, ABC):
     @abstractmethod
     def _widen(self) -> None:
         """Make room for one more action."""
+
+    @abstractmethod
+    def _narrow(self, index: int) -> None:
+        """Forget one action of several, and move those after it up."""
 
     @abstractmethod
     def _set_generator(self, state: int) -> None:
@@ -136,14 +139,16 @@ class OnlinePolicy(Saved, ABC):
         """Decide for an encoded context, and remember the decision where its reward is wanted."""
         with self._lock:
             index, explored, probability, estimates, relevant = self._choose(unit)
+            labels, token = self._labels, self._token
             self._steps = step = self._steps + 1
             wants_reward = self._always_wants or (explored and self.observe != "never")
             if wants_reward:
-                self._waiting[step] = (unit, index, len(self._labels))
+                self._waiting[step] = (unit, index, len(labels))
                 if len(self._waiting) > self.max_pending:
                     self._waiting.popitem(last=False)
-        label, token = self._labels[index], self._token
-        return Decision(step, label, index, explored, wants_reward, probability, estimates, relevant, unit, token)
+        return Decision(
+            step, labels[index], index, explored, wants_reward, probability, estimates, relevant, unit, token, labels
+        )
 
     def decide_many(self, contexts: Any) -> list[Decision]:
         """Choose an action for each of many contexts, none of whose rewards is known before the last decision.
@@ -177,7 +182,7 @@ class OnlinePolicy(Saved, ABC):
                 self._undo_deciding(arrays)
                 self._encoder.restore(encoder)
 
-    def learn(self, choice: Decision | int, reward: Any) -> None:
+    def learn(self, choice: Decision | int, reward: Any, action: Label | None = None) -> None:
         """Learn the reward of a decision that wants one: at once, late, or in any order.
 
         Parameters
@@ -187,6 +192,9 @@ class OnlinePolicy(Saved, ABC):
         reward
             A number in [0, 1], or in the ``reward_range`` of a learner that has one. With ``observe="all-actions"`` or
             ``"labels"`` one for each action, as a sequence or a mapping from labels.
+        action
+            The action that was taken instead, where someone overruled the decision: the reward is learnt for that one.
+            None for the action chosen.
         """
         if type(choice) is Decision and choice._learner == self._token:
             number = choice.id
@@ -196,21 +204,40 @@ class OnlinePolicy(Saved, ABC):
             waiting = self._waiting.get(number)
             if waiting is None:
                 raise ValueError(self._why_not_waiting(choice, number))
-            context, action, actions = waiting
+            context, index, actions = waiting
             if isinstance(choice, Decision) and choice._context is not context:
-                self._require_same(choice, context, action)
+                self._require_same(choice, context, index)
+            if action is not None:
+                index = self._taken_instead(action)
             if self._wants_all:
                 self._take_in_all(context, number, checked_rewards(reward, self._labels[:actions]))
             else:
-                self._take_in(context, number, action, self._checked_reward(reward))
+                self._take_in(context, number, index, self._checked_reward(reward))
             del self._waiting[number]
+
+    def _taken_instead(self, action: Label) -> int:
+        """The position of an action that something else took, where the reward of such a one can be learnt."""
+        if self._wants_all:
+            raise ValueError(
+                f"action={action!r} makes no difference where the rewards of all actions are learnt "
+                f"(observe={self.observe!r}): expected none"
+            )
+        if not self._learns_from_logs:
+            raise ValueError(f"{type(self).__name__} can't learn the reward of another action than its own: {action!r}")
+        return self._index_of(action)
+
+    def _index_of(self, action: Label) -> int:
+        label = plain_label(action)
+        if label not in self._labels:
+            raise ValueError(f"unknown action {label!r}: the actions are {self._labels!r}")
+        return self._labels.index(label)
 
     def replay(self, contexts: Any, rewards: Any) -> Trace:
         """Live through a recorded stream; see :func:`releaf.replay`."""
         if not hasattr(contexts, "__len__"):
             raise TypeError(f"contexts must be a matrix, a table or a sequence of contexts, got {contexts!r}")
-        table = checked_table(rewards, len(contexts), self._labels)
         with self._lock:
+            table = checked_table(rewards, len(contexts), self._labels)
             if not np.isnan(table).any():
                 return self._live_through(self._encode_many(contexts), table)
             backup = self._snapshot()  # a reward that is needed may turn out to be NaN: then nothing has happened
@@ -248,11 +275,11 @@ class OnlinePolicy(Saved, ABC):
         """
         if not self._learns_from_logs:
             raise ValueError(f"{type(self).__name__} can't learn from a log, which has the reward of one action a row")
-        taken, gained = positions_of(actions, self._labels), checked_column(rewards, self._checked_reward)
-        if not len(contexts) == len(taken) == len(gained):
-            lengths = f"{len(contexts)} contexts, {len(taken)} actions and {len(gained)} rewards"
-            raise ValueError(f"a log needs an action and a reward for each context, got {lengths}")
         with self._lock:
+            taken, gained = positions_of(actions, self._labels), checked_column(rewards, self._checked_reward)
+            if not len(contexts) == len(taken) == len(gained):
+                lengths = f"{len(contexts)} contexts, {len(taken)} actions and {len(gained)} rewards"
+                raise ValueError(f"a log needs an action and a reward for each context, got {lengths}")
             self._live_through_log(self._encode_many(contexts), taken, gained)
 
     @abstractmethod
@@ -292,46 +319,37 @@ class OnlinePolicy(Saved, ABC):
         Parameters
         ----------
         action
-            Its label; when None, the number of actions so far.
+            Its label; when None, the number of actions so far, or the next that is no label yet.
         """
-        label = len(self._labels) if action is None else plain_label(action)
         with self._lock:
+            free = (number for number in count(len(self._labels)) if number not in self._labels)
+            label = next(free) if action is None else plain_label(action)
             if label in self._labels:
                 raise ValueError(f"action {label!r} exists already; the actions are {self._labels!r}")
             self._widen()
             self._labels = (*self._labels, label)
         return label
 
-    # --- contexts and rewards -----------------------------------------------------------------------------
+    def remove_action(self, action: Label) -> None:
+        """Remove an action while running, with all that is known of it; what is known of the others stays.
 
-    def _encode(self, context: Any) -> Array:
-        """The context as a row of its own; values in [0, 1] by the schema, or still to be checked by the rule."""
-        if not self._encoder.is_unit:
-            with self._lock:  # quantiles learn
-                return self._encoder.encode(context)
-        if isinstance(context, list | tuple):
-            if len(context) != self._shape[0]:
-                raise ValueError(width_error(len(context), self._schema.names))
-            try:
-                row = np.array(context, dtype=np.float64)
-            except (TypeError, ValueError, OverflowError):
-                return self._encoder.encode(context)  # names the feature that is wrong
-            if row.shape == self._shape and not any(isinstance(value, str | bytes | None) for value in context):
-                return row
-        return self._encoder.encode(context)
+        The actions after it move up by one place. Its decisions that wait for their reward no longer do, the others
+        still do. Added again, it starts with no observations.
 
-    def _encode_many(self, contexts: Any, learns: bool = True) -> Array:
-        """All contexts as a matrix, checked; quantiles learn from them, or stay as they are."""
-        plain = self._encoder.is_unit and isinstance(contexts, np.ndarray) and contexts.dtype.kind in "fiub"
-        if plain and contexts.ndim == 2 and contexts.shape[1] == self._shape[0]:
-            matrix = np.require(contexts, dtype=np.float64, requirements=["C", "W"])  # kernels are compiled for that
-            if bool(np.all((matrix >= 0.0) & (matrix <= 1.0))):
-                return matrix
-        return self._encoder.encode_many(contexts, learns)
+        Parameters
+        ----------
+        action
+            Its label; one action at least must stay.
+        """
+        with self._lock:
+            index = self._index_of(action)
+            if len(self._labels) == 1:
+                raise ValueError(f"action {action!r} can't be removed: it is the only one, and one must stay")
+            self._narrow(index)
+            self._labels = self._labels[:index] + self._labels[index + 1 :]
+            self._waiting = without_action(self._waiting, index)
 
-    def _out_of_range(self, context: Array, place: int) -> ValueError:
-        feature, name = self._schema.features[place], self._schema.names[place]
-        return ValueError(f"feature {name!r} is {context[place]}: expected {feature.expects}")
+    # --- decisions that wait ---------------------------------------------------------------------------------------
 
     def _require_own(self, choice: Any) -> None:
         """Raise unless it is a decision, and one of this learner."""
@@ -350,7 +368,7 @@ class OnlinePolicy(Saved, ABC):
 
     def _require_same(self, choice: Decision, context: Array, action: int) -> None:
         """Two learners loaded from one file share their past, and part with the first decision after it."""
-        if choice.index != action or not np.array_equal(choice._context, context):
+        if choice.action != self._labels[action] or not np.array_equal(choice._context, context):
             raise ValueError(f"{choice!r} was made by another learner: expected a decision of this one")
 
     def _why_not_waiting(self, choice: Decision | int, number: int) -> str:
@@ -364,7 +382,7 @@ class OnlinePolicy(Saved, ABC):
             )
         return (
             f"decision {number} does not wait for a reward: it was learnt already, did not ask for one, "
-            f"or is older than the newest {self.max_pending} that wait (max_pending)"
+            f"is older than the newest {self.max_pending} that wait (max_pending), or its action was removed"
         )
 
     # --- going back ---------------------------------------------------------------------------------------

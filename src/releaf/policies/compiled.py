@@ -143,6 +143,14 @@ class CompiledPolicy(OnlinePolicy):
         wider.clock[SINCE] = wider.clock[TIME]
         self._adopt(wider)
 
+    def _narrow(self, index: int) -> None:
+        narrower = self._with_room(self._build(len(self.actions) - 1), self._room(self._state))
+        for name in self._kept:
+            old, new = getattr(self._state, name), getattr(narrower, name)
+            axes = [axis for axis in range(old.ndim) if old.shape[axis] != new.shape[axis]]  # that of the actions
+            new[...] = np.delete(old, index, axes[0]) if axes else old
+        self._adopt(narrower)
+
     # --- saving and loading -------------------------------------------------------------------------------
 
     def _set_generator(self, state: int) -> None:

@@ -133,6 +133,9 @@ class PartitionedPolicy(OnlinePolicy):
     def _widen(self) -> None:
         self._engine.add_action()
 
+    def _narrow(self, index: int) -> None:
+        self._engine.remove_action(index)
+
     def _set_generator(self, state: int) -> None:
         self._engine.memory["clock"][RANDOM] = state
 
@@ -172,11 +175,12 @@ class PartitionedPolicy(OnlinePolicy):
         there are only 2·gamma_rel features, or an action's reward never varies, the first features are named, and
         that tells nothing.
         """
-        memory = self._engine.memory
-        counts = memory["relevance"].reshape(len(self.actions), -1)
-        lived = self._engine.clock(EXPLOITED) - memory["added_at"]
-        shares: Array = counts / np.maximum(lived, 1)[:, None]
-        return shares
+        with self._lock:
+            memory = self._engine.memory
+            counts = memory["relevance"].reshape(len(self.actions), -1)
+            lived = self._engine.clock(EXPLOITED) - memory["added_at"]
+            shares: Array = counts / np.maximum(lived, 1)[:, None]
+            return shares
 
     def partition(self, feature: int | str) -> list[Interval]:
         """The intervals that a feature's values are divided into at present, from low to high.
@@ -212,7 +216,7 @@ class PartitionedPolicy(OnlinePolicy):
         estimates = choice.estimates
         for action in sorted(range(len(estimates)), key=lambda action: -estimates[action]):
             basis = self._describe(choice, choice.relevant[action])
-            lines.append(f"  {self.actions[action]!r}: {estimates[action]:.3f}, {basis}")
+            lines.append(f"  {choice._actions[action]!r}: {estimates[action]:.3f}, {basis}")
         wanted = "The reward is wanted." if choice.wants_reward else "No reward was asked for."
         return "\n".join([*lines, wanted])
 

@@ -1,4 +1,4 @@
-"""From a learner to a file and back: plain arrays and JSON, checked before anything goes on from them."""
+"""From a learner to a file or bytes and back: plain arrays and JSON, checked before anything goes on from them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from releaf._version import __version__
 from releaf.core import state
 from releaf.decision import Label
 from releaf.features import MISSING
+from releaf.policies.waiting import Waiting
 from releaf.schema import Encoder, Schema
 
 Array = np.ndarray[Any, np.dtype[Any]]
-# A decision whose reward is wanted: context, action, and how many actions there were.
-Waiting = tuple[Array, int, int]
 _REGISTRY: dict[str, type[Saved]] = {}
 
 
@@ -54,6 +53,12 @@ class Saved:
         with self._lock:
             header, arrays = self._contents()
         state.write(path, header, arrays)
+
+    def to_bytes(self) -> bytes:
+        """The learner as bytes, those that ``save`` writes; ``releaf.from_bytes`` goes on exactly where it stood."""
+        with self._lock:
+            header, arrays = self._contents()
+        return state.to_bytes(header, arrays)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and pickles go the way of ``save``: the kernels' addresses must not be copied."""
@@ -130,10 +135,39 @@ def load(path: str | os.PathLike[str]) -> Any:
     releaf.StateError
         When the file is not a whole, unaltered learner of a version that this one can read.
     """
-    header, arrays = state.read(path)
+    return _revived(*state.read(path), str(path))
+
+
+def from_bytes(content: bytes) -> Any:
+    """The learner that ``to_bytes`` gave, or that a file holds whose bytes these are.
+
+    Parameters
+    ----------
+    content
+        The bytes, whole.
+
+    Raises
+    ------
+    releaf.StateError
+        When they are not a whole, unaltered learner of a version that this one can read.
+
+    Examples
+    --------
+    >>> import releaf
+    >>> bandit = releaf.Releaf(actions=2, features=3, seed=0)
+    >>> releaf.from_bytes(bandit.to_bytes())
+    Releaf(2 actions, 3 features, 0 decisions)
+    """
+    if not isinstance(content, bytes | bytearray | memoryview):
+        raise TypeError(f"content must be bytes, as to_bytes gives them, got {type(content).__name__}")
+    return _revived(*state.from_bytes(bytes(content), "content"), "content")
+
+
+def _revived(header: dict[str, Any], arrays: dict[str, Array], name: str) -> Any:
+    """The learner of a state; errors call it by this name."""
     if header.get("class") not in _REGISTRY:
-        raise state.StateError(f"{path} holds a {header.get('class')!r}, which this version of releaf does not know")
+        raise state.StateError(f"{name} holds a {header.get('class')!r}, which this version of releaf does not know")
     try:
         return _REGISTRY[header["class"]]._revive(header, arrays)
     except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
-        raise state.StateError(f"{path} is no learner that this version of releaf can go on with: {error}") from error
+        raise state.StateError(f"{name} is no learner that this version of releaf can go on with: {error}") from error

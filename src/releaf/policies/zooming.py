@@ -15,6 +15,8 @@ from releaf.policies.traits import Traits
 from releaf.policy import Actions
 from releaf.schema import Features
 
+GONE = -1  # the new number of a ball that was dropped
+
 
 class Ball(NamedTuple):
     """A ball of contexts and one action; the first ball holds all contexts and actions, and its action is None."""
@@ -95,6 +97,25 @@ class ContextualZooming(CompiledPolicy):
     def _make_room(self) -> None:
         if self._state.clock[USED] == len(self._state.arms):
             self._double()
+
+    def _narrow(self, index: int) -> None:
+        """Drop the balls of the action; the first, which is about all actions, can't tell their rewards apart."""
+        super()._narrow(index)
+        state, used = self._state, int(self._state.clock[USED])
+        stay = np.flatnonzero(state.arms[:used] != index)
+        number = np.full(used, GONE)
+        number[stay] = np.arange(len(stay))
+        for name in self._kept[1:]:
+            array = np.moveaxis(getattr(state, name), self._growing[name], 0)
+            array[: len(stay)] = array[stay]
+            array[len(stay) :] = 0
+        state.arms[state.arms > index] -= 1
+        state.nearest[:] = number[state.nearest]
+        state.reach[state.nearest == GONE] = 1.0  # as of new balls, until their index is worked out again
+        state.nearest[state.nearest == GONE] = 0
+        latest = state.clock[LATEST]
+        state.clock[LATEST] = OUTDATED if latest == OUTDATED or number[latest] == GONE else number[latest]
+        state.clock[USED] = len(stay)
 
     def _require_sound(self, state: Balls) -> None:
         used, arms = int(state.clock[USED]), state.arms

@@ -1,1 +1,43 @@
 """Where the log is kept: one interface, an embedded store and PostgreSQL."""
+
+from __future__ import annotations
+
+from releaf.service.store.base import (
+    FIRST_CHECKSUM,
+    Commit,
+    ExperimentRow,
+    KeyRow,
+    LeaseLost,
+    Page,
+    RewardRow,
+    Snapshot,
+    Store,
+    StoreError,
+    body_checksum,
+    page_checksum,
+)
+
+__all__ = [
+    "FIRST_CHECKSUM",
+    "Commit",
+    "ExperimentRow",
+    "KeyRow",
+    "LeaseLost",
+    "Page",
+    "RewardRow",
+    "Snapshot",
+    "Store",
+    "StoreError",
+    "body_checksum",
+    "open_store",
+    "page_checksum",
+]
+
+
+def open_store(address: str) -> Store:
+    """The store in a file; its ``open`` connects it."""
+    if "://" in address:
+        raise ValueError(f"store is {address.split('://')[0]}://…, expected a file")
+    from releaf.service.store.sqlite import SqliteStore
+
+    return SqliteStore(address)

@@ -16,7 +16,11 @@ FIRST_CHECKSUM = b"\0" * 16
 
 
 class StoreError(Exception):
-    """The store can't be written or read now: the disk is full, the server is gone. Nothing of a commit was kept."""
+    """The store can't be written or read now: the disk is full, the server is gone.
+
+    Nothing of a commit was kept as long as the lease is still held. Where it is not (:meth:`Store.holds`), the
+    connection broke, perhaps just after the commit: acquire the lease again and read the log from where it was known.
+    """
 
 
 class LeaseLost(StoreError):
@@ -93,7 +97,11 @@ def body_checksum(body: bytes) -> bytes:
 
 
 class Store(Protocol):
-    """Keeps experiments, their logs and snapshots. Every method may raise :class:`StoreError`."""
+    """Keeps experiments, their logs and snapshots. Every method may raise :class:`StoreError`.
+
+    What changes an experiment's log or snapshots (``commit``, ``set_aside``, ``add_snapshot``, ``drop_snapshots``)
+    raises :class:`LeaseLost` without its lease; ``retire`` only marks the experiment and needs none.
+    """
 
     async def open(self) -> list[str]:
         """Connect, bring tables to this version, and return messages about damage that was found, if any."""
@@ -120,22 +128,32 @@ class Store(Protocol):
 
     async def release(self, experiment: int) -> None: ...
 
+    def holds(self, experiment: int) -> bool:
+        """Whether this store is the experiment's writer, as far as it knows; answers at once."""
+
     # --- the log
 
     async def commit(self, commits: Sequence[Commit]) -> None:
-        """Write all of it or nothing; on disk when it returns. ``LeaseLost`` where the lease is gone."""
+        """Write all of it or nothing; on disk when it returns.
+
+        ``LeaseLost`` where the lease is gone, or where events or rewards of these numbers are in the log already: then
+        another process wrote them. Let it finish: where it is cancelled, it may or may not have been written.
+        """
 
     def pages(self, experiment: int, after: int = 0) -> AsyncIterator[Page]:
         """The pages whose last event comes after ``after``, in order, read some at a time."""
 
     def pages_back(self, experiment: int, decision: int) -> AsyncIterator[Page]:
-        """Pages from the one that holds a decision backwards to the first; each read when it is asked for."""
+        """Pages from the one that holds a decision backwards to the first; none where no page holds it."""
 
     async def rewards(self, experiment: int, first: int, last: int) -> dict[int, RewardRow]:
         """What became of the decisions from ``first`` to ``last``, by their number."""
 
     async def set_aside(self, experiment: int, after: int, why: str) -> int:
-        """Move pages after an event, which can't be read or trusted, out of the log, with their rewards; how many."""
+        """Move pages after an event, which can't be read or trusted, out of the log, with their rewards; how many.
+
+        Snapshots stay: drop those of later events, which would belong to another log from now on.
+        """
 
     # --- snapshots
 
