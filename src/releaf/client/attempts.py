@@ -22,7 +22,7 @@ class Attempts:
     """The attempts at one call: pauses that grow, with chance so that clients don't come back together."""
 
     def __init__(self, call: Call[Any], *, timeout: float, retry_for: float) -> None:
-        self._repeat, self._silence = call.repeat, call.silence
+        self._repeat, self._silence, self._undone = call.repeat, call.silence, call.undone
         self._timeout, self._retry_for = timeout, retry_for
         self._began = time.monotonic()
         self._pauses = 0
@@ -45,7 +45,7 @@ class Attempts:
     def answered(self, response: httpx.Response) -> float | None:
         """None if that is the answer; seconds until the next attempt; raises where it was refused for good."""
         if response.is_success:
-            return None
+            return self._pause(None) if self._undone(response) else None
         error = refusal(response)
         again = response.status_code == 429 or (response.status_code in BUSY and self._repeat == "always")
         pause = self._pause(error.retry_after) if again else None

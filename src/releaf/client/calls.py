@@ -25,6 +25,7 @@ T_co = TypeVar("T_co", covariant=True)
 JSON = "application/json"
 LINES = "application/x-ndjson"
 BUSY = (429, 502, 503, 504)  # those of a proxy mean the same as those of the service
+BUSY_LINE = "unavailable"  # the code of a line that could not be kept, among others that may have been
 CHUNK_BYTES = 1 << 20  # of a request with lines; a fourth of what a service takes
 
 # When a call may be sent again: "always" where that changes nothing, "unsent" where nothing can have arrived.
@@ -43,6 +44,7 @@ class Call(Generic[T]):
     params: Mapping[str, Any] = field(default_factory=dict)
     repeat: Repeat = "always"
     silence: float | None = None  # seconds that it may be still, where that is longer than others may
+    undone: Callable[[httpx.Response], bool] = lambda response: False  # whether some of it has to be tried again
 
     def request(self, http: httpx.Client | httpx.AsyncClient, timeout: httpx.Timeout) -> httpx.Request:
         headers = {} if self.body is None else {"Content-Type": self.kind}
@@ -184,12 +186,18 @@ def lines_of(read: Callable[[dict[str, Any]], T], count: int) -> Callable[[httpx
     return page
 
 
+def some_undone(response: httpx.Response) -> bool:
+    return f'"code":"{BUSY_LINE}"'.encode() in response.content
+
+
 def error_of(status: int | None, content: Any, retry_after: float | None = None) -> ServiceError:
     detail = content.get("error") if isinstance(content, dict) else None
     if not isinstance(detail, dict):
         detail = {"code": "unexpected", "message": "refused without an explanation"}
-    kind = Unavailable if status in BUSY else Conflict if status == 409 else ServiceError
-    return kind(status, str(detail.get("code")), str(detail.get("message")), retry_after)
+    code = str(detail.get("code"))
+    busy = status in BUSY or (status is None and code == BUSY_LINE)
+    kind = Unavailable if busy else Conflict if status == 409 else ServiceError
+    return kind(status, code, str(detail.get("message")), retry_after)
 
 
 def refusal(response: httpx.Response) -> ServiceError:

@@ -28,9 +28,7 @@ def get(path: str, **params: Any) -> Call[Info]:
 def change(method: str, path: str, body: Any = None) -> Call[Info]:
     """A change of an experiment, which is not sent again where it may have arrived."""
     content = None if body is None else encoded(body)
-    return Call(
-        method=method, path=path, read=content_of, body=content, repeat="unsent", silence=CHANGE_SILENCE
-    )
+    return Call(method=method, path=path, read=content_of, body=content, repeat="unsent", silence=CHANGE_SILENCE)
 
 
 class Operations:
@@ -328,5 +326,11 @@ def _lines(path: str, source: Any, chunk: int, line: Any, read: Any) -> Walk[Any
     items = aiter(source) if isinstance(source, AsyncIterable) else iter(source)
     while taken := (yield Take(items, chunk)):
         for lines in calls.by_size(map(line, taken)):
-            reader = calls.lines_of(read, len(lines))
-            yield Call(method="POST", path=path, read=reader, body=b"\n".join(lines) + b"\n", kind=calls.LINES)
+            yield Call(
+                method="POST",
+                path=path,
+                read=calls.lines_of(read, len(lines)),
+                body=b"\n".join(lines) + b"\n",
+                kind=calls.LINES,
+                undone=calls.some_undone,
+            )
