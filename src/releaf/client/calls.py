@@ -165,6 +165,11 @@ def content_of(response: httpx.Response) -> Any:
         raise ServiceError(response.status_code, "unexpected", message) from None
 
 
+def part_of(name: str) -> Callable[[httpx.Response], Any]:
+    """Reads one field of an answer."""
+    return lambda response: content_of(response)[name]
+
+
 def decision_of(response: httpx.Response) -> Decision:
     return Decision.of(content_of(response))
 

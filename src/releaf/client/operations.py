@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterable, Iterable, Iterator, Mapping, Sequence  # noqa: F401  (Iterator: for help)
 from datetime import datetime
+from operator import itemgetter
 from typing import Any
 from uuid import uuid4
 
@@ -11,7 +12,7 @@ import httpx
 
 from releaf.client import calls
 from releaf.client.answers import Decision, Label, ServiceError
-from releaf.client.calls import Call, Page, Take, Walk, content_of, encoded, place
+from releaf.client.calls import Call, Page, Take, Walk, content_of, encoded, part_of, place
 from releaf.client.methods import Operation, Walking
 
 Context = Mapping[str, Any] | Sequence[Any]
@@ -82,8 +83,7 @@ class Operations:
 
         Nothing is sent before it is iterated over.
         """
-        line = lambda context: encoded({"context": calls.plain_context(context), "key": uuid4().hex})  # noqa: E731
-        return _lines(place(experiment, "decide"), contexts, chunk, line, Decision.of)
+        return _lines(place(experiment, "decide"), contexts, chunk, _context_line, Decision.of)
 
     @Operation
     def reward(self, experiment: str, decision: Decision | int, reward: Reward) -> Call[str]:
@@ -92,7 +92,7 @@ class Operations:
         return Call(
             method="POST",
             path=place(experiment, "reward"),
-            read=lambda response: str(content_of(response)["status"]),
+            read=part_of("status"),
             body=encoded(body),
         )
 
@@ -119,8 +119,7 @@ class Operations:
 
         Nothing is sent before it is iterated over: ``for told in client.reward_stream(…)``.
         """
-        line = lambda pair: encoded(_reward_of(*pair))  # noqa: E731
-        return _lines(place(experiment, "reward"), rewards, chunk, line, lambda learnt: str(learnt["status"]))
+        return _lines(place(experiment, "reward"), rewards, chunk, _reward_line, itemgetter("status"))
 
     @Operation
     def preview(self, experiment: str, context: Context) -> Call[Info]:
@@ -133,7 +132,7 @@ class Operations:
     @Operation
     def policies(self) -> Call[list[Info]]:
         """All policies that an experiment can use, with their parameters."""
-        return Call(method="GET", path="/v1/policies", read=lambda response: list(content_of(response)["policies"]))
+        return Call(method="GET", path="/v1/policies", read=part_of("policies"))
 
     @Operation
     def create(
@@ -181,7 +180,7 @@ class Operations:
     @Operation
     def experiments(self) -> Call[list[Info]]:
         """All experiments that the key may read."""
-        return Call(method="GET", path=place(), read=lambda response: list(content_of(response)["experiments"]))
+        return Call(method="GET", path=place(), read=part_of("experiments"))
 
     @Operation
     def info(self, experiment: str) -> Call[Info]:
@@ -241,8 +240,7 @@ class Operations:
     @Operation
     def series(self, experiment: str) -> Call[list[Info]]:
         """Exploration and rewards over time, in at most 200 points."""
-        read = lambda response: list(content_of(response)["points"])  # noqa: E731
-        return Call(method="GET", path=place(experiment, "series"), read=read)
+        return Call(method="GET", path=place(experiment, "series"), read=part_of("points"))
 
     @Walking
     def decisions(
@@ -288,6 +286,14 @@ class Operations:
 
 def _reward_of(decision: Decision | int, reward: Reward) -> Info:
     return {"decision": calls.number_of(decision), "reward": reward}
+
+
+def _reward_line(pair: tuple[Decision | int, Reward]) -> bytes:
+    return encoded(_reward_of(*pair))
+
+
+def _context_line(context: Context) -> bytes:
+    return encoded({"context": calls.plain_context(context), "key": uuid4().hex})
 
 
 def _learner(response: httpx.Response) -> Any:
