@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from docutils import nodes
@@ -14,8 +15,7 @@ class Commands(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         from releaf.cli import app
 
-        group: Any = get_command(app)
-        return [self._section(name, command) for name, command in group.commands.items()]
+        return [self._section(name, command) for name, command in _commands(get_command(app))]
 
     def _section(self, name: str, command: Any) -> nodes.Node:
         title = f"releaf {name}"
@@ -28,6 +28,15 @@ class Commands(SphinxDirective):
     def _table(self, params: list[Any]) -> list[str]:
         rows = [f"| {_names(param)} | {_help(param)} | {_default(param)} |" for param in params]
         return ["", "| | | default |", "|---|---|---|", *rows, ""] if rows else [""]
+
+
+def _commands(group: Any, before: str = "") -> Iterator[tuple[str, Any]]:
+    """All commands with their names; of a group of commands, each with the group's name before it."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from _commands(command, f"{before}{name} ")
+        else:
+            yield before + name, command
 
 
 def _names(param: Any) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from releaf._version import __version__
-from releaf.cli import compare, logs, machine, models, paper
+from releaf.cli import compare, keys, logs, machine, models, paper, service
 from releaf.cli.console import console
 
 __all__ = ["app"]
@@ -29,11 +29,13 @@ COMMANDS = (
     (logs.evaluate, "releaf evaluate clicks.parquet --action shown --reward clicked --probability p"),
     (compare.compare, "releaf compare AdaptiveReleaf LinUCB --stream breast_cancer --table cases.csv:diagnosis"),
     (paper.reproduce, "releaf reproduce intrusion relevance --seeds 20 --report report/index.html"),
+    (service.serve, "releaf serve --store releaf.db --port 8000"),
     (machine.warmup, "releaf warmup --actions 2 --actions 5 --gamma-rel 2"),
     (machine.doctor, "releaf doctor"),
 )
 for command, example in COMMANDS:
     app.command(epilog=f"Example: {example}")(command)
+app.add_typer(keys.app, name="keys")
 
 
 def _version(show: bool) -> None:

@@ -17,6 +17,7 @@ from releaf.policies.checks import whole
 from releaf.policies.reading import Reading
 from releaf.policies.rewards import checked_column, checked_reward, checked_rewards, checked_table, positions_of
 from releaf.policies.saving import Saved
+from releaf.policies.serving import Served
 from releaf.policies.traits import Traits
 from releaf.policies.waiting import Waiting, without_action
 from releaf.policy import Actions, Trace, action_labels, plain_label
@@ -32,7 +33,7 @@ Relevant = tuple[tuple[int, ...] | None, ...]
 Verdict = tuple[int, bool, float | None, tuple[float, ...] | None, Relevant | None]
 
 
-class OnlinePolicy(Saved, Reading, ABC):
+class OnlinePolicy(Saved, Reading, Served, ABC):
     """A policy that decides step by step. A subclass supplies the rule; see the methods that raise.
 
     Threads may share a policy: their calls take turns.

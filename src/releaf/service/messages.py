@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z", description="Letters, digits, _ . and -")]
 Text = Annotated[str, Meta(min_length=1, max_length=200)]
@@ -42,11 +42,11 @@ class NewExperiment(Request):
     name: Name
     actions: Annotated[list[Label], Meta(min_length=1, max_length=1000)]
     features: (
-        Annotated[int, Meta(ge=1, le=10_000)]
-        | Annotated[list[Text | dict[str, Any]], Meta(min_length=1, max_length=10_000)]
+        Annotated[int, Meta(ge=1, le=2_000)]
+        | Annotated[list[Text | dict[str, Any]], Meta(min_length=1, max_length=2_000)]
     )
-    policy: PolicySpec = PolicySpec()
-    rewards: RewardRules = RewardRules()
+    policy: PolicySpec = field(default_factory=PolicySpec)
+    rewards: RewardRules = field(default_factory=RewardRules)
     model: str | None = None  # a learner saved with ``save``, in base64, to go on from
 
 
@@ -75,19 +75,20 @@ class ShadowInfo(Struct):
     low: float | None
     high: float | None
     effective: float
+    refused: int
 
 
 class ExperimentInfo(Struct):
-    """An experiment and how it stands."""
+    """An experiment and how it stands; counts are not known where another process serves it."""
 
     name: str
-    status: str  # live, standby, recovering, retired
+    status: str  # live, standby, recovering, damaged, retired
     created: str
     policy: PolicySpec
     actions: list[Label]
     features: list[dict[str, Any]]
     rewards: RewardRules
-    counts: Counts
+    counts: Counts | None
     label_budget: int | None
     shadows: list[ShadowInfo]
     events: int

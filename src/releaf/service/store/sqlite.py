@@ -126,7 +126,7 @@ class SqliteStore:
         path = self._path
         if salvage.was_interrupted(path):
             return [
-                f"{path} was damaged. What could be read is in a fresh file now; the old is {salvage.put_in_place(path)}"
+                f"{path} was damaged. What could be read is in a fresh file; the old is {salvage.put_in_place(path)}"
             ]
         if not path.exists() or path.stat().st_size == 0:
             return [self._begin_afresh()] if presence.was_used else []

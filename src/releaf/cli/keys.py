@@ -1,0 +1,153 @@
+"""API keys of the decision service: made, listed and revoked, in the store that the service uses."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from releaf.cli.console import Json, console, explained, fail, print_json, require
+
+if TYPE_CHECKING:
+    from releaf.service.store.base import KeyRow, Store
+
+Result = TypeVar("Result")
+StoreAddress = Annotated[
+    str,
+    typer.Option(
+        "--store", envvar="RELEAF_STORE", help="The store of the service: a file, or a postgresql:// address."
+    ),
+]
+
+app = typer.Typer(
+    help="Make, list and revoke the API keys of the decision service.",
+    epilog="Example: releaf keys add triage-desk --scope triage:decide --scope triage:reward",
+    no_args_is_help=True,
+)
+
+
+def add(
+    name: Annotated[str, typer.Argument(help="Whose key it is, or what for.")],
+    scope: Annotated[
+        list[str],
+        typer.Option(
+            help="experiment:scope, * for all experiments; read, decide, reward, or admin for all; may be repeated."
+        ),
+    ],
+    store: StoreAddress = "releaf.db",
+    as_json: Json = False,
+) -> None:
+    """Make an API key and print it, this once: only a hash of it is kept."""
+    from releaf.service.keys import make_key
+
+    with explained():
+        plain, row = make_key(name, scope)
+        _in_store(store, lambda opened: opened.add_key(row))
+    if as_json:
+        print_json({"key": plain, **_described(row)})
+        return
+    console.print(plain, highlight=False, markup=False, soft_wrap=True)
+    console.print(f"Keep it now, it is not shown again. It may do: {row.scopes}.", highlight=False, markup=False)
+    console.print(f"Send it as Authorization: Bearer …; it ends with: releaf keys revoke {row.id}", highlight=False)
+
+
+def list_keys(store: StoreAddress = "releaf.db", as_json: Json = False) -> None:
+    """List the keys: their public ids, names and scopes, and since when they exist or no longer count."""
+    with explained():
+        _must_exist(store)
+        rows: list[KeyRow] = _in_store(store, lambda opened: opened.keys())
+    if as_json:
+        print_json([_described(row) for row in rows])
+    elif rows:
+        _show(rows)
+    else:
+        console.print("There are no keys. Next: releaf keys add NAME --scope '*:decide'", highlight=False)
+
+
+def revoke(
+    key: Annotated[str, typer.Argument(help="The key's public id, the part after rlf_; or the whole key.")],
+    store: StoreAddress = "releaf.db",
+    as_json: Json = False,
+) -> None:
+    """Revoke a key: a running service refuses it, and ends its sessions, within seconds."""
+    import time
+
+    with explained():
+        _must_exist(store)
+        public = key.removeprefix("rlf_").partition("_")[0]
+        if not _in_store(store, lambda opened: opened.revoke_key(public, time.time())):
+            fail(f"there is no valid key {public}; see releaf keys list")
+    if as_json:
+        print_json({"id": public, "revoked": True})
+        return
+    console.print(f"The key {public} is revoked.", highlight=False)
+
+
+COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
+    ("add", add, "releaf keys add triage-desk --scope triage:decide --scope triage:reward"),
+    ("list", list_keys, "releaf keys list --store releaf.db"),
+    ("revoke", revoke, "releaf keys revoke Ab12Cd34"),
+)
+for _name, _command, _example in COMMANDS:
+    app.command(_name, epilog=f"Example: {_example}")(_command)
+
+
+def _in_store(address: str, act: Callable[[Store], Awaitable[Result]]) -> Result:
+    """Do something with a store that is opened for it."""
+    require("service", "apsw", "asyncpg")
+    from releaf.service.logs import mask
+    from releaf.service.store import open_store
+    from releaf.service.store.base import StoreError
+
+    async def opened() -> Result:
+        store = open_store(address)
+        await store.open()
+        try:
+            return await act(store)
+        finally:
+            await store.close()
+
+    try:
+        return asyncio.run(opened())
+    except (StoreError, ValueError, OSError) as error:
+        raise ValueError(f"the store {mask(address)}: {mask(str(error))}") from None
+
+
+def _must_exist(address: str) -> None:
+    """A store that is only looked at is not made by that."""
+    if "://" not in address and not Path(address).is_file():
+        fail(f"there is no store {address}; releaf serve and releaf keys add make one")
+
+
+def _described(row: KeyRow) -> dict[str, Any]:
+    return {
+        "id": row.id,
+        "name": row.name,
+        "scopes": row.scopes.split(),
+        "created": _time(row.created),
+        "revoked": None if row.revoked is None else _time(row.revoked),
+    }
+
+
+def _show(rows: list[KeyRow]) -> None:
+    from rich.markup import escape
+
+    from releaf.report.terminal import table
+
+    made = table("API keys", "")
+    for title in ("id", "name", "scopes", "made", "revoked"):
+        made.add_column(title)
+    for row in rows:
+        style = "dim" if row.revoked is not None else ""
+        since, until = _time(row.created)[:16], "" if row.revoked is None else _time(row.revoked)[:16]
+        made.add_row(row.id, escape(row.name), escape(row.scopes), since, until, style=style)
+    console.print(made)
+
+
+def _time(seconds: float) -> str:
+    from datetime import UTC, datetime
+
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -1,0 +1,326 @@
+"""What the service can do over HTTP: one operation after the other, and how each is done."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from releaf._version import __version__
+from releaf.service import reading, records
+from releaf.service.events import AnyEvent, Decided, Expired, Rewarded
+from releaf.service.http import Call, Raw, decoded, encoder, header
+from releaf.service.messages import (
+    AllLearnt,
+    Answer,
+    Answers,
+    Ask,
+    ErrorAnswer,
+    ErrorDetail,
+    ExperimentInfo,
+    ExperimentList,
+    ExplanationInfo,
+    Health,
+    Learnt,
+    PartitionInfo,
+    PolicyList,
+    RecordedPage,
+    RelevanceInfo,
+    RewardOf,
+    SeriesInfo,
+)
+from releaf.service.metrics import CONTENT_TYPE
+from releaf.service.policies import known_policies
+from releaf.service.problems import Problem, invalid
+from releaf.service.running import FEED_LENGTH, LIVE, RECOVERING, Running
+
+QUIET_SECONDS = 15.0
+_asks = msgspec.json.Decoder(Ask)
+_rewards = msgspec.json.Decoder(RewardOf)
+
+
+def _running(call: Call) -> Running:
+    return call.hub.find(call.path["experiment"])
+
+
+# --- experiments --------------------------------------------------------------------------------------------
+
+
+async def list_policies(call: Call) -> PolicyList:
+    return PolicyList(known_policies())
+
+
+async def create_experiment(call: Call) -> ExperimentInfo:
+    call.identity.demand(call.body.name, "admin")
+    return (await call.hub.create(call.body)).info()
+
+
+async def list_experiments(call: Call) -> ExperimentList:
+    found = call.hub.experiments.values()
+    return ExperimentList([running.info() for running in found if call.identity.allows(running.name, "read")])
+
+
+async def get_experiment(call: Call) -> ExperimentInfo:
+    return _running(call).info()
+
+
+async def retire_experiment(call: Call) -> ExperimentInfo:
+    running = _running(call)
+    await call.hub.retire(running)
+    return running.info()
+
+
+async def add_action(call: Call) -> ExperimentInfo:
+    running = _running(call)
+    await running.change("add_action", call.body.action)
+    return running.info()
+
+
+async def retire_action(call: Call) -> ExperimentInfo:
+    running, given = _running(call), call.path["action"]
+    known = [action for action in running.live().learner.actions if str(action) == given]
+    if not known:
+        raise Problem(404, "unknown_action", f"there is no action {given!r}")
+    await running.change("remove_action", known[0])
+    return running.info()
+
+
+# --- shadows ------------------------------------------------------------------------------------------------
+
+
+async def add_shadow(call: Call) -> ExperimentInfo:
+    running = _running(call)
+    await running.add_shadow(call.body)
+    return running.info()
+
+
+async def remove_shadow(call: Call) -> ExperimentInfo:
+    running = _running(call)
+    await running.change("remove_shadow", call.path["shadow"])
+    return running.info()
+
+
+async def promote_shadow(call: Call) -> ExperimentInfo:
+    running = _running(call)
+    await running.change("promote", call.path["shadow"])
+    return running.info()
+
+
+# --- decisions and rewards ----------------------------------------------------------------------------------
+
+
+async def decide(call: Call) -> Answer | Answers | Raw:
+    running = _running(call)
+    if call.lines is not None:
+        return await _decide_lines(call, running)
+    ask: Ask = call.body
+    if (ask.context is UNSET) == (ask.contexts is UNSET):
+        raise invalid("expected either context, for one decision, or contexts, for many")
+    if ask.contexts is UNSET:
+        if ask.keys is not None:
+            raise invalid("keys go with contexts; expected key")
+        (event,) = await _decided(call, running, [ask.context], [ask.key or _header_key(call)])
+        return reading.answer(event, running.live())
+    if ask.key is not None:
+        raise invalid("key goes with context; expected keys, one for each context")
+    contexts: list[Any] = ask.contexts
+    _require_few(call, len(contexts))
+    if ask.keys is not None and len(ask.keys) != len(contexts):
+        raise invalid(f"got {len(ask.keys)} keys for {len(contexts)} contexts: expected one for each")
+    keys: list[str | None] = [*ask.keys] if ask.keys is not None else [None] * len(contexts)
+    events = await _decided(call, running, contexts, keys)
+    state = running.live()
+    return Answers([reading.answer(event, state) for event in events])
+
+
+def _header_key(call: Call) -> str | None:
+    key = header(call.scope, b"idempotency-key")
+    if key is not None and not 1 <= len(key) <= 200:
+        raise invalid("the Idempotency-Key must have 1 to 200 characters")
+    return key
+
+
+async def _decided(call: Call, running: Running, contexts: list[Any], keys: list[str | None]) -> list[Decided]:
+    events = await running.decide(contexts, keys)
+    recent = call.metrics.recent(running.name)
+    for event in events:
+        recent.add(event.explored)
+    return events
+
+
+def _require_few(call: Call, count: int) -> None:
+    limit = call.settings.batch_limit
+    if count > limit:
+        raise Problem(413, "too_many", f"{count:,} in one request: expected at most {limit:,}")
+
+
+async def _decide_lines(call: Call, running: Running) -> Raw:
+    """Each line by itself: what is wrong with one does not concern the others, and all share one write."""
+    lines: list[bytes] = call.lines or []
+    _require_few(call, len(lines))
+    answers = await asyncio.gather(*(_decide_line(call, running, line) for line in lines))
+    return _as_lines(list(answers))
+
+
+async def _decide_line(call: Call, running: Running, line: bytes) -> Any:
+    try:
+        ask = decoded(_asks, line)
+        if ask.context is UNSET or ask.contexts is not UNSET or ask.keys is not None:
+            raise invalid("expected a context in each line")
+        (event,) = await _decided(call, running, [ask.context], [ask.key])
+        return reading.answer(event, running.live())
+    except Problem as problem:
+        return ErrorAnswer(ErrorDetail(problem.code, problem.message))
+
+
+def _as_lines(answers: list[Any]) -> Raw:
+    return Raw(encoder.encode_lines(answers), b"application/x-ndjson")
+
+
+async def reward(call: Call) -> Learnt | AllLearnt | Raw:
+    running = _running(call)
+    if call.lines is not None:
+        lines: list[bytes] = call.lines
+        _require_few(call, len(lines))
+        return _as_lines(list(await asyncio.gather(*(_reward_line(running, line) for line in lines))))
+    body = call.body
+    if (body.rewards is UNSET) == (body.decision is UNSET and body.reward is UNSET):
+        raise invalid("expected either decision and reward, or rewards, for many")
+    if body.rewards is not UNSET:
+        _require_few(call, len(body.rewards))
+        return AllLearnt(await running.reward(body.rewards))
+    if body.decision is UNSET or body.reward is UNSET:
+        raise invalid("expected both decision and reward")
+    (learnt,) = await running.reward([RewardOf(decision=body.decision, reward=body.reward)])
+    return learnt
+
+
+async def _reward_line(running: Running, line: bytes) -> Any:
+    try:
+        (learnt,) = await running.reward([decoded(_rewards, line)])
+        return learnt
+    except Problem as problem:
+        return ErrorAnswer(ErrorDetail(problem.code, problem.message))
+
+
+async def preview(call: Call) -> ExplanationInfo:
+    return reading.preview(_running(call).live(), call.body.context)
+
+
+# --- what was learnt and what happened ----------------------------------------------------------------------
+
+
+async def get_relevance(call: Call) -> RelevanceInfo:
+    return reading.relevance(_running(call).live())
+
+
+async def get_partition(call: Call) -> PartitionInfo:
+    return reading.partition(_running(call).live(), call.path["feature"])
+
+
+async def explain(call: Call) -> ExplanationInfo:
+    running = _running(call)
+    event = await running.decided(_whole("decision", call.path["decision"], 1, 2**53))
+    return reading.explanation(running.live(), event)
+
+
+def _whole(name: str, text: str, least: int, most: int) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 20 and least <= int(text) <= most):
+        raise invalid(f"{name} is {text[:40]!r}: expected a whole number from {least} to {most:,}")
+    return int(text)
+
+
+async def list_decisions(call: Call) -> RecordedPage:
+    query = call.query
+    limit = _whole("limit", query.get("limit", "50"), 1, records.MOST_LISTED)
+    before = _whole("before", query["before"], 1, 2**53) if "before" in query else None
+    wanted = records.wanted_by(
+        query.get("action"), query.get("explored"), query.get("outcome"), query.get("since"), query.get("until")
+    )
+    return await records.listed(_running(call), limit, before, wanted)
+
+
+async def export_decisions(call: Call) -> Raw:
+    running, form = _running(call), call.query.get("format", "csv")
+    running.live()
+    if form not in records.FORMATS:
+        raise invalid(f"format is {form!r}: expected one of {', '.join(records.FORMATS)}")
+    name = f'attachment; filename="{running.name}.{form}"'.encode()
+    return Raw(records.exported(running, form), records.FORMATS[form].encode(), [(b"content-disposition", name)])
+
+
+async def get_series(call: Call) -> SeriesInfo:
+    return SeriesInfo(_running(call).live().series.tell())
+
+
+async def get_model(call: Call) -> Raw:
+    running = _running(call)
+    name = f'attachment; filename="{running.name}.releaf"'.encode()
+    content = running.live().learner.to_bytes()
+    return Raw(content, b"application/octet-stream", [(b"content-disposition", name)])
+
+
+async def feed(call: Call) -> Raw:
+    running = _running(call)
+    running.live()
+    return Raw(_feed(running), b"text/event-stream", [(b"cache-control", b"no-store"), (b"x-accel-buffering", b"no")])
+
+
+async def _feed(running: Running) -> AsyncIterator[bytes]:
+    queue: asyncio.Queue[AnyEvent] = asyncio.Queue(FEED_LENGTH)
+    running.feeds.add(queue)
+    try:
+        yield b": watching\n\n"
+        while True:
+            try:
+                async with asyncio.timeout(QUIET_SECONDS):
+                    event = await queue.get()
+            except TimeoutError:
+                yield b": still here\n\n"
+                continue
+            yield b"".join(_told_event(running, event))
+    finally:
+        running.feeds.discard(queue)
+
+
+def _told_event(running: Running, event: AnyEvent) -> list[bytes]:
+    names = running.state.learner.schema.names if running.state else ()
+    match event:
+        case Decided():
+            told = [("decision", encoder.encode(records.recorded(event, None, names, True)))]
+        case Rewarded(_, decision, given):
+            told = [("reward", encoder.encode({"decision": decision, "reward": given, "outcome": "rewarded"}))]
+        case Expired(_, decisions):
+            default = running.state.spec.rewards.default if running.state else None
+            outcome = "dropped" if default is None else "default"
+            told = [
+                ("reward", encoder.encode({"decision": number, "reward": default, "outcome": outcome}))
+                for number in decisions
+            ]
+        case _:
+            told = [("change", b"{}")]
+    return [b"event: %s\ndata: %s\n\n" % (name.encode(), data) for name, data in told]
+
+
+# --- the service itself -------------------------------------------------------------------------------------
+
+
+async def healthz(call: Call) -> Health:
+    return Health("alive", __version__, [])
+
+
+async def readyz(call: Call) -> Health:
+    hub = call.hub
+    waiting = [running.name for running in hub.experiments.values() if running.status == RECOVERING]
+    if not hub.ready or waiting:
+        what = f"experiments are being recovered: {', '.join(waiting)}" if waiting else "the service is starting"
+        raise Problem(503, "not_ready", what, retry_after=1)
+    standby = [running.name for running in hub.experiments.values() if running.status != LIVE]
+    return Health("ready", __version__, standby)
+
+
+async def metrics(call: Call) -> Raw:
+    return Raw(call.metrics.text(), CONTENT_TYPE.encode())

@@ -1,0 +1,146 @@
+"""The service as an ASGI application, and as a process."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+import msgspec
+from starlette.routing import BaseRoute, Route, Router
+
+from releaf.service import logs
+from releaf.service.entrance import entrance
+from releaf.service.guard import Guard
+from releaf.service.http import JSON, Call, Endpoint, Operation, Raw
+from releaf.service.hub import Hub
+from releaf.service.keys import Keyring
+from releaf.service.metrics import ExperimentReading, Metrics, StoreLag
+from releaf.service.openapi import describe
+from releaf.service.operations import OPERATIONS
+from releaf.service.problems import Problem
+from releaf.service.sessions import Sessions
+from releaf.service.settings import Settings
+from releaf.service.store import open_store
+from releaf.service.store.base import Store
+
+log = logging.getLogger("releaf.service")
+GRACE_SECONDS = 30
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+
+
+@dataclass(slots=True)
+class Service:
+    """The parts of one service, and the ASGI application that they make up."""
+
+    hub: Hub
+    guard: Guard
+    metrics: Metrics
+    keyring: Keyring
+    app: Router
+
+
+def make_service(settings: Settings, store: Store | None = None) -> Service:
+    """Put a service together; its application starts and stops the rest with its lifespan."""
+    keyring, metrics = Keyring(), Metrics()
+    guard = Guard(settings, keyring, Sessions(keyring))
+    hub = Hub(
+        store or open_store(settings.store),
+        settings,
+        keyring.reload,
+        lambda seconds, events: metrics.committed(events, seconds),
+    )
+    metrics.experiments = lambda: _readings(hub)
+    metrics.store_lag = lambda: StoreLag(*hub.desk.lag())
+
+    @asynccontextmanager
+    async def lifespan(app: Any) -> AsyncIterator[None]:
+        await hub.start()
+        log.info("ready", extra={"experiments": len(hub.experiments)})
+        try:
+            yield
+        finally:
+            log.info("stopping")
+            await hub.stop()
+
+    def endpoint(operations: list[Operation]) -> Endpoint:
+        return Endpoint(operations, hub, guard, metrics, settings)
+
+    app = Router(
+        [*_routes(endpoint), *entrance(_pages(settings), guard, settings)],
+        default=endpoint([_nothing(method) for method in METHODS]),
+        lifespan=lifespan,
+        redirect_slashes=False,
+    )
+    return Service(hub, guard, metrics, keyring, app)
+
+
+def _routes(endpoint: Callable[[list[Operation]], Endpoint]) -> list[BaseRoute]:
+    description = msgspec.json.encode(describe(OPERATIONS))
+
+    async def openapi(call: Call) -> Raw:
+        return Raw(description, JSON)
+
+    described = Operation(
+        method="GET", path="/openapi.json", handler=openapi, summary="This", answer=None, scope="none"
+    )
+    by_path = itertools.groupby(sorted([*OPERATIONS, described], key=_place), key=lambda operation: operation.path)
+    return [Route(path, endpoint(list(operations))) for path, operations in by_path]
+
+
+def _place(operation: Operation) -> int:
+    """Operations of one path stand together, in the order of the table."""
+    paths = [one.path for one in OPERATIONS]
+    return paths.index(operation.path) if operation.path in paths else len(paths)
+
+
+def _nothing(method: str) -> Operation:
+    return Operation(method=method, path="", handler=not_found, summary="", answer=None, scope="none")
+
+
+async def not_found(call: Call) -> Raw:
+    raise Problem(
+        404, "not_found", f"there is nothing at {call.scope['path'][:200]}; /openapi.json tells what there is"
+    )
+
+
+def _pages(settings: Settings) -> list[Route]:
+    if find_spec("releaf.service.dashboard") is None:
+        return []
+    from releaf.service import dashboard
+
+    return dashboard.routes(needs_keys=settings.needs_keys)
+
+
+def _readings(hub: Hub) -> list[ExperimentReading]:
+    infos = [running.info() for running in hub.experiments.values()]
+    return [
+        ExperimentReading(info.name, info.status, info.counts, info.label_budget, info.events, info.snapshot)
+        for info in infos
+        if info.counts is not None
+    ]
+
+
+def serve(settings: Settings, level: str = "INFO") -> None:
+    """Run a service until it is told to stop: it then finishes requests, saves snapshots and ends."""
+    import uvicorn
+
+    logs.configure(settings.log_format, level=level)
+    service = make_service(settings)
+    uvicorn.run(
+        service.app,
+        host=settings.host,
+        port=settings.port,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        timeout_keep_alive=65,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+        h11_max_incomplete_event_size=64 << 10,
+        backlog=2048,
+    )

@@ -1,0 +1,95 @@
+"""The way into the dashboard: its pages behind the guard, logging in with a key, and logging out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import parse_qs, urlencode
+
+from starlette.routing import BaseRoute, Route
+
+from releaf.service.guard import PAGE_HEADERS, Guard, answer_headers
+from releaf.service.http import Receive, Scope, Send, read_body, send_whole
+from releaf.service.problems import Problem
+from releaf.service.sessions import came_by_https, no_cookie, session_cookie
+from releaf.service.settings import Settings
+
+FORM_LIMIT = 16 << 10
+
+
+def entrance(pages: Sequence[Route], guard: Guard, settings: Settings) -> list[BaseRoute]:
+    """The pages of the dashboard, behind the guard, and what lets people in and out."""
+    login = next((page for page in pages if page.path == "/login"), None)
+    guarded: list[BaseRoute] = [Route(page.path, Guarded(page.app, guard)) for page in pages if page is not login]
+    door = Login(login.app if login else None, guard, settings)
+    return [*guarded, Route("/login", Guarded(door, guard)), Route("/logout", Guarded(Logout(guard), guard))]
+
+
+class Guarded:
+    """A page that is only given to those who call the service by its own name."""
+
+    def __init__(self, page: Any, guard: Guard) -> None:
+        self._page, self._guard = page, guard
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, or say why not."""
+        try:
+            self._guard.admit(scope, public=True)
+            if scope["method"] not in ("GET", "HEAD") and scope["path"] not in ("/login", "/logout"):
+                raise Problem(405, "method_not_allowed", "pages can only be looked at")
+            await self._page(scope, receive, send)
+        except Problem as problem:
+            headers = [(b"content-type", b"text/plain; charset=utf-8"), *PAGE_HEADERS, *answer_headers(problem)]
+            await send_whole(send, problem.status, problem.message.encode(), list(dict(headers).items()))
+
+
+class Login:
+    """Shows the page for logging in, and starts a session for whoever gives a valid key."""
+
+    def __init__(self, page: Any, guard: Guard, settings: Settings) -> None:
+        self._page, self._guard, self._settings = page, guard, settings
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Show the form, or take what was written in it."""
+        if scope["method"] in ("GET", "HEAD"):
+            await self._page(scope, receive, send)
+            return
+        body = await read_body(receive, FORM_LIMIT, self._settings.read_timeout)
+        form = parse_qs(body.decode("utf-8", "replace"), max_num_fields=10)
+        key, wanted = (form.get(name, [""])[0] for name in ("key", "next"))
+        then = wanted if _is_local(wanted) else "/"
+        try:
+            token = self._guard.log_in(scope, key)
+        except Problem as problem:
+            if problem.status != 401:
+                raise
+            await _redirect(send, f"/login?{urlencode({'failed': '1', 'next': then})}")
+            return
+        await _redirect(send, then, session_cookie(token, secure=came_by_https(scope)))
+
+
+class Logout:
+    """Ends a session."""
+
+    def __init__(self, guard: Guard) -> None:
+        self._guard = guard
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Only by POST, which the guard takes from our own pages alone."""
+        if scope["method"] != "POST":
+            raise Problem(405, "method_not_allowed", "expected POST")
+        self._guard.log_out(scope)
+        await _redirect(send, "/login", no_cookie(secure=came_by_https(scope)))
+
+
+def _is_local(path: str) -> bool:
+    """Whether it leads to a page of ours: two slashes of either kind lead to another host."""
+    return path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable()
+
+
+async def _redirect(send: Send, to: str, cookie: str | None = None) -> None:
+    place = "".join(part if part.isascii() else "" for part in to).encode()
+    headers = [*PAGE_HEADERS, (b"location", place)]
+    if cookie is not None:
+        headers.append((b"set-cookie", cookie.encode()))
+    await send_whole(send, 303, b"", headers)

@@ -1,0 +1,434 @@
+"""One experiment: the learner in charge, its shadows, and the decisions that wait for a reward.
+
+All that changes it is an event. The methods named after requests check what they are asked, do it, and return the event
+for the log; ``apply`` does the same for an event of the log. Both ways lead to the same state, bit for bit.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from releaf.service import events
+from releaf.service.events import AnyEvent, Decided, Expired, Rewarded
+from releaf.service.messages import Counts, NewExperiment, PolicySpec
+from releaf.service.problems import Problem, invalid
+from releaf.service.seat import Seat, SeatRecord, packed, unpacked
+from releaf.service.series import Series
+from releaf.service.store.base import RewardRow
+from releaf.table import ordered_values
+
+Label = str | int
+Reward = float | list[float]
+KEYS_KEPT = 100_000  # idempotency keys that are remembered
+EXPIRED_AT_ONCE = 1000
+FORMER = "former"  # the shadow that was in charge before a promotion
+
+
+class Waiting(NamedTuple):
+    """A decision whose reward is wanted."""
+
+    action: Label
+    probability: float | None
+    deadline: float | None
+    shadows: dict[str, Label] | None
+
+
+class NotWaiting(Exception):
+    """A reward for a decision that does not wait for one; why, the log tells."""
+
+
+class Tally(Struct):
+    """What has happened so far."""
+
+    decisions: int = 0
+    explored: int = 0
+    asked: int = 0
+    rewards: int = 0
+    defaults: int = 0
+    dropped: int = 0
+    reward_sum: float = 0.0
+
+
+class Record(Struct):
+    """An experiment as a snapshot keeps it."""
+
+    spec: NewExperiment
+    last_at: float
+    retired: bool
+    tally: Tally
+    seat: SeatRecord
+    shadows: list[SeatRecord]
+    actions: list[tuple[int, list[Label]]]
+    waiting: list[tuple[int, Waiting]]
+    keys: list[tuple[str, int]]
+    series: Series
+    diverged: int | None
+
+
+class Experiment:
+    """The state of an experiment, all of it in memory.
+
+    Parameters
+    ----------
+    spec
+        As it was created.
+    learner
+        In charge at first.
+    """
+
+    def __init__(self, spec: NewExperiment, learner: Any) -> None:
+        self.spec = spec
+        self.seat = Seat("", spec.policy, learner, 0)
+        self.shadows: list[Seat] = []
+        self.tally = Tally()
+        self.waiting: dict[int, Waiting] = {}
+        self.keys: dict[str, int] = {}
+        self.series = Series(points=[])
+        self.actions_since: list[tuple[int, list[Label]]] = [(0, list(learner.actions))]
+        self.last_at = 0.0
+        self.retired = False
+        self.diverged: int | None = None  # the first decision in which a replay came to another action
+        self.outcomes: list[RewardRow] = []  # what became of decisions since this list was last taken
+
+    @property
+    def learner(self) -> Any:
+        """The learner in charge."""
+        return self.seat.learner
+
+    # --- requests -----------------------------------------------------------------------------------------------
+
+    def decide(self, contexts: Sequence[Any], keys: Sequence[str | None], at: float) -> list[AnyEvent]:
+        """Decide for each context; bad input anywhere is refused before the first decision."""
+        if self.retired:
+            raise Problem(409, "retired", f"experiment {self.spec.name!r} is retired: it decides no more")
+        rows = self.rows(contexts)
+        try:
+            choices = _ask(self.learner, rows)
+        except (ValueError, TypeError, OverflowError) as error:
+            raise invalid(str(error)) from None
+        beside = [(shadow.name, _ask(shadow.learner, rows)) for shadow in self.shadows]
+        made: list[AnyEvent] = []
+        number = self.tally.decisions
+        for place, choice in enumerate(choices):
+            event = Decided(
+                at,
+                number + place + 1,
+                rows[place],
+                choice.action,
+                choice.probability,
+                choice.explored,
+                choice.wants_reward,
+                choice.estimates,
+                choice.relevant,
+                keys[place],
+                {name: others[place].action for name, others in beside} if beside else None,
+            )
+            self._note(event)
+            made.append(event)
+        return made
+
+    def checked_reward(self, decision: int, reward: Any) -> Reward:
+        """A reward as the log keeps it, which ``reward`` will take."""
+        if decision not in self.waiting:
+            raise NotWaiting
+        value = self.plain_reward(decision, reward)
+        try:
+            self.learner.require_reward(decision + self.seat.offset, value)
+        except (ValueError, TypeError) as error:
+            raise invalid(str(error)) from None
+        return value
+
+    def reward(self, decision: int, value: Reward, at: float) -> Rewarded:
+        """Learn a reward that was checked."""
+        self._take_in(decision, self.waiting[decision], value)
+        self.tally.rewards += 1
+        self.outcomes.append(RewardRow(decision, "rewarded", json.dumps(value), at))
+        self.last_at = at
+        return Rewarded(at, decision, value)
+
+    def expire(self, now: float) -> Expired | None:
+        """Deal with decisions whose deadline has passed; None where there is none."""
+        late = []
+        for number, waiting in islice(self.waiting.items(), EXPIRED_AT_ONCE):
+            if waiting.deadline is None or waiting.deadline > now:
+                break
+            late.append(number)
+        if not late:
+            return None
+        event = Expired(now, late)
+        self._expire(event)
+        return event
+
+    def add_action(self, action: Label, at: float) -> AnyEvent:
+        """One more action for all learners."""
+        self._rehearse("add_action", action)
+        event = events.ActionAdded(at, action)
+        self.apply(event)
+        return event
+
+    def remove_action(self, action: Label, at: float) -> AnyEvent:
+        """An action that no learner takes any more."""
+        self._rehearse("remove_action", action)
+        event = events.ActionRemoved(at, action)
+        self.apply(event)
+        return event
+
+    def add_shadow(self, name: str, policy: PolicySpec, learner: Any, at: float) -> AnyEvent:
+        """A learner that decides beside the one in charge from now on."""
+        if name == FORMER or any(shadow.name == name for shadow in self.shadows):
+            raise Problem(409, "name_taken", f"there is a shadow {name!r} already, or that name is kept for promotions")
+        event = events.ShadowAdded(at, name, policy, packed(learner))
+        self.apply(event)
+        return event
+
+    def remove_shadow(self, name: str, at: float) -> AnyEvent:
+        """A shadow less."""
+        self._shadow(name)
+        event = events.ShadowRemoved(at, name)
+        self.apply(event)
+        return event
+
+    def promote(self, name: str, at: float) -> AnyEvent:
+        """Put a shadow in charge."""
+        self._shadow(name)
+        event = events.Promoted(at, name)
+        self.apply(event)
+        return event
+
+    def retire(self, at: float) -> AnyEvent:
+        """Decide no more; rewards of earlier decisions are still learnt."""
+        event = events.Retired(at)
+        self.apply(event)
+        return event
+
+    # --- events of the log --------------------------------------------------------------------------------------
+
+    def apply(self, event: AnyEvent) -> None:
+        """Live through an event once more."""
+        match event:
+            case Decided():
+                self._decide_again(event)
+            case Rewarded(_, decision, reward):
+                waiting = self.waiting.get(decision)
+                if waiting is not None:
+                    self._take_in(decision, waiting, reward)
+                    self.tally.rewards += 1
+            case Expired():
+                self._expire(event)
+            case events.ActionAdded(_, action):
+                for seat in (self.seat, *self.shadows):
+                    seat.learner.add_action(action)
+                self._actions_changed()
+            case events.ActionRemoved(_, action):
+                self._remove_action(action, event.at)
+            case events.ShadowAdded(_, name, policy, learner):
+                self.shadows.append(Seat(name, policy, unpacked(learner), self.tally.decisions))
+            case events.ShadowRemoved(_, name):
+                self.shadows.remove(self._shadow(name))
+            case events.Promoted(_, name):
+                self._promote(name)
+            case events.Retired():
+                self.retired = True
+        self.last_at = event.at
+
+    def _decide_again(self, event: Decided) -> None:
+        choice = self.learner.decide(event.context)
+        if (choice.action, choice.explored) != (event.action, event.explored) and self.diverged is None:
+            self.diverged = event.number
+        for shadow in self.shadows:
+            shadow.learner.decide(event.context)
+        self._note(event)
+
+    # --- what happens -------------------------------------------------------------------------------------------
+
+    def _note(self, event: Decided) -> None:
+        """Remember a decision that the learners have just made."""
+        tally, at = self.tally, event.at
+        tally.decisions = number = event.number
+        tally.explored += event.explored
+        self.last_at = at
+        if event.wants_reward:
+            tally.asked += 1
+            within = self.spec.rewards.within_seconds
+            deadline = None if within is None else at + within
+            self.waiting[number] = Waiting(event.action, event.probability, deadline, event.shadows)
+            if len(self.waiting) > self.learner.max_pending:
+                del self.waiting[next(iter(self.waiting))]
+        if event.key is not None:
+            self.keys[event.key] = number
+            if len(self.keys) > KEYS_KEPT:
+                del self.keys[next(iter(self.keys))]
+        for shadow in self.shadows:
+            shadow.sums.decisions += 1
+            shadow.sums.agreed += event.shadows is not None and event.shadows.get(shadow.name) == event.action
+        self.series.decided(at, event.explored, event.wants_reward)
+
+    def _take_in(self, decision: int, waiting: Waiting, reward: Reward) -> None:
+        """Let all learners learn a reward that was checked, and reckon what the shadows would have earned."""
+        self.seat.learn(decision, reward, waiting.action)
+        for shadow in self.shadows:
+            self._credit(shadow, decision, waiting, reward)
+            shadow.learn(decision, reward, waiting.action)
+        gained = reward if isinstance(reward, float) else self._reward_of(decision, waiting.action, reward)
+        self.tally.reward_sum += gained
+        self.series.rewarded(decision, gained)
+        del self.waiting[decision]
+
+    def _credit(self, shadow: Seat, decision: int, waiting: Waiting, reward: Reward) -> None:
+        choice = waiting.shadows.get(shadow.name) if waiting.shadows and decision > shadow.since else None
+        if choice is None:
+            return
+        if not isinstance(reward, float):
+            shadow.sums.count(1.0, self._reward_of(decision, choice, reward))
+        elif waiting.probability and choice == waiting.action:
+            shadow.sums.count(1.0 / waiting.probability, reward)
+
+    def _reward_of(self, decision: int, action: Label, rewards: list[float]) -> float:
+        actions = self._rewarded_actions(decision)
+        return rewards[actions.index(action)] if action in actions else 0.0
+
+    def _expire(self, event: Expired) -> None:
+        default = self.spec.rewards.default
+        for number in event.decisions:
+            waiting = self.waiting[number]
+            if default is None:
+                del self.waiting[number]
+                self.tally.dropped += 1
+                self.outcomes.append(RewardRow(number, "dropped", None, event.at))
+            else:
+                value = self.plain_reward(number, default)
+                self._take_in(number, waiting, value)
+                self.tally.defaults += 1
+                self.outcomes.append(RewardRow(number, "default", json.dumps(value), event.at))
+        self.last_at = event.at
+
+    def _remove_action(self, action: Label, at: float) -> None:
+        for seat in (self.seat, *self.shadows):
+            seat.learner.remove_action(action)
+        for number in [number for number, waiting in self.waiting.items() if waiting.action == action]:
+            del self.waiting[number]
+            self.tally.dropped += 1
+            self.outcomes.append(RewardRow(number, "dropped", None, at))
+        self._actions_changed()
+
+    def _promote(self, name: str) -> None:
+        promoted, before = self._shadow(name), self.seat
+        self.shadows = [seat for seat in self.shadows if seat is not promoted and seat.name != FORMER]
+        self.seat = promoted
+        former = Seat(FORMER, before.policy, before.learner, before.since)
+        former.offset = before.offset
+        self.shadows.append(former)
+
+    def _actions_changed(self) -> None:
+        self.actions_since.append((self.tally.decisions, list(self.learner.actions)))
+
+    # --- checks -------------------------------------------------------------------------------------------------
+
+    def rows(self, contexts: Sequence[Any]) -> list[list[Any]]:
+        """Contexts as lists in the order of the features."""
+        names = self.learner.schema.names
+        try:
+            return [context if type(context) is list else list(ordered_values(context, names)) for context in contexts]
+        except (ValueError, TypeError) as error:
+            raise invalid(str(error)) from None
+
+    def plain_reward(self, decision: int, reward: Any) -> Reward:
+        """A reward as the log keeps it: a number, or one for each action in their order."""
+        if isinstance(reward, dict):
+            actions = self._rewarded_actions(decision)
+            if set(reward) != {str(action) for action in actions}:
+                raise invalid(f"a reward is wanted for each of the actions {actions}, got {sorted(reward)}")
+            return [float(reward[str(action)]) for action in actions]
+        return [float(value) for value in reward] if isinstance(reward, list) else float(reward)
+
+    def _rewarded_actions(self, decision: int) -> list[Label]:
+        """The actions that there were at a decision, and still are."""
+        return [action for action in self.actions_at(decision) if action in self.learner.actions]
+
+    def actions_at(self, decision: int) -> list[Label]:
+        """The actions that a decision chose from."""
+        return next(actions for before, actions in reversed(self.actions_since) if before < decision)
+
+    def _rehearse(self, change: str, action: Label) -> None:
+        """Try a change of the actions on copies, since all learners must make it or none."""
+        try:
+            for seat in (self.seat, *self.shadows):
+                getattr(copy.deepcopy(seat.learner), change)(action)
+        except (ValueError, TypeError) as error:
+            known = action in self.learner.actions
+            status, code = (404, "unknown_action") if change == "remove_action" and not known else (409, "conflict")
+            raise Problem(status, code, str(error)) from None
+
+    def _shadow(self, name: str) -> Seat:
+        for shadow in self.shadows:
+            if shadow.name == name:
+                return shadow
+        raise Problem(404, "unknown_shadow", f"there is no shadow {name!r}")
+
+    # --- telling, saving ----------------------------------------------------------------------------------------
+
+    def counts(self) -> Counts:
+        """What has happened, for people."""
+        tally = self.tally
+        rewarded = tally.rewards + tally.defaults
+        return Counts(
+            decisions=tally.decisions,
+            explored=tally.explored,
+            asked=tally.asked,
+            rewards=tally.rewards,
+            defaults=tally.defaults,
+            dropped=tally.dropped,
+            waiting=len(self.waiting),
+            mean_reward=tally.reward_sum / rewarded if rewarded else None,
+        )
+
+    def take_outcomes(self) -> list[RewardRow]:
+        """What became of decisions since this was last asked."""
+        taken, self.outcomes = self.outcomes, []
+        return taken
+
+    def record(self) -> bytes:
+        """All that is needed to go on from here."""
+        return msgspec.msgpack.encode(
+            Record(
+                spec=self.spec,
+                last_at=self.last_at,
+                retired=self.retired,
+                tally=self.tally,
+                seat=self.seat.record(),
+                shadows=[shadow.record() for shadow in self.shadows],
+                actions=self.actions_since,
+                waiting=list(self.waiting.items()),
+                keys=list(self.keys.items()),
+                series=self.series,
+                diverged=self.diverged,
+            )
+        )
+
+    @classmethod
+    def from_record(cls, content: bytes) -> Experiment:
+        """The experiment that ``record`` gave; ``ValueError`` where it is none."""
+        try:
+            kept = msgspec.msgpack.decode(content, type=Record)
+        except msgspec.DecodeError as error:
+            raise ValueError(f"it holds no experiment: {error}") from None
+        seat = Seat.from_record(kept.seat)
+        made = cls(kept.spec, seat.learner)
+        made.seat, made.shadows = seat, [Seat.from_record(shadow) for shadow in kept.shadows]
+        made.tally, made.series, made.diverged = kept.tally, kept.series, kept.diverged
+        made.actions_since, made.last_at, made.retired = kept.actions, kept.last_at, kept.retired
+        made.waiting = dict(kept.waiting)
+        made.keys = dict(kept.keys)
+        return made
+
+
+def _ask(learner: Any, rows: list[list[Any]]) -> list[Any]:
+    """Decisions for all contexts, or an error and nothing changed."""
+    return [learner.decide(rows[0])] if len(rows) == 1 else learner.decide_many(rows)

@@ -1,0 +1,116 @@
+"""From the description of a policy in a request to a learner: any policy of the package."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import copy
+import inspect
+import math
+import secrets
+from typing import Any
+
+from releaf import Schema, StateError, from_bytes, policies
+from releaf.service.messages import NewExperiment, PolicyInfo, PolicySpec
+from releaf.service.problems import Problem, invalid
+
+MOST_TUPLES = 1_000_000  # of features, whose rewards RELEAF keeps
+KNOWN: dict[str, Any] = {
+    name: getattr(policies, name) for name in policies.__all__ if hasattr(getattr(policies, name), "traits")
+}
+_OWN = ("actions", "features")
+
+
+def known_policies() -> list[PolicyInfo]:
+    """The policies that can be named in a request, with their parameters and defaults."""
+    return [
+        PolicyInfo(
+            name=name,
+            summary=(inspect.getdoc(policy) or "").split("\n\n")[0].replace("\n", " "),
+            parameters={
+                parameter.name: None if parameter.default is inspect.Parameter.empty else parameter.default
+                for parameter in inspect.signature(policy).parameters.values()
+                if parameter.name not in _OWN
+            },
+        )
+        for name, policy in KNOWN.items()
+    ]
+
+
+def new_learner(spec: NewExperiment) -> Any:
+    """The learner that an experiment begins with."""
+    schema = schema_of(spec)
+    if spec.model is None:
+        return build(spec.policy, tuple(spec.actions), schema)
+    try:
+        learner = from_bytes(base64.b64decode(spec.model, validate=True))
+    except (binascii.Error, StateError) as error:
+        raise invalid(f"model is no learner in base64 that this version can go on with: {error}") from None
+    if learner.actions != tuple(spec.actions) or learner.schema != schema:
+        raise invalid(
+            f"the model decides on actions {list(learner.actions)} and features {list(learner.schema.names)}: "
+            "expected those of the experiment"
+        )
+    return learner
+
+
+def schema_of(spec: NewExperiment) -> Schema:
+    """The features of an experiment: a count, names, or descriptions."""
+    features = spec.features
+    try:
+        if isinstance(features, int):
+            return Schema.of(features)
+        if all(isinstance(feature, str) for feature in features):
+            return Schema.of([str(feature) for feature in features])
+        return Schema.from_dict([_described(feature) for feature in features])
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
+        hint = error if isinstance(error, ValueError | TypeError) else f"{error} is not a kind or is lacking"
+        raise invalid(f"features can't be understood: {hint}") from None
+
+
+def _described(feature: Any) -> dict[str, Any]:
+    """A feature's description, from a name alone where values are in [0, 1]."""
+    if isinstance(feature, str):
+        return {"name": feature, "kind": "continuous", "low": 0.0, "high": 1.0}
+    if not isinstance(feature.get("name"), str) or "kind" not in feature:
+        raise ValueError(f"{feature!r} needs a name and a kind (continuous, quantile, categorical, boolean)")
+    return dict(feature)
+
+
+def build(policy: PolicySpec, actions: tuple[Any, ...], schema: Schema) -> Any:
+    """A learner by the name of its policy; the seed is drawn here where none is given, so that the log knows it."""
+    if policy.name not in KNOWN:
+        known = ", ".join(KNOWN)
+        raise Problem(422, "unknown_policy", f"there is no policy {policy.name!r}: expected one of {known}")
+    make, given = KNOWN[policy.name], dict(policy.parameters)
+    unknown = [name for name in given if name in _OWN or name not in inspect.signature(make).parameters]
+    if unknown:
+        raise invalid(f"{policy.name} has no parameter {unknown[0]!r}; see /v1/policies")
+    if "seed" in inspect.signature(make).parameters and given.get("seed") is None:
+        given["seed"] = policy.parameters["seed"] = secrets.randbits(32)
+    size = given.get("gamma_rel", 1)
+    if "gamma_rel" in inspect.signature(make).parameters and isinstance(size, int) and size > 0:
+        tuples = math.comb(len(schema), min(2 * size, len(schema)))
+        if tuples > MOST_TUPLES:
+            raise invalid(f"{len(schema)} features have {tuples:,} tuples of {2 * size}: more than {MOST_TUPLES:,}")
+    try:
+        return make(actions, schema, **given)
+    except (ValueError, TypeError, OverflowError, MemoryError) as error:
+        raise invalid(f"{policy.name} can't be made: {error}") from None
+
+
+def warm(learner: Any) -> None:
+    """Compile what the first decision and the first reward need, on a copy, so that no request has to wait for it."""
+    twin = copy.deepcopy(learner)
+    context = [_any_value(feature) for feature in twin.schema.features]
+    choice = twin.preview(context)
+    if hasattr(twin, "explain"):
+        twin.explain(choice)
+    choice = twin.decide(context)
+    if choice.wants_reward:
+        low = getattr(twin, "reward_range", (0.0, 1.0))[0]
+        twin.learn(choice, [low] * len(twin.actions) if twin.wants_all else low)
+
+
+def _any_value(feature: Any) -> Any:
+    return feature.values[0] if feature.kind == "categorical" else getattr(feature, "low", 0)

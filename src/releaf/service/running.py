@@ -1,0 +1,399 @@
+"""An experiment in this process: its state in memory, its log in the store, and what keeps the two together."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+from releaf.service import policies
+from releaf.service.desk import Desk
+from releaf.service.events import AnyEvent, Decided, decode_page
+from releaf.service.experiment import Experiment, NotWaiting
+from releaf.service.messages import ExperimentInfo, Learnt, NewExperiment, NewShadow, RewardOf
+from releaf.service.problems import Problem, invalid, unavailable
+from releaf.service.series import iso
+from releaf.service.store.base import ExperimentRow, Page, Snapshot, Store, StoreError, body_checksum, page_checksum
+
+LIVE, STANDBY, RECOVERING, DAMAGED, RETIRED = "live", "standby", "recovering", "damaged", "retired"
+SNAPSHOTS_KEPT = 2  # besides the first, from which the whole log can be lived through again
+MOST_MESSAGES = 20
+EVENTS_IN_A_ROW = 2000  # of a replay, before other requests get their turn
+FEED_LENGTH = 1000
+_ATTEMPTS = 3
+log = logging.getLogger("releaf.service")
+
+
+class Clock:
+    """The time of day as it was at the start, and from then on what has passed: it never goes back."""
+
+    def __init__(self) -> None:
+        self._start = time.time() - time.monotonic()
+
+    def now(self) -> float:
+        """Seconds since 1970."""
+        return self._start + time.monotonic()
+
+
+class Running:
+    """One experiment, served by this process, or watched while another one serves it.
+
+    Parameters
+    ----------
+    row
+        The experiment as the store has it.
+    store, desk, clock
+        Those of the hub.
+    snapshot_events
+        After how many events a snapshot is made.
+    """
+
+    def __init__(self, row: ExperimentRow, store: Store, desk: Desk, clock: Clock, snapshot_events: int) -> None:
+        self.id, self.name, self.created = row.id, row.name, row.created
+        self.spec = msgspec.json.decode(row.spec, type=NewExperiment)
+        self.store, self._desk, self._clock, self._snapshot_events = store, desk, clock, snapshot_events
+        self.status = STANDBY
+        self.taking_up = asyncio.Lock()
+        self.state: Experiment | None = None
+        self.last, self.checksum = 0, b""
+        self.snapshot_last = 0
+        self.messages: list[str] = []
+        self.feeds: set[asyncio.Queue[AnyEvent]] = set()
+        self._ahead = 0.0  # of the clock, where the log has later times
+        self._captured: Snapshot | None = None
+        self._saving: asyncio.Task[None] | None = None
+        self._page: tuple[int, dict[int, Decided]] = (0, {})  # decisions of the page that was looked at last
+
+    # --- the author of pages ------------------------------------------------------------------------------------
+
+    def decisions(self) -> int:
+        """The number of the latest decision."""
+        return self.state.tally.decisions if self.state else 0
+
+    def page_taken(self) -> None:
+        """Memory is now as the log will be: the moment for a snapshot."""
+        due = self.last - self.snapshot_last >= self._snapshot_events
+        if due and self.state is not None and (self._saving is None or self._saving.done()):
+            self._captured = self._capture(self.state)
+
+    def page_written(self, events: Sequence[AnyEvent]) -> None:
+        """Tell those who watch, and save the snapshot that was captured."""
+        for feed in self.feeds:
+            for event in events:
+                if feed.full():
+                    feed.get_nowait()
+                feed.put_nowait(event)
+        if self._captured is not None:
+            captured, self._captured = self._captured, None
+            self._saving = asyncio.create_task(self._save(captured), name=f"snapshot of {self.name}")
+
+    def page_lost(self, error: StoreError) -> None:
+        """Memory is ahead of the log: no more requests until it has been made from the log anew."""
+        if self.status == LIVE:
+            self.note(f"a write failed, recovering from the log: {error}", logging.ERROR)
+        self.status, self.state, self._captured = RECOVERING, None, None
+
+    def note(self, message: str, level: int = logging.WARNING) -> None:
+        """Say something about this experiment that its owner has to know."""
+        log.log(level, "experiment %s: %s", self.name, message)
+        self.messages = [*self.messages, f"{iso(self.now())} {message}"][-MOST_MESSAGES:]
+
+    def now(self) -> float:
+        """The time, never before that of the latest event."""
+        return self._clock.now() + self._ahead
+
+    # --- requests -----------------------------------------------------------------------------------------------
+
+    def live(self) -> Experiment:
+        """The state; a Problem where this process can't answer for it."""
+        if self.state is not None and self.status == LIVE:
+            return self.state
+        reasons = {
+            STANDBY: "another process serves this experiment; ask that one, or wait until this one takes over",
+            DAMAGED: f"none of its snapshots can be read: {'; '.join(self.messages[-1:])}",
+        }
+        raise unavailable(reasons.get(self.status, "it is being made from its log; try again soon"))
+
+    @contextmanager
+    def _changing(self) -> Iterator[Experiment]:
+        """Change the state; whatever goes wrong in a way that nobody foresaw, memory is made anew from the log."""
+        try:
+            yield self.live()
+        except (Problem, NotWaiting):
+            raise
+        except Exception as error:
+            log.exception("experiment %s: a change failed", self.name)
+            lost = StoreError(f"an error of the program: {error!r}")
+            self.page_lost(lost)
+            self._desk.forget(self, lost)
+            raise unavailable("an error of the program; the state is being made from the log anew") from error
+
+    async def decide(self, contexts: list[Any], keys: Sequence[str | None]) -> list[Decided]:
+        """Decide, durably. A context whose key was seen before gets the decision of that time."""
+        known = self.live().keys
+        repeated = {key: known[key] for key in keys if key is not None and key in known}
+        given = [key for key in keys if key is not None]
+        if len(set(given)) < len(given):
+            raise invalid("keys must differ within a request")
+        if repeated:
+            return await self._decide_some(contexts, keys, repeated)
+        with self._changing() as state:
+            made = state.decide(contexts, keys, self.now())
+        await self._desk.put(self, made)
+        return made  # type: ignore[return-value]
+
+    async def _decide_some(
+        self, contexts: list[Any], keys: Sequence[str | None], repeated: dict[str, int]
+    ) -> list[Decided]:
+        """Decide only for those contexts whose key is new."""
+        before = {}
+        for place, key in enumerate(keys):
+            if key in repeated:
+                before[place] = await self.decided(repeated[key])
+                if before[place].context != self.live().rows([contexts[place]])[0]:
+                    raise Problem(409, "key_reused", f"key {key!r} was used for another context")
+        new = [place for place in range(len(contexts)) if place not in before]
+        if new:
+            made = await self.decide([contexts[place] for place in new], [keys[place] for place in new])
+            before |= dict(zip(new, made, strict=True))
+        return [before[place] for place in range(len(contexts))]
+
+    async def reward(self, given: Sequence[RewardOf]) -> list[Learnt]:
+        """Learn rewards, durably; all of them or, where one can't be, none."""
+        for _ in range(_ATTEMPTS):
+            state = self.live()
+            idle = [one for one in given if one.decision not in state.waiting]
+            repeated = {one.decision for one in idle if await self._was_given(one)}
+            try:
+                with self._changing() as state:
+                    return await self._reward_now(state, given, repeated)
+            except NotWaiting:  # another request has just given it
+                continue
+        raise unavailable("other requests give rewards to the same decisions")
+
+    async def _reward_now(self, state: Experiment, given: Sequence[RewardOf], repeated: set[int]) -> list[Learnt]:
+        values: dict[int, Any] = {}
+        for one in given:
+            if one.decision not in repeated:
+                value = state.checked_reward(one.decision, one.reward)
+                if values.setdefault(one.decision, value) != value:
+                    raise Problem(409, "conflict", f"two rewards for decision {one.decision} in one request")
+        at = self.now()
+        made = [state.reward(decision, value, at) for decision, value in values.items()]
+        if made:
+            await self._desk.put(self, made, state.take_outcomes())
+        told: list[Learnt] = []
+        for one in given:
+            first = values.pop(one.decision, None) is not None
+            told.append(Learnt(one.decision, "learnt" if first else "repeated"))
+        return told
+
+    async def _was_given(self, one: RewardOf) -> bool:
+        """Whether this very reward came before; a Problem where the decision waits for none."""
+        number = one.decision
+        if not 1 <= number <= self.decisions():
+            message = f"unknown decision {number}: this experiment has made decisions 1 to {self.decisions()}"
+            raise Problem(404, "unknown_decision", message)
+        await self._desk.flushed(self)
+        row = (await self.store.rewards(self.id, number, number)).get(number)
+        if row is not None:
+            if row.outcome == "rewarded" and row.reward is not None:
+                if json.loads(row.reward) == self.live().plain_reward(number, one.reward):
+                    return True
+                raise Problem(409, "already_rewarded", f"decision {number} was given the reward {row.reward} before")
+            became = f"counts with the default {row.reward}" if row.outcome == "default" else "no longer waits"
+            raise Problem(410, "too_late", f"decision {number} {became} since {iso(row.at)}: its reward comes too late")
+        if not (await self.decided(number)).wants_reward:
+            raise Problem(409, "unasked", f"decision {number} did not ask for a reward; learn only where wants_reward")
+        if number in self.live().waiting:
+            raise NotWaiting  # cannot be: it was not waiting a moment ago
+        limit = self.live().learner.max_pending
+        raise Problem(410, "forgotten", f"decision {number} is older than the newest {limit:,} that wait")
+
+    async def change(self, what: str, *arguments: Any) -> None:
+        """Make one of the changes that are methods of the experiment, durably."""
+        with self._changing() as state:
+            event = getattr(state, what)(*arguments, self.now())
+            outcomes = state.take_outcomes()
+        await self._desk.put(self, [event], outcomes)
+
+    async def add_shadow(self, given: NewShadow) -> None:
+        """Let another policy decide beside the one in charge."""
+        learner = self.live().learner
+        made = await asyncio.to_thread(policies.build, given.policy, learner.actions, learner.schema)
+        await asyncio.to_thread(policies.warm, made)
+        await self.change("add_shadow", given.name, given.policy, made)
+
+    async def expire(self) -> None:
+        """Deal with decisions whose deadline has passed."""
+        while self.status == LIVE:
+            with self._changing() as state:
+                event = state.expire(self.now())
+                outcomes = state.take_outcomes()
+            if event is None:
+                return
+            await self._desk.put(self, [event], outcomes)
+
+    async def decided(self, number: int) -> Decided:
+        """A decision as the log has it."""
+        if not 1 <= number <= self.decisions():
+            message = f"unknown decision {number}: this experiment has made decisions 1 to {self.decisions()}"
+            raise Problem(404, "unknown_decision", message)
+        await self._desk.flushed(self)
+        if number not in self._page[1]:
+            async for page in self.store.pages_back(self.id, number):
+                found = {event.number: event for event in decode_page(page.body) if isinstance(event, Decided)}
+                self._page = (page.last, found)
+                break
+        if number not in self._page[1]:
+            raise Problem(404, "unknown_decision", f"decision {number} is not in the log")
+        return self._page[1][number]
+
+    async def flushed(self) -> None:
+        """Wait until all that happened so far is on disk."""
+        await self._desk.flushed(self)
+
+    def info(self) -> ExperimentInfo:
+        """How it stands; where another process serves it, what it was created with."""
+        state = self.state
+        return ExperimentInfo(
+            name=self.name,
+            status=RETIRED if state and state.retired else self.status,
+            created=iso(self.created),
+            policy=state.seat.policy if state else self.spec.policy,
+            actions=list(state.learner.actions) if state else self.spec.actions,
+            features=policies.schema_of(self.spec).to_dict(),
+            rewards=self.spec.rewards,
+            counts=state.counts() if state else None,
+            label_budget=getattr(state.learner, "label_budget", None) if state else None,
+            shadows=[shadow.tell() for shadow in state.shadows] if state else [],
+            events=self.last,
+            snapshot=self.snapshot_last,
+            messages=self.messages,
+        )
+
+    # --- from the store to memory and back ----------------------------------------------------------------------
+
+    async def load(self) -> None:
+        """Make the state from the latest good snapshot and the log after it."""
+        self.status = RECOVERING
+        started = time.perf_counter()
+        snapshot, state = await self._read_snapshot()
+        if state is None or snapshot is None:
+            self.status = DAMAGED
+            return
+        self.last, self.checksum, self.snapshot_last = snapshot.last, snapshot.page_checksum, snapshot.last
+        await self._follow(state)
+        if state.diverged is not None:
+            self.note(
+                f"decision {state.diverged} came out differently when its log was replayed: the log stands as it was "
+                "answered, but the learner may not be bit for bit what it was (another processor or version?)"
+            )
+        await asyncio.to_thread(policies.warm, state.learner)
+        state.take_outcomes()
+        self._ahead = max(0.0, state.last_at - self._clock.now())
+        self.state, self.status = state, LIVE
+        took, after = time.perf_counter() - started, self.last - snapshot.last
+        log.info("experiment %s: %d events after the snapshot replayed in %.2f s", self.name, after, took)
+
+    async def _read_snapshot(self) -> tuple[Snapshot | None, Experiment | None]:
+        for last in await self.store.snapshots(self.id):
+            try:
+                snapshot = await self.store.snapshot(self.id, last)
+                return snapshot, await asyncio.to_thread(_revived, snapshot)
+            except (ValueError, KeyError) as error:
+                self.note(f"the snapshot after event {last} is damaged ({error}); an older one is used", logging.ERROR)
+        self.note("no snapshot can be read: restore the store from a backup", logging.ERROR)
+        return None, None
+
+    async def _follow(self, state: Experiment) -> None:
+        """Live through the log after the snapshot, up to its end or the first page that can't be trusted."""
+        applied, anchored = 0, self.last == 0
+        async for page in self.store.pages(self.id, max(self.last - 1, 0)):
+            if page.last == self.last:
+                anchored = page.checksum == self.checksum
+                continue
+            try:
+                events = self._trusted(page)
+            except ValueError as error:
+                moved = await self.store.set_aside(self.id, self.last, str(error))
+                later = [last for last in await self.store.snapshots(self.id) if last > self.last]
+                await self.store.drop_snapshots(self.id, later)
+                self.note(
+                    f"the log is damaged after event {self.last} ({error}): {moved} pages were set aside, and it goes "
+                    "on from the last good state",
+                    logging.ERROR,
+                )
+                return
+            for event in events:
+                state.apply(event)
+            state.take_outcomes()
+            self.last, self.checksum = page.last, page.checksum
+            applied += len(events)
+            if applied >= EVENTS_IN_A_ROW:
+                applied = 0
+                await asyncio.sleep(0)
+        if not anchored:
+            self.note(
+                f"the page of the log that ends with event {self.snapshot_last} is missing or altered: what happened "
+                "up to there is known from the snapshot only",
+                logging.ERROR,
+            )
+
+    def _trusted(self, page: Page) -> list[AnyEvent]:
+        """The events of a page that follows the one before; a ValueError where it does not."""
+        if page.last - page.events != self.last:
+            raise ValueError(f"events {self.last + 1} to {page.last - page.events} are missing")
+        if page_checksum(self.checksum, page.last, page.body) != page.checksum:
+            raise ValueError("its checksum does not match")
+        events = decode_page(page.body)
+        if len(events) != page.events:
+            raise ValueError(f"it has {len(events)} events instead of {page.events}")
+        return events
+
+    def _capture(self, state: Experiment) -> Snapshot:
+        return Snapshot(self.id, self.last, b"", state.record(), self.checksum)
+
+    async def _save(self, captured: Snapshot) -> None:
+        """Keep a snapshot, read it again, and only then drop older ones."""
+        try:
+            body = await asyncio.to_thread(zlib.compress, captured.body, 1)
+            await self.store.add_snapshot(captured._replace(body=body, checksum=body_checksum(body)))
+            kept = await self.store.snapshot(self.id, captured.last)
+            again = await asyncio.to_thread(_revived, kept)
+            if again.record() != captured.body:
+                raise ValueError("it does not lead to the same state")
+            self.snapshot_last = captured.last
+            numbers = await self.store.snapshots(self.id)
+            await self.store.drop_snapshots(self.id, [last for last in numbers[SNAPSHOTS_KEPT:] if last])
+        except (StoreError, ValueError, KeyError) as error:
+            self.note(f"a snapshot could not be made ({error}); older ones stay, and it is tried again later")
+
+    async def snapshot_now(self) -> None:
+        """Save the present state, where something happened since the latest snapshot."""
+        if self._saving is not None:
+            await asyncio.gather(self._saving, return_exceptions=True)
+        if self.state is not None and self.status == LIVE and self.last > self.snapshot_last:
+            await self._desk.flushed(self)
+            await self._save(self._capture(self.state))
+
+
+def first_snapshot(state: Experiment) -> bytes:
+    """What a new experiment begins from."""
+    return zlib.compress(state.record(), 1)
+
+
+def _revived(snapshot: Snapshot) -> Experiment:
+    if body_checksum(snapshot.body) != snapshot.checksum:
+        raise ValueError("its checksum does not match")
+    try:
+        return Experiment.from_record(zlib.decompress(snapshot.body))
+    except zlib.error as error:
+        raise ValueError(str(error)) from None
