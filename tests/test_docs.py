@@ -17,7 +17,8 @@ ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = sorted(page for page in DOCS.rglob("*.md") if "_build" not in page.parts)
 LARGEST_PICTURE = 150_000
-BLOCK = re.compile(r"^```(python|console)\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
+FILE = "{code-block} json\n:caption: "
+BLOCK = re.compile(rf"^```(python|console|{re.escape(FILE)}[^\n]+)\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[page.relative_to(DOCS).as_posix() for page in PAGES])
@@ -29,6 +30,8 @@ def test_the_examples_run_in_their_order(page: Path, tmp_path: Path, monkeypatch
         for kind, block in BLOCK.findall(page.read_text(encoding="utf-8")):
             if kind == "python":
                 exec(compile(block, page.name, "exec"), scope)
+            elif kind.startswith(FILE):
+                (tmp_path / kind.removeprefix(FILE)).write_text(block)
             else:
                 for command, shown in exchanges(block):
                     console.run(command, shown)
@@ -56,7 +59,7 @@ def test_answers_that_are_shown_must_be_of_the_same_shape() -> None:
         '{"decision": "1", "…": 0}': "answer.decision: shown is '1', it is 3",
         '{"estimates": null, "…": 0}': "answer.estimates",
         '{"list": [1], "…": 0}': "1 entries are shown, there are 2",
-        "a,c\n…": "",
+        "a,c\n…": '"decision": 3',
     }.items():
         with pytest.raises(AssertionError, match=re.escape(why)):
             require_alike(wrong, given, "")
