@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types unit browser soak reproduce bench bench-quality docs clean
+.PHONY: help demo test lint types unit browser postgres soak reproduce bench bench-quality docs clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -13,7 +13,7 @@ help: ## show this list
 demo: $(VENV)/ready ## run RELEAF on the breast-cancer table, next to the paper's figures
 	@$(BIN)/releaf demo
 
-test: lint types unit ## check style, types and architecture, and run all tests
+test: browser postgres lint types unit ## check style, types and architecture, and run all tests
 
 lint: $(VENV)/ready-dev ## check style and the architecture's layers
 	$(BIN)/ruff check .
@@ -23,16 +23,27 @@ lint: $(VENV)/ready-dev ## check style and the architecture's layers
 types: $(VENV)/ready-dev ## check types
 	$(BIN)/mypy
 
-unit: $(VENV)/ready-dev browser ## run the tests in parallel
+unit: $(VENV)/ready-dev browser postgres ## run the tests in parallel
 	$(BIN)/python -m pytest -n auto -m "not soak"
 
-soak: $(VENV)/ready-dev ## run the long tests
+soak: $(VENV)/ready-dev postgres ## run the long tests
 	$(BIN)/python -m pytest -n auto -m soak
 
 browser: # for tests of pages: Debian's chromium, where it may be installed
 	@command -v chromium >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
 	{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; } || \
 	echo "chromium could not be installed: tests of pages will be skipped" >&2
+
+# For tests of the service: PostgreSQL's server, where it may be installed. The tests start it themselves, so Debian is
+# kept from making and starting one of its own.
+HAVE_POSTGRES := command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1
+NO_CLUSTER := /etc/postgresql-common/createcluster.d/releaf-tests.conf
+postgres:
+	@$(HAVE_POSTGRES) || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
+	{ mkdir -p $(dir $(NO_CLUSTER)) && echo "create_main_cluster = false" > $(NO_CLUSTER) && apt-get update -qq && \
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends postgresql >/dev/null; rm -f $(NO_CLUSTER); }
+	@$(HAVE_POSTGRES) || \
+	echo "PostgreSQL is not there and could not be installed: tests of the service on PostgreSQL will be SKIPPED" >&2
 
 reproduce: $(VENV)/ready-reproduce ## run the paper's experiments and write releaf-report/index.html
 	$(BIN)/releaf reproduce

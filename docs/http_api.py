@@ -9,6 +9,8 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
+ONE = "/v1/experiments/{experiment}"
+
 
 class HttpApi(SphinxDirective):
     def run(self) -> list[nodes.Node]:
@@ -16,8 +18,13 @@ class HttpApi(SphinxDirective):
         from releaf.service.operations import OPERATIONS
 
         description = describe(OPERATIONS)
-        schemas = description["components"]["schemas"]
-        sections = [("Operations", "", _operations(description["paths"]))]
+        paths, schemas = description["paths"], description["components"]["schemas"]
+        of_one = {path: paths[path] for path in sorted(paths) if path.startswith(ONE)}
+        others = {path: paths[path] for path in sorted(paths) if path not in of_one}
+        sections = [
+            ("Operations of one experiment", f"`…` is `{ONE}`.", _operations(of_one)),
+            ("Other operations", "", _operations(others)),
+        ]
         sections += [(name, schema.get("description", ""), _fields(schema)) for name, schema in schemas.items()]
         return [self._section(*section) for section in sections]
 
@@ -29,17 +36,17 @@ class HttpApi(SphinxDirective):
 
 
 def _operations(paths: dict[str, Any]) -> Iterator[str]:
-    yield "| | what it does | body | answer | scope |"
-    yield "|---|---|---|---|---|"
-    for path in sorted(paths, key=lambda path: (not path.startswith("/v1"), path)):
-        for method, operation in paths[path].items():
+    yield "| | what it does | body → answer | scope |"
+    yield "|---|---|---|---|"
+    for path, methods in paths.items():
+        for method, operation in methods.items():
             body = _content(operation.get("requestBody", {}).get("content", {}))
             answer = next(
                 _content(given["content"]) for status, given in operation["responses"].items() if status < "3"
             )
             query = [f"`{one['name']}`" for one in operation.get("parameters", []) if one["in"] == "query"]
-            summary = operation["summary"] + (f" (query: {', '.join(query)})" if query else "")
-            yield f"| `{method.upper()} {path}` | {summary} | {body} | {answer} | {_scope(operation)} |"
+            summary = operation["summary"] + (f". Query: {', '.join(query)}" if query else "")
+            yield f"| `{method.upper()} {path.replace(ONE, '…')}` | {summary} | {body} → {answer} | {_scope(operation)} |"
 
 
 def _scope(operation: dict[str, Any]) -> str:

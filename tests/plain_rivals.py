@@ -113,6 +113,14 @@ class Zooming:
         highest = max(index for index, _ in relevant)
         return sorted({action for index, action in relevant if index >= highest - 1e-9})
 
+    def forget(self, action: int) -> None:
+        """Be without an action, whose place those after it take."""
+        self.actions -= 1
+        self.balls = [ball for ball in self.balls if ball.action != action]
+        for ball in self.balls:
+            if ball.action is not None:
+                ball.action -= ball.action > action
+
     def learn(self, context: Array, action: int, reward: float) -> None:
         ball = max(self.domain(context, action), key=self.index)
         ball.chosen += 1

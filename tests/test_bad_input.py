@@ -186,8 +186,8 @@ def test_a_set_of_rewards_has_no_order_and_is_refused() -> None:
 # --- which decision a reward belongs to -----------------------------------------------------------------------
 
 WAITS_NOT = (
-    "decision {} does not wait for a reward: it was learnt already, did not ask for one, or is older than "
-    "the newest 100000 that wait (max_pending)"
+    "decision {} does not wait for a reward: it was learnt already, did not ask for one, is older than "
+    "the newest 100000 that wait (max_pending), or its action was removed"
 )
 
 

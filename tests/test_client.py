@@ -551,6 +551,13 @@ def test_an_address_has_to_be_one(url: str) -> None:
         Client(url)
 
 
+def test_every_method_is_in_the_reference() -> None:
+    page = (Path(__file__).parent.parent / "docs" / "reference" / "client.md").read_text(encoding="utf-8")
+    methods = {name for name in dir(Client) if not name.startswith("_")} - {"close"}
+    assert methods == set(re.findall(r"automethod:: Client\.(\w+)", page))
+    assert methods <= set(dir(AsyncClient))
+
+
 def test_errors_can_be_pickled() -> None:
     error = pickle.loads(pickle.dumps(Conflict(409, "name_taken", "there is one already", None)))
     assert (type(error), error.status, str(error)) == (Conflict, 409, "there is one already (name_taken, 409)")

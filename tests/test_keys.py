@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
+import json
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -13,8 +19,9 @@ from releaf.cli import keys as commands
 from releaf.service import keys
 from releaf.service.keys import EVERYONE, NOBODY, Identity, Keyring, make_key, parse_scopes
 from releaf.service.problems import Problem
+from releaf.service.store import open_store
 
-WIDE = {"COLUMNS": "120", "NO_COLOR": "1", "RELEAF_STORE": ""}
+WIDE = {"COLUMNS": "120", "NO_COLOR": "1", "RELEAF_STORE": None}
 
 
 def refusal(ring: Keyring, header: bytes | None) -> Problem:
@@ -144,7 +151,7 @@ def test_every_comparison_is_of_whole_hashes_in_constant_time(monkeypatch: pytes
         compared.append((len(left), len(right)))
         return compare(left, right)
 
-    monkeypatch.setattr(keys.hmac, "compare_digest", noted)
+    monkeypatch.setattr(hmac, "compare_digest", noted)
     plain, row = make_key("desk", ["triage:decide"])
     ring = Keyring([row])
     ring.identify(f"Bearer {plain}".encode())
@@ -172,6 +179,13 @@ def test_keys_come_and_go_with_the_store() -> None:
     assert ring.find(row.id) is None
 
 
+def test_a_row_that_can_not_be_read_gives_no_rights_and_hinders_no_other() -> None:
+    (plain, row), (other, broken) = make_key("desk", ["*:read"]), make_key("odd", ["*:read"])
+    ring = Keyring([broken._replace(scopes="triage:fly *:read"), row])
+    assert ring.identify(f"Bearer {plain}".encode()).allows("triage", "read")
+    assert not ring.identify(f"Bearer {other}".encode()).allows("triage", "read")
+
+
 # --- the commands ---------------------------------------------------------------------------------------------
 
 
@@ -182,3 +196,116 @@ def test_every_command_shows_an_example_and_speaks_json(name: str, example: str)
     assert example.startswith(f"releaf keys {name}")
     assert "--json" in shown
     assert "RELEAF_STORE" in shown
+
+
+def run(*arguments: str | Path, expect: int = 0, default: Path | None = None) -> Any:
+    given = ["keys", *(str(argument) for argument in arguments)]
+    result = CliRunner().invoke(app, given, env={**WIDE, "RELEAF_STORE": None if default is None else str(default)})
+    assert result.exit_code == expect, result.output + result.stderr
+    return result
+
+
+def told(*arguments: str | Path, default: Path | None = None) -> Any:
+    return json.loads(run(*arguments, "--json", default=default).stdout)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return tmp_path / "releaf.db"
+
+
+def test_a_key_is_shown_once_listed_and_revoked(store: Path) -> None:
+    shown = run("add", "desk", "--scope", "triage:decide", "--scope", "triage:reward", "--store", store).stdout
+    plain = shown.splitlines()[0]
+    assert "not shown again" in shown
+    public, secret = plain.split("_")[1:]
+    listed = run("list", "--store", store).stdout
+    assert public in listed
+    assert "triage:decide triage:reward" in listed
+    assert secret not in listed
+    assert secret.encode() not in b"".join(path.read_bytes() for path in store.parent.iterdir() if path.is_file())
+    assert f"The key {public} is revoked." in run("revoke", public, "--store", store).stdout
+    (row,) = told("list", "--store", store)
+    assert (row["id"], row["scopes"]) == (public, ["triage:decide", "triage:reward"])
+    assert row["revoked"] >= row["created"]
+
+
+def test_programs_read_json(store: Path) -> None:
+    made = told("add", "desk", "--scope", "*:admin", "--store", store)
+    assert made.keys() == {"key", "id", "name", "scopes", "created", "revoked"}
+    assert made["key"].split("_")[1] == made["id"]
+    (row,) = told("list", "--store", store)
+    assert row == {name: value for name, value in made.items() if name != "key"}
+    assert told("revoke", made["key"], "--store", store) == {"id": made["id"], "revoked": True}  # the whole key will do
+
+
+def test_the_store_can_come_from_the_environment(store: Path) -> None:
+    made = told("add", "desk", "--scope", "*:read", default=store)
+    assert [row["id"] for row in told("list", default=store)] == [made["id"]]
+
+
+def test_a_wrong_scope_makes_no_key_and_no_store(store: Path) -> None:
+    result = run("add", "desk", "--scope", "triage:write", "--store", store, expect=1)
+    assert "scope is 'triage:write', expected experiment:scope" in result.stderr
+    assert not store.exists()
+    assert "--scope" in run("add", "desk", "--store", store, expect=2).stderr
+
+
+def test_looking_at_a_store_that_is_not_there_does_not_make_one(store: Path) -> None:
+    for arguments in (("list",), ("revoke", "Ab12Cd34")):
+        assert "there is no store" in run(*arguments, "--store", store, expect=1).stderr
+    assert not store.exists()
+
+
+def test_a_store_without_keys_says_what_to_do_next(store: Path) -> None:
+    run("add", "desk", "--scope", "*:read", "--store", store)
+    store.with_name("empty.db").touch()
+    assert "Next: releaf keys add" in run("list", "--store", store.with_name("empty.db")).stdout
+
+
+def test_what_can_not_be_revoked_is_told(store: Path) -> None:
+    made = told("add", "desk", "--scope", "*:read", "--store", store)
+    assert "no valid key Ab12Cd34" in run("revoke", "Ab12Cd34", "--store", store, expect=1).stderr
+    run("revoke", made["id"], "--store", store)
+    assert "no valid key" in run("revoke", made["id"], "--store", store, expect=1).stderr  # and not twice
+
+
+def test_a_damaged_store_is_told(store: Path) -> None:
+    store.write_bytes(b"no database" * 1_000)
+    result = run("list", "--store", store)
+    assert str(store) in result.stderr.replace("\n", "")
+
+
+def test_a_password_in_an_address_is_not_repeated() -> None:
+    result = run("list", "--store", "postgresql://releaf:hunter2@localhost:1/releaf", expect=1)
+    assert "hunter2" not in result.output + result.stderr
+
+
+def test_a_store_that_can_not_be_opened_is_told(tmp_path: Path) -> None:
+    result = run("add", "desk", "--scope", "*:read", "--store", tmp_path / "nowhere" / "releaf.db", expect=1)
+    assert "nowhere" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_a_running_service_sees_keys_that_another_process_adds_and_revokes(store: Path) -> None:
+    def releaf(*arguments: str) -> Any:
+        command = [sys.executable, "-m", "releaf", "keys", *arguments, "--store", str(store), "--json"]
+        return json.loads(subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout)
+
+    async def service() -> None:
+        opened = open_store(str(store))
+        await opened.open()
+        experiment = await opened.create("triage", 1.0, b"{}", b"state")
+        assert await opened.acquire(experiment.id)
+        ring = Keyring(await opened.keys())
+        made = await asyncio.to_thread(releaf, "add", "desk", "--scope", "triage:decide")
+        header = f"Bearer {made['key']}".encode()
+        refusal(ring, header)
+        ring.reload(await opened.keys())
+        assert ring.identify(header).allows("triage", "decide")
+        await asyncio.to_thread(releaf, "revoke", made["id"])
+        ring.reload(await opened.keys())
+        refusal(ring, header)
+        await opened.close()
+
+    asyncio.run(service())

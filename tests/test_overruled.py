@@ -80,8 +80,10 @@ def test_an_action_that_can_not_have_been_taken_is_refused(policy: Any) -> None:
         text = f"makes no difference where the rewards of all actions are learnt (observe={bandit.observe!r})"
         refused(bandit, lambda: bandit.learn(choice, [1.0, 0.0, 0.0], action="wait"), text)
     elif not policy._learns_from_logs:
-        text = f"{policy.__name__} can't learn the reward of another action than its own: 'wait'"
-        refused(bandit, lambda: bandit.learn(choice, 1.0, action="wait"), text)
+        other = ACTIONS[choice.index - 1]
+        text = f"can't learn the reward of {other!r}: expected the action that it chose, {choice.action!r}"
+        refused(bandit, lambda: bandit.learn(choice, 1.0, action=other), text)
+        bandit.learn(choice, 1.0, action=choice.action)
     else:
         refused(bandit, lambda: bandit.learn(choice, 1.0, action="no"), "unknown action 'no': the actions are ('wait',")
         refused(bandit, lambda: bandit.learn(choice, 1.5, action="wait"), "reward is 1.5: expected a number in [0, 1]")

@@ -42,18 +42,17 @@ class Door:
         self.sessions = Sessions(self.keyring, clock=self.clock)
         self.guard = Guard(Settings(**settings), self.keyring, self.sessions, clock=self.clock)
 
-    def ask(self, method: str = "GET", *, public: bool = False, **headers: str | None) -> Identity:
-        return self.guard.admit(request(method, **headers), public=public)
+    def ask(self, method: str = "GET", **given: Any) -> Identity:
+        public = given.pop("public", False)
+        return self.guard.admit(request(method, **given), public=public)
 
-    def refusal(self, method: str = "GET", **headers: str | None) -> Problem:
+    def refusal(self, method: str = "GET", **given: Any) -> Problem:
         with pytest.raises(Problem) as caught:
-            self.ask(method, **headers)
+            self.ask(method, **given)
         return caught.value
 
 
-def request(
-    method: str = "GET", *, client: str = "192.0.2.7", scheme: str = "http", **headers: str | None
-) -> dict[str, Any]:
+def request(method: str = "GET", *, client: str = "192.0.2.7", scheme: str = "http", **headers: Any) -> dict[str, Any]:
     """An ASGI scope; ``sec_fetch_site`` stands for Sec-Fetch-Site, None for a header that is not sent."""
     sent = {"host": "localhost:8000", **headers}
     pairs = [(name.replace("_", "-").encode(), value.encode()) for name, value in sent.items() if value is not None]
@@ -372,15 +371,16 @@ def test_no_limit_where_it_is_0() -> None:
 
 def test_the_number_of_buckets_is_bounded_and_full_ones_go_first() -> None:
     clock = Clock()
-    limit = RateLimit(1, clock=clock, most=100)
+    limit = RateLimit(1, burst=5, clock=clock, most=100)
+    for _ in range(5):
+        limit.take("busy")
     for number in range(60):
         limit.take(f"early {number}")
-    clock.now += 0.9
-    limit.take("busy")
-    clock.now += 0.5  # the early ones are full again, the busy one is not
+    clock.now += 1.5  # the early ones are full again; the busy one, older than they, is not
     for number in range(45):
         limit.take(f"late {number}")
         assert len(limit) <= 100
+    limit.take("busy")  # what has flowed in since
     with pytest.raises(Problem):
         limit.take("busy")
 
@@ -398,13 +398,19 @@ def test_wrong_keys_are_limited_by_address_and_the_right_one_still_comes_in() ->
         assert door.refusal(authorization="Bearer rlf_guess000_x").status == 401
     problem = door.refusal(authorization="Bearer rlf_guess000_x")
     assert (problem.status, problem.message) == (429, "more than 1 wrong keys a second: slow down")
-    assert door.refusal().status == 429  # none at all counts as well
+    assert door.refusal().status == 401  # none at all is no guess
     assert door.ask(authorization=f"Bearer {door.key}").name == "desk"
     with pytest.raises(Problem) as caught:
         door.guard.admit(request(client="192.0.2.8", authorization="Bearer rlf_guess000_x"))
     assert caught.value.status == 401
     door.clock.now += 1
     assert door.refusal(authorization="Bearer rlf_guess000_x").status == 401
+
+
+def test_requests_without_a_key_are_limited_like_others() -> None:
+    door = Door(require_keys=True, rate_limit=3)
+    assert [door.refusal().status for _ in range(4)] == [401, 401, 401, 429]
+    assert door.ask(authorization=f"Bearer {door.key}").name == "desk"
 
 
 def test_one_client_has_half_of_an_ipv6_address_to_choose_from() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -163,6 +164,7 @@ COOKIE = session_cookie(TOKEN, secure=True)
         f"postgresql://releaf:{SECRET}@db.example:5432/releaf",
         f"postgres://:{SECRET}@db",
         f"postgresql://releaf:{SECRET}@more:{SECRET}@db",
+        f"postgresql://releaf:a/{SECRET}/b@db",
         f"password={SECRET} host=db",
         f"{{'password': '{SECRET}'}}",
         f"Cookie: theme=dark; releaf_session={SECRET}; x={SECRET}",
@@ -205,6 +207,21 @@ def test_a_whole_header_list_keeps_its_secrets() -> None:
     assert TOKEN not in stream.getvalue()
     assert SECRET not in stream.getvalue()
     assert "localhost" in stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    "part", ["a.", "a://", "a://:", "a:", "rlf_a_", "cookie ", "cookie: ", "password=", "Bearer ", "://b:@", "=", " "]
+)
+def test_no_text_takes_ages_to_mask(part: str) -> None:
+    started = time.process_time()
+    mask(part * (200_000 // len(part)))
+    assert time.process_time() - started < 2
+
+
+def test_a_long_path_is_cut() -> None:
+    stream = written()
+    log_answer("unknown", "GET" * 1_000, "/" + "a" * 100_000, 404, 0.001)
+    assert len(stream.getvalue()) < 600
 
 
 def test_keys_as_they_are_made_are_masked() -> None:

@@ -22,9 +22,10 @@ EMPTY = ExperimentReading(
 
 
 def values(metrics: Metrics) -> dict[tuple[str, ...], float]:
-    """Every sample, by its name and its labels' values, as a scraper reads them."""
+    """Every sample, by its name and its labels' values in the order of the labels' names, as a scraper reads them."""
     families = text_string_to_metric_families(metrics.text().decode())
-    return {(sample.name, *sample.labels.values()): sample.value for family in families for sample in family.samples}
+    samples = [sample for family in families for sample in family.samples]
+    return {(sample.name, *(sample.labels[name] for name in sorted(sample.labels))): sample.value for sample in samples}
 
 
 def test_a_new_service_tells_its_version_memory_and_start() -> None:
@@ -44,14 +45,14 @@ def test_requests_are_counted_by_operation_and_status_and_timed_by_operation() -
     told = values(metrics)
     assert told["releaf_requests_total", "decide", "200"] == 2
     assert told["releaf_requests_total", "decide", "422"] == 1
-    assert told["releaf_request_seconds_bucket", "decide", "0.0005"] == 1
-    assert told["releaf_request_seconds_bucket", "decide", "0.001"] == 2  # an edge belongs to the bucket below it
-    assert told["releaf_request_seconds_bucket", "decide", "0.002"] == 2
-    assert told["releaf_request_seconds_bucket", "decide", "0.005"] == 3
+    assert told["releaf_request_seconds_bucket", "0.0005", "decide"] == 1
+    assert told["releaf_request_seconds_bucket", "0.001", "decide"] == 2  # an edge belongs to the bucket below it
+    assert told["releaf_request_seconds_bucket", "0.002", "decide"] == 2
+    assert told["releaf_request_seconds_bucket", "0.005", "decide"] == 3
     assert told["releaf_request_seconds_count", "decide"] == 3
     assert told["releaf_request_seconds_sum", "decide"] == pytest.approx(0.0044)
-    assert told["releaf_request_seconds_bucket", "reward", "10.0"] == 0
-    assert told["releaf_request_seconds_bucket", "reward", "+Inf"] == 1
+    assert told["releaf_request_seconds_bucket", "10.0", "reward"] == 0
+    assert told["releaf_request_seconds_bucket", "+Inf", "reward"] == 1
 
 
 def test_experiments_tell_how_they_stand_when_they_are_asked() -> None:

@@ -106,6 +106,32 @@ def test_it_does_what_its_definition_says(
     assert [ball.mean for ball in balls] == pytest.approx([plain.mean(ball) for ball in plain.balls])
 
 
+@settings(derandomize=True, deadline=None, max_examples=60)
+@given(data=st.data())
+def test_without_an_action_it_does_what_its_definition_says_without_its_balls(data: st.DataObject) -> None:
+    features, actions = data.draw(st.integers(1, 3)), data.draw(st.integers(2, 4))
+    lipschitz, confidence = data.draw(st.sampled_from([0.3, 1.0, 4.0])), data.draw(st.sampled_from([0.05, 0.3]))
+    generator = np.random.default_rng(data.draw(st.integers(0, 2**16)))
+    bandit = releaf.ContextualZooming(actions, features, seed=0, lipschitz=lipschitz, confidence=confidence)
+    plain = Zooming(actions, [0] * features, lipschitz, confidence, None)
+    moments = data.draw(st.sets(st.integers(1, 149), max_size=actions - 1))
+    for step in range(150):
+        context = generator.random(features)
+        choice = bandit.decide(context)
+        assert choice.index in plain.expect(context)
+        if step in moments:  # after the decision, whose ball is known until the reward comes
+            removed = data.draw(st.sampled_from([index for index in range(plain.actions) if index != choice.index]))
+            bandit.remove_action(bandit.actions[removed])
+            plain.forget(removed)
+        reward = float(generator.random())
+        bandit.learn(choice, reward)
+        plain.learn(context, bandit.actions.index(choice.action), reward)
+    arms = [None if ball.action is None else bandit.actions.index(ball.action) for ball in bandit.balls()]
+    assert arms == [ball.action for ball in plain.balls]
+    assert [ball.radius for ball in bandit.balls()] == [ball.radius for ball in plain.balls]
+    assert [ball.chosen for ball in bandit.balls()] == [ball.chosen for ball in plain.balls]
+
+
 def test_categories_and_missing_values_are_near_only_to_themselves() -> None:
     schema = releaf.Schema(plan=releaf.Categorical("a", "b", "c"), age=releaf.Continuous(missing=True))
     bandit = releaf.ContextualZooming(1, schema, seed=0, lipschitz=0.9, confidence=0.01)

@@ -18,6 +18,7 @@ import numpy as np
 __all__ = ["Boolean", "Categorical", "Continuous", "Feature", "Quantile"]
 
 MOST_CATEGORIES = 1_000  # that a guess takes for categories
+PLAIN = frozenset((float,))  # needs no closer look: whole numbers may be too large, texts may look like numbers
 MISSING = -1.0  # stands for a missing value of a continuous feature
 
 
@@ -257,6 +258,8 @@ def column_to_unit(feature: Feature, column: Any) -> Any:
         values = column.tolist() if isinstance(column, np.ndarray) else column
         units = feature.units(values)
         return None if units is None else np.array(units, dtype=np.float64)
+    if isinstance(column, list) and PLAIN.issuperset(map(type, column)):
+        column = np.array(column, dtype=np.float64)
     if not isinstance(column, np.ndarray) or column.dtype.kind not in "fiub":
         return None
     numbers = column.astype(np.float64)

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
+from rich.markup import escape
 
-from releaf.cli.console import Json, console, explained, fail, print_json, require
+from releaf.cli.console import Json, console, errors, explained, fail, print_json, require
 
 if TYPE_CHECKING:
     from releaf.service.store.base import KeyRow, Store
@@ -104,8 +105,10 @@ def _in_store(address: str, act: Callable[[Store], Awaitable[Result]]) -> Result
 
     async def opened() -> Result:
         store = open_store(address)
-        await store.open()
+        damage = await store.open()
         try:
+            for message in damage:
+                errors.print(f"[yellow]{escape(mask(message))}[/]", highlight=False)
             return await act(store)
         finally:
             await store.close()
@@ -113,7 +116,7 @@ def _in_store(address: str, act: Callable[[Store], Awaitable[Result]]) -> Result
     try:
         return asyncio.run(opened())
     except (StoreError, ValueError, OSError) as error:
-        raise ValueError(f"the store {mask(address)}: {mask(str(error))}") from None
+        raise ValueError(mask(str(error))) from None
 
 
 def _must_exist(address: str) -> None:
@@ -133,8 +136,6 @@ def _described(row: KeyRow) -> dict[str, Any]:
 
 
 def _show(rows: list[KeyRow]) -> None:
-    from rich.markup import escape
-
     from releaf.report.terminal import table
 
     made = table("API keys", "")

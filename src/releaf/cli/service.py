@@ -28,7 +28,7 @@ def serve(
     rate_limit: Annotated[
         float, typer.Option(min=0, help="The most requests a second of one key or address; 0 for no limit.")
     ] = 10_000,
-    snapshot_events: Annotated[int, typer.Option(min=1, help="Events between snapshots.")] = 20_000,
+    snapshot_events: Annotated[int, typer.Option(min=1, help="Events between snapshots.")] = 50_000,
     log_format: Annotated[str, typer.Option(help="json or text.")] = "",
     log_level: Annotated[str, typer.Option(help="DEBUG tells every request.")] = "INFO",
 ) -> None:

@@ -209,23 +209,25 @@ class OnlinePolicy(Saved, Reading, Served, ABC):
             if isinstance(choice, Decision) and choice._context is not context:
                 self._require_same(choice, context, index)
             if action is not None:
-                index = self._taken_instead(action)
+                index = self._taken_instead(action, index)
             if self._wants_all:
                 self._take_in_all(context, number, checked_rewards(reward, self._labels[:actions]))
             else:
                 self._take_in(context, number, index, self._checked_reward(reward))
             del self._waiting[number]
 
-    def _taken_instead(self, action: Label) -> int:
-        """The position of an action that something else took, where the reward of such a one can be learnt."""
+    def _taken_instead(self, action: Label, chosen: int) -> int:
+        """The position of the action that was taken, where its reward can be learnt."""
         if self._wants_all:
             raise ValueError(
                 f"action={action!r} makes no difference where the rewards of all actions are learnt "
                 f"(observe={self.observe!r}): expected none"
             )
-        if not self._learns_from_logs:
-            raise ValueError(f"{type(self).__name__} can't learn the reward of another action than its own: {action!r}")
-        return self._index_of(action)
+        index = self._index_of(action)
+        if index != chosen and not self._learns_from_logs:
+            name, own = type(self).__name__, self._labels[chosen]
+            raise ValueError(f"{name} can't learn the reward of {action!r}: expected the action that it chose, {own!r}")
+        return index
 
     def _index_of(self, action: Label) -> int:
         label = plain_label(action)

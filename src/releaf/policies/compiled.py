@@ -144,12 +144,16 @@ class CompiledPolicy(OnlinePolicy):
         self._adopt(wider)
 
     def _narrow(self, index: int) -> None:
+        self._adopt(self._without(index))
+
+    def _without(self, index: int) -> Any:
+        """A state that knows all that this one does, but for one action."""
         narrower = self._with_room(self._build(len(self.actions) - 1), self._room(self._state))
         for name in self._kept:
             old, new = getattr(self._state, name), getattr(narrower, name)
             axes = [axis for axis in range(old.ndim) if old.shape[axis] != new.shape[axis]]  # that of the actions
             new[...] = np.delete(old, index, axes[0]) if axes else old
-        self._adopt(narrower)
+        return narrower
 
     # --- saving and loading -------------------------------------------------------------------------------
 

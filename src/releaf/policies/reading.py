@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from releaf.features import PLAIN
 from releaf.schema import Encoder, Features, Schema
 from releaf.table import width_error
 
 Array = np.ndarray[Any, np.dtype[Any]]
+ODD = frozenset((str, bytes, np.str_, np.bytes_, type(None)))  # what numpy would make a number of, but is none
 
 
 class Reading:
@@ -39,12 +41,14 @@ class Reading:
                 row = np.array(context, dtype=np.float64)
             except (TypeError, ValueError, OverflowError):
                 return self._encoder.encode(context)  # names the feature that is wrong
-            if row.shape == self._shape and not any(isinstance(value, str | bytes | None) for value in context):
+            if row.shape == self._shape and ODD.isdisjoint(map(type, context)):
                 return row
         return self._encoder.encode(context)
 
     def _encode_many(self, contexts: Any, learns: bool = True) -> Array:
         """All contexts as a matrix, checked; quantiles learn from them, or stay as they are."""
+        if self._encoder.is_unit and type(contexts) is list and _are_plain(contexts, self._shape[0]):
+            contexts = np.array(contexts, dtype=np.float64)
         plain = self._encoder.is_unit and isinstance(contexts, np.ndarray) and contexts.dtype.kind in "fiub"
         if plain and contexts.ndim == 2 and contexts.shape[1] == self._shape[0]:
             matrix = np.require(contexts, dtype=np.float64, requirements=["C", "W"])  # kernels are compiled for that
@@ -55,3 +59,10 @@ class Reading:
     def _out_of_range(self, context: Array, place: int) -> ValueError:
         feature, name = self._schema.features[place], self._schema.names[place]
         return ValueError(f"feature {name!r} is {context[place]}: expected {feature.expects}")
+
+
+def _are_plain(contexts: list[Any], width: int) -> bool:
+    """Whether they are lists of so many floats, which numpy takes as they are."""
+    return all(
+        type(context) is list and len(context) == width and PLAIN.issuperset(map(type, context)) for context in contexts
+    )

@@ -6,6 +6,7 @@ import os
 import threading
 from abc import abstractmethod
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,7 +15,7 @@ from releaf._version import __version__
 from releaf.core import state
 from releaf.decision import Label
 from releaf.features import MISSING
-from releaf.policies.waiting import Waiting
+from releaf.policies.waiting import Waiting, as_arrays
 from releaf.schema import Encoder, Schema
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -56,9 +57,17 @@ class Saved:
 
     def to_bytes(self) -> bytes:
         """The learner as bytes, those that ``save`` writes; ``releaf.from_bytes`` goes on exactly where it stood."""
+        return self.freeze()()
+
+    def freeze(self) -> Callable[[], bytes]:
+        """Hold on to the learner as it is now, which takes no time; what is returned makes the bytes of it.
+
+        So another thread can make them while this one goes on to decide.
+        """
         with self._lock:
-            header, arrays = self._contents()
-        return state.to_bytes(header, arrays)
+            header, arrays, waiting = self._header(), self._learnt(), list(self._waiting.items())
+        width = len(self._schema)
+        return lambda: state.to_bytes(header, arrays | as_arrays(waiting, width))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and pickles go the way of ``save``: the kernels' addresses must not be copied."""
@@ -66,14 +75,14 @@ class Saved:
             return type(self)._revive, self._contents()
 
     def _contents(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        waiting = list(self._waiting.values())
-        width = len(self._schema)
+        return self._header(), self._learnt() | as_arrays(list(self._waiting.items()), len(self._schema))
+
+    def _learnt(self) -> dict[str, Array]:
         arrays = {f"policy.{name}": array for name, array in self._arrays().items()}
-        arrays |= {f"encoder.{name}": array for name, array in self._encoder.state().items()}
-        arrays["waiting.numbers"] = np.array(list(self._waiting), dtype=np.int64)
-        arrays["waiting.contexts"] = np.array([entry[0] for entry in waiting]).reshape(-1, width)
-        arrays["waiting.choices"] = np.array([entry[1:] for entry in waiting], dtype=np.int64).reshape(-1, 2)
-        header = {
+        return arrays | {f"encoder.{name}": array for name, array in self._encoder.state().items()}
+
+    def _header(self) -> dict[str, Any]:
+        return {
             "class": type(self).__name__,
             "version": __version__,
             "parameters": {name: getattr(self, name) for name in self.parameters},
@@ -82,7 +91,6 @@ class Saved:
             "steps": self._steps,
             "token": self._token,
         }
-        return header, arrays
 
     @classmethod
     def _given(cls, header: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
@@ -101,8 +109,11 @@ class Saved:
         policy._steps, policy._token = header["steps"], header["token"]
         numbers, contexts, choices = (arrays[f"waiting.{part}"] for part in ("numbers", "contexts", "choices"))
         policy._require_waiting(numbers, contexts, choices)
-        for number, context, (index, actions) in zip(numbers, contexts, choices, strict=True):
-            policy._waiting[int(number)] = (context.copy(), int(index), int(actions))
+        own = np.array(contexts)
+        policy._waiting = OrderedDict(
+            (number, (context, index, actions))
+            for number, context, (index, actions) in zip(numbers.tolist(), own, choices.tolist(), strict=True)
+        )
         policy._encoder.restore({name[8:]: a for name, a in arrays.items() if name.startswith("encoder.")})
         policy._take_up({name[7:]: a for name, a in arrays.items() if name.startswith("policy.")})
         return policy

@@ -19,3 +19,17 @@ def without_action(waiting: OrderedDict[int, Waiting], removed: int) -> OrderedD
         for number, (context, action, actions) in waiting.items()
         if action != removed
     )
+
+
+def as_arrays(waiting: list[tuple[int, Waiting]], width: int) -> dict[str, Array]:
+    """The book as a file keeps it."""
+    count = len(waiting)
+    contexts = np.concatenate([entry[0] for _, entry in waiting]) if waiting else np.empty(0)
+    choices = np.empty((count, 2), dtype=np.int64)
+    choices[:, 0] = np.fromiter((entry[1] for _, entry in waiting), dtype=np.int64, count=count)
+    choices[:, 1] = np.fromiter((entry[2] for _, entry in waiting), dtype=np.int64, count=count)
+    return {
+        "waiting.numbers": np.fromiter((number for number, _ in waiting), dtype=np.int64, count=count),
+        "waiting.contexts": contexts.reshape(-1, width),
+        "waiting.choices": choices,
+    }

@@ -98,10 +98,10 @@ class ContextualZooming(CompiledPolicy):
         if self._state.clock[USED] == len(self._state.arms):
             self._double()
 
-    def _narrow(self, index: int) -> None:
-        """Drop the balls of the action; the first, which is about all actions, can't tell their rewards apart."""
-        super()._narrow(index)
-        state, used = self._state, int(self._state.clock[USED])
+    def _without(self, index: int) -> Balls:
+        """Without the balls of the action; the first, which is about all actions, can't tell their rewards apart."""
+        state: Balls = super()._without(index)
+        used, latest = int(state.clock[USED]), state.clock[LATEST]
         stay = np.flatnonzero(state.arms[:used] != index)
         number = np.full(used, GONE)
         number[stay] = np.arange(len(stay))
@@ -113,9 +113,9 @@ class ContextualZooming(CompiledPolicy):
         state.nearest[:] = number[state.nearest]
         state.reach[state.nearest == GONE] = 1.0  # as of new balls, until their index is worked out again
         state.nearest[state.nearest == GONE] = 0
-        latest = state.clock[LATEST]
         state.clock[LATEST] = OUTDATED if latest == OUTDATED or number[latest] == GONE else number[latest]
         state.clock[USED] = len(stay)
+        return state
 
     def _require_sound(self, state: Balls) -> None:
         used, arms = int(state.clock[USED]), state.arms

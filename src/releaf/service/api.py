@@ -266,10 +266,12 @@ async def get_model(call: Call) -> Raw:
 async def feed(call: Call) -> Raw:
     running = _running(call)
     running.live()
-    return Raw(_feed(running), b"text/event-stream", [(b"cache-control", b"no-store"), (b"x-accel-buffering", b"no")])
+    return Raw(
+        _feed(call, running), b"text/event-stream", [(b"cache-control", b"no-store"), (b"x-accel-buffering", b"no")]
+    )
 
 
-async def _feed(running: Running) -> AsyncIterator[bytes]:
+async def _feed(call: Call, running: Running) -> AsyncIterator[bytes]:
     queue: asyncio.Queue[AnyEvent] = asyncio.Queue(FEED_LENGTH)
     running.feeds.add(queue)
     try:
@@ -279,6 +281,8 @@ async def _feed(running: Running) -> AsyncIterator[bytes]:
                 async with asyncio.timeout(QUIET_SECONDS):
                     event = await queue.get()
             except TimeoutError:
+                if not call.guard.knows(call.identity):  # the key was revoked meanwhile
+                    return
                 yield b": still here\n\n"
                 continue
             yield b"".join(_told_event(running, event))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from releaf.service.store.base import Store
 
 log = logging.getLogger("releaf.service")
 GRACE_SECONDS = 30
+SWITCH_SECONDS = 0.001  # for which a thread that makes a snapshot may keep requests from going on
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
 
@@ -129,6 +131,7 @@ def serve(settings: Settings, level: str = "INFO") -> None:
     """Run a service until it is told to stop: it then finishes requests, saves snapshots and ends."""
     import uvicorn
 
+    sys.setswitchinterval(SWITCH_SECONDS)
     logs.configure(settings.log_format, level=level)
     service = make_service(settings)
     uvicorn.run(
@@ -138,6 +141,7 @@ def serve(settings: Settings, level: str = "INFO") -> None:
         log_config=None,
         access_log=False,
         server_header=False,
+        proxy_headers=False,
         date_header=False,
         timeout_keep_alive=65,
         timeout_graceful_shutdown=GRACE_SECONDS,

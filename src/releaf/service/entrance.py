@@ -10,6 +10,7 @@ from starlette.routing import BaseRoute, Route
 
 from releaf.service.guard import PAGE_HEADERS, Guard, answer_headers
 from releaf.service.http import Receive, Scope, Send, read_body, send_whole
+from releaf.service.patience import Patience
 from releaf.service.problems import Problem
 from releaf.service.sessions import came_by_https, no_cookie, session_cookie
 from releaf.service.settings import Settings
@@ -47,14 +48,15 @@ class Login:
     """Shows the page for logging in, and starts a session for whoever gives a valid key."""
 
     def __init__(self, page: Any, guard: Guard, settings: Settings) -> None:
-        self._page, self._guard, self._settings = page, guard, settings
+        self._page, self._guard = page, guard
+        self._patience = Patience(settings.read_timeout)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Show the form, or take what was written in it."""
         if scope["method"] in ("GET", "HEAD"):
             await self._page(scope, receive, send)
             return
-        body = await read_body(receive, FORM_LIMIT, self._settings.read_timeout)
+        body = await read_body(receive, FORM_LIMIT, self._patience)
         form = parse_qs(body.decode("utf-8", "replace"), max_num_fields=10)
         key, wanted = (form.get(name, [""])[0] for name in ("key", "next"))
         then = wanted if _is_local(wanted) else "/"

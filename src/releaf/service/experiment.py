@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import copy
 import json
+from collections import OrderedDict
 from collections.abc import Sequence
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
-import msgspec
 from msgspec import Struct
 
 from releaf.service import events
 from releaf.service.events import AnyEvent, Decided, Expired, Rewarded
 from releaf.service.messages import Counts, NewExperiment, PolicySpec
 from releaf.service.problems import Problem, invalid
-from releaf.service.seat import Seat, SeatRecord, packed, unpacked
+from releaf.service.seat import Seat, packed, unpacked
 from releaf.service.series import Series
 from releaf.service.store.base import RewardRow
 from releaf.table import ordered_values
@@ -28,16 +28,10 @@ Label = str | int
 Reward = float | list[float]
 KEYS_KEPT = 100_000  # idempotency keys that are remembered
 EXPIRED_AT_ONCE = 1000
+# A decision whose reward is wanted: action, probability, deadline, what the shadows would have done. A plain tuple,
+# because one is made on every decision.
+Waiting = tuple[Label, float | None, float | None, dict[str, Label] | None]
 FORMER = "former"  # the shadow that was in charge before a promotion
-
-
-class Waiting(NamedTuple):
-    """A decision whose reward is wanted."""
-
-    action: Label
-    probability: float | None
-    deadline: float | None
-    shadows: dict[str, Label] | None
 
 
 class NotWaiting(Exception):
@@ -56,22 +50,6 @@ class Tally(Struct):
     reward_sum: float = 0.0
 
 
-class Record(Struct):
-    """An experiment as a snapshot keeps it."""
-
-    spec: NewExperiment
-    last_at: float
-    retired: bool
-    tally: Tally
-    seat: SeatRecord
-    shadows: list[SeatRecord]
-    actions: list[tuple[int, list[Label]]]
-    waiting: list[tuple[int, Waiting]]
-    keys: list[tuple[str, int]]
-    series: Series
-    diverged: int | None
-
-
 class Experiment:
     """The state of an experiment, all of it in memory.
 
@@ -88,8 +66,8 @@ class Experiment:
         self.seat = Seat("", spec.policy, learner, 0)
         self.shadows: list[Seat] = []
         self.tally = Tally()
-        self.waiting: dict[int, Waiting] = {}
-        self.keys: dict[str, int] = {}
+        self.waiting: OrderedDict[int, Waiting] = OrderedDict()
+        self.keys: OrderedDict[str, int] = OrderedDict()
         self.series = Series(points=[])
         self.actions_since: list[tuple[int, list[Label]]] = [(0, list(learner.actions))]
         self.last_at = 0.0
@@ -104,7 +82,7 @@ class Experiment:
 
     # --- requests -----------------------------------------------------------------------------------------------
 
-    def decide(self, contexts: Sequence[Any], keys: Sequence[str | None], at: float) -> list[AnyEvent]:
+    def decide(self, contexts: Sequence[Any], keys: Sequence[str | None], at: float) -> list[Decided]:
         """Decide for each context; bad input anywhere is refused before the first decision."""
         if self.retired:
             raise Problem(409, "retired", f"experiment {self.spec.name!r} is retired: it decides no more")
@@ -114,7 +92,7 @@ class Experiment:
         except (ValueError, TypeError, OverflowError) as error:
             raise invalid(str(error)) from None
         beside = [(shadow.name, _ask(shadow.learner, rows)) for shadow in self.shadows]
-        made: list[AnyEvent] = []
+        made: list[Decided] = []
         number = self.tally.decisions
         for place, choice in enumerate(choices):
             event = Decided(
@@ -156,8 +134,8 @@ class Experiment:
     def expire(self, now: float) -> Expired | None:
         """Deal with decisions whose deadline has passed; None where there is none."""
         late = []
-        for number, waiting in islice(self.waiting.items(), EXPIRED_AT_ONCE):
-            if waiting.deadline is None or waiting.deadline > now:
+        for number, (_, _, deadline, _) in islice(self.waiting.items(), EXPIRED_AT_ONCE):
+            if deadline is None or deadline > now:
                 break
             late.append(number)
         if not late:
@@ -258,13 +236,13 @@ class Experiment:
             tally.asked += 1
             within = self.spec.rewards.within_seconds
             deadline = None if within is None else at + within
-            self.waiting[number] = Waiting(event.action, event.probability, deadline, event.shadows)
+            self.waiting[number] = (event.action, event.probability, deadline, event.shadows)
             if len(self.waiting) > self.learner.max_pending:
-                del self.waiting[next(iter(self.waiting))]
+                self.waiting.popitem(last=False)
         if event.key is not None:
             self.keys[event.key] = number
             if len(self.keys) > KEYS_KEPT:
-                del self.keys[next(iter(self.keys))]
+                self.keys.popitem(last=False)
         for shadow in self.shadows:
             shadow.sums.decisions += 1
             shadow.sums.agreed += event.shadows is not None and event.shadows.get(shadow.name) == event.action
@@ -272,23 +250,25 @@ class Experiment:
 
     def _take_in(self, decision: int, waiting: Waiting, reward: Reward) -> None:
         """Let all learners learn a reward that was checked, and reckon what the shadows would have earned."""
-        self.seat.learn(decision, reward, waiting.action)
+        action = waiting[0]
+        self.seat.learn(decision, reward, action)
         for shadow in self.shadows:
             self._credit(shadow, decision, waiting, reward)
-            shadow.learn(decision, reward, waiting.action)
-        gained = reward if isinstance(reward, float) else self._reward_of(decision, waiting.action, reward)
+            shadow.learn(decision, reward, action)
+        gained = reward if isinstance(reward, float) else self._reward_of(decision, action, reward)
         self.tally.reward_sum += gained
         self.series.rewarded(decision, gained)
         del self.waiting[decision]
 
     def _credit(self, shadow: Seat, decision: int, waiting: Waiting, reward: Reward) -> None:
-        choice = waiting.shadows.get(shadow.name) if waiting.shadows and decision > shadow.since else None
+        action, probability, _, choices = waiting
+        choice = choices.get(shadow.name) if choices and decision > shadow.since else None
         if choice is None:
             return
         if not isinstance(reward, float):
             shadow.sums.count(1.0, self._reward_of(decision, choice, reward))
-        elif waiting.probability and choice == waiting.action:
-            shadow.sums.count(1.0 / waiting.probability, reward)
+        elif probability and choice == action:
+            shadow.sums.count(1.0 / probability, reward)
 
     def _reward_of(self, decision: int, action: Label, rewards: list[float]) -> float:
         actions = self._rewarded_actions(decision)
@@ -312,7 +292,7 @@ class Experiment:
     def _remove_action(self, action: Label, at: float) -> None:
         for seat in (self.seat, *self.shadows):
             seat.learner.remove_action(action)
-        for number in [number for number, waiting in self.waiting.items() if waiting.action == action]:
+        for number in [number for number, waiting in self.waiting.items() if waiting[0] == action]:
             del self.waiting[number]
             self.tally.dropped += 1
             self.outcomes.append(RewardRow(number, "dropped", None, at))
@@ -354,6 +334,9 @@ class Experiment:
 
     def actions_at(self, decision: int) -> list[Label]:
         """The actions that a decision chose from."""
+        since, actions = self.actions_since[-1]
+        if decision > since:
+            return actions
         return next(actions for before, actions in reversed(self.actions_since) if before < decision)
 
     def _rehearse(self, change: str, action: Label) -> None:
@@ -393,40 +376,6 @@ class Experiment:
         """What became of decisions since this was last asked."""
         taken, self.outcomes = self.outcomes, []
         return taken
-
-    def record(self) -> bytes:
-        """All that is needed to go on from here."""
-        return msgspec.msgpack.encode(
-            Record(
-                spec=self.spec,
-                last_at=self.last_at,
-                retired=self.retired,
-                tally=self.tally,
-                seat=self.seat.record(),
-                shadows=[shadow.record() for shadow in self.shadows],
-                actions=self.actions_since,
-                waiting=list(self.waiting.items()),
-                keys=list(self.keys.items()),
-                series=self.series,
-                diverged=self.diverged,
-            )
-        )
-
-    @classmethod
-    def from_record(cls, content: bytes) -> Experiment:
-        """The experiment that ``record`` gave; ``ValueError`` where it is none."""
-        try:
-            kept = msgspec.msgpack.decode(content, type=Record)
-        except msgspec.DecodeError as error:
-            raise ValueError(f"it holds no experiment: {error}") from None
-        seat = Seat.from_record(kept.seat)
-        made = cls(kept.spec, seat.learner)
-        made.seat, made.shadows = seat, [Seat.from_record(shadow) for shadow in kept.shadows]
-        made.tally, made.series, made.diverged = kept.tally, kept.series, kept.diverged
-        made.actions_since, made.last_at, made.retired = kept.actions, kept.last_at, kept.retired
-        made.waiting = dict(kept.waiting)
-        made.keys = dict(kept.keys)
-        return made
 
 
 def _ask(learner: Any, rows: list[list[Any]]) -> list[Any]:

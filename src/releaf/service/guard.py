@@ -123,12 +123,16 @@ class Guard:
             self._failures.take(client_of(scope))
             raise
 
+    def knows(self, identity: Identity) -> bool:
+        """Whether who was admitted some time ago still would be: a key may have been revoked since."""
+        return self._keyring.find(identity.id) is not None if identity.id else not self._needs_keys
+
     def log_out(self, scope: Mapping[str, Any]) -> None:
         """End the session of a request, if it has one."""
         self._sessions.end(session_token(_fields(scope["headers"]).get(b"cookie")))
 
     def _identify(self, headers: dict[bytes, bytes], scope: Mapping[str, Any]) -> Identity:
-        authorization = headers.get(b"authorization")
+        authorization, refused = headers.get(b"authorization"), self._failures
         if authorization is None:
             token = session_token(headers.get(b"cookie"))
             known = None if token is None else self._sessions.find(token)
@@ -136,11 +140,12 @@ class Guard:
                 return known
             if not self._needs_keys:
                 return EVERYONE
+            refused = self._requests  # nothing was guessed; a page whose session has ended asks like this
         try:
             return self._keyring.identify(authorization)
         except Problem:
             # Who has the right key comes in all the same: others may share the address, and 256 bits aren't guessed.
-            self._failures.take(client_of(scope))
+            refused.take(client_of(scope))
             raise
 
 

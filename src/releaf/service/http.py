@@ -17,10 +17,11 @@ import msgspec
 
 from releaf.service.guard import JSON_HEADERS, Guard, answer_headers, client_of
 from releaf.service.hub import Hub
-from releaf.service.keys import Identity
-from releaf.service.logs import SLOW, log_answer
+from releaf.service.keys import NOBODY, Identity
+from releaf.service.logs import SLOW, log_answer, mask
 from releaf.service.messages import ErrorAnswer, ErrorDetail
 from releaf.service.metrics import Metrics
+from releaf.service.patience import Patience
 from releaf.service.problems import Problem
 from releaf.service.settings import Settings
 from releaf.service.store.base import StoreError
@@ -42,6 +43,7 @@ class Call:
     identity: Identity
     scope: Scope
     path: Mapping[str, str]
+    guard: Guard
     body: Any = None
     lines: list[bytes] | None = None  # of newline-delimited JSON
     query: Mapping[str, str] = field(default_factory=dict)
@@ -130,6 +132,7 @@ class Endpoint:
             operation.method: msgspec.json.Decoder(operation.body) for operation in operations if operation.body
         }
         self._hub, self._guard, self._metrics, self._settings = hub, guard, metrics, settings
+        self._patience = Patience(settings.read_timeout)
         self._allow = ", ".join(sorted(self._operations)).encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -137,16 +140,18 @@ class Endpoint:
         started = time.perf_counter()
         operation = self._operations.get(scope["method"])
         name = operation.name if operation else "unknown"
+        identity = NOBODY
         try:
+            identity = self._guard.admit(scope, public=operation is None or operation.scope == "none")
             if operation is None:
                 raise Problem(405, "method_not_allowed", f"{scope['method']} is not one of {self._allow.decode()}")
-            status = await self._answer(operation, scope, receive, send)
+            status = await self._answer(operation, identity, scope, receive, send)
         except Problem as problem:
             status = problem.status
             await self._refuse(problem, send)
         except StoreError as error:
             status = 503
-            await self._refuse(Problem(503, "unavailable", str(error), retry_after=1), send)
+            await self._refuse(Problem(503, "unavailable", mask(str(error)), retry_after=1), send)
         except (asyncio.CancelledError, ConnectionError):
             raise
         except Exception:
@@ -156,14 +161,16 @@ class Endpoint:
         seconds = time.perf_counter() - started
         self._metrics.answered(name, status, seconds)
         if status >= 400 or seconds > SLOW or log.isEnabledFor(logging.DEBUG):
-            log_answer(name, scope["method"], scope["path"], status, seconds, client=client_of(scope))
+            client, key = client_of(scope), identity.id
+            log_answer(name, scope["method"], scope["path"], status, seconds, client=client, key=key)
 
-    async def _answer(self, operation: Operation, scope: Scope, receive: Receive, send: Send) -> int:
-        identity = self._guard.admit(scope, public=operation.scope == "none")
+    async def _answer(
+        self, operation: Operation, identity: Identity, scope: Scope, receive: Receive, send: Send
+    ) -> int:
         path = scope.get("path_params", {})
         if operation.scope not in ("any", "none") and "experiment" in path:
             identity.demand(path["experiment"], operation.scope)
-        call = Call(self._hub, self._settings, self._metrics, identity, scope, path)
+        call = Call(self._hub, self._settings, self._metrics, identity, scope, path, self._guard)
         if operation.body is not None:
             await self._read(operation, call, receive)
         if scope["query_string"]:
@@ -183,7 +190,7 @@ class Endpoint:
         if kind != JSON and not (kind == NDJSON and operation.lines):
             expected = "application/json" + (" or application/x-ndjson" if operation.lines else "")
             raise Problem(415, "content_type", f"the Content-Type is {kind.decode('latin-1')!r}: expected {expected}")
-        content = await read_body(receive, self._settings.body_limit, self._settings.read_timeout)
+        content = await read_body(receive, self._settings.body_limit, self._patience)
         if kind == NDJSON:
             call.lines = [line for line in content.split(b"\n") if line.strip()]
         else:
@@ -227,17 +234,17 @@ def header(scope: Scope, wanted: bytes) -> str | None:
     return None
 
 
-async def read_body(receive: Receive, limit: int, timeout: float) -> bytes:
+async def read_body(receive: Receive, limit: int, patience: Patience) -> bytes:
     """The body, if it is not too long and does not take too long to come."""
     parts: list[bytes] = []
     length = 0
     try:
-        async with asyncio.timeout(timeout):
+        with patience.limit():
             while True:
                 message = await receive()
                 if message["type"] == "http.disconnect":
                     raise ConnectionError("the client has gone")
-                part = message.get("body", b"")
+                part: bytes = message.get("body", b"")
                 length += len(part)
                 if length > limit:
                     raise Problem(413, "too_large", f"the body is longer than {limit:,} bytes: send less at a time")
@@ -245,7 +252,7 @@ async def read_body(receive: Receive, limit: int, timeout: float) -> bytes:
                     return part if not parts else b"".join([*parts, part])
                 parts.append(part)
     except TimeoutError:
-        raise Problem(408, "too_slow", f"the body did not arrive within {timeout:g} seconds") from None
+        raise Problem(408, "too_slow", f"the body did not arrive within {patience.seconds:g} seconds") from None
 
 
 def _parsed_query(text: bytes, operation: Operation) -> dict[str, str]:

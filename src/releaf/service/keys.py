@@ -99,6 +99,14 @@ def _random_text(length: int) -> str:
     return "".join(secrets.choice(ALPHABET) for _ in range(length))
 
 
+def _scopes_kept(row: KeyRow) -> dict[str, frozenset[str]]:
+    """The scopes of a key in the store: none where they can't be read, so that the other keys go on being valid."""
+    try:
+        return parse_scopes(row.scopes)
+    except ValueError:
+        return {}
+
+
 class Keyring:
     """The keys that are valid now.
 
@@ -115,11 +123,11 @@ class Keyring:
 
     def reload(self, rows: Iterable[KeyRow]) -> None:
         """Take over the keys as they are in the store now."""
-        self._keys = {
-            row.id.encode(): (row.digest, Identity(row.id, row.name, parse_scopes(row.scopes)))
-            for row in rows
-            if row.revoked is None
-        }
+        valid = {}
+        for row in rows:
+            if row.revoked is None:
+                valid[row.id.encode()] = (row.digest, Identity(row.id, row.name, _scopes_kept(row)))
+        self._keys = valid
 
     def __len__(self) -> int:
         return len(self._keys)

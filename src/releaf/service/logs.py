@@ -20,11 +20,12 @@ FORMATS = ("json", "text")
 SECRET_FIELDS = frozenset(
     ("authorization", "cookie", "key", "password", "proxy-authorization", "secret", "set-cookie", "token")
 )
-# Each keeps what comes before the secret.
+LONGEST_PATH = 300
+# Each keeps what comes before the secret. Repetitions are bounded where a text made for it would take ages otherwise.
 SECRETS = (
     re.compile(r"(rlf_[A-Za-z0-9]{1,16})_[A-Za-z0-9_~.+/=-]+"),
     re.compile(r"(?i)(\b(?:bearer|basic)(?: |%20)+)[A-Za-z0-9._~+/=-]+"),
-    re.compile(r"(?i)(\b[a-z][a-z0-9+.-]*://[^\s:/@?#]*:)[^\s/]*(?=@)"),
+    re.compile(r"(?i)(\b[a-z][a-z0-9+.-]{0,30}://[^\s:/@?#]{0,100}:)[^\s'\"]{0,300}(?=@)"),
     re.compile(r"(?i)(\bpassword['\"]?\s*[=:]\s*['\"]?)[^\s&'\"]+"),
     re.compile(r"(?i)(\b(?:set-)?cookie\b['\"]?\s*[:=,]\s*b?['\"]?)[^\r\n'\"]+"),
     re.compile(r"(releaf_session=)[^\s;,'\"]+"),
@@ -82,7 +83,7 @@ def log_answer(
         return
     level = logging.ERROR if status >= 500 else logging.INFO if noteworthy else logging.DEBUG
     fields = {"operation": operation, "status": status, "milliseconds": round(seconds * 1000, 3)}
-    access_log.log(level, "%s %s", method, path, extra={**fields, "client": client, "key_id": key})
+    access_log.log(level, "%s %s", method[:20], path[:LONGEST_PATH], extra={**fields, "client": client, "key_id": key})
 
 
 def mask(text: str) -> str:

@@ -6,29 +6,46 @@ import asyncio
 import json
 import logging
 import time
-import zlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from releaf.service import policies
+from releaf.service import memory, policies
 from releaf.service.desk import Desk
-from releaf.service.events import AnyEvent, Decided, decode_page
+from releaf.service.events import AnyEvent, Decided, Rewarded, decode_page
 from releaf.service.experiment import Experiment, NotWaiting
 from releaf.service.messages import ExperimentInfo, Learnt, NewExperiment, NewShadow, RewardOf
 from releaf.service.problems import Problem, invalid, unavailable
 from releaf.service.series import iso
-from releaf.service.store.base import ExperimentRow, Page, Snapshot, Store, StoreError, body_checksum, page_checksum
+from releaf.service.store.base import (
+    ExperimentRow,
+    Page,
+    RewardRow,
+    Snapshot,
+    Store,
+    StoreError,
+    body_checksum,
+    page_checksum,
+)
 
 LIVE, STANDBY, RECOVERING, DAMAGED, RETIRED = "live", "standby", "recovering", "damaged", "retired"
 SNAPSHOTS_KEPT = 2  # besides the first, from which the whole log can be lived through again
+SNAPSHOT_SECONDS = 10.0  # between two of them at least: they take time that requests want
 MOST_MESSAGES = 20
 EVENTS_IN_A_ROW = 2000  # of a replay, before other requests get their turn
 FEED_LENGTH = 1000
 _ATTEMPTS = 3
 log = logging.getLogger("releaf.service")
+T = TypeVar("T")
+
+
+class Captured(NamedTuple):
+    """A snapshot that has still to be made into bytes."""
+
+    last: int
+    page_checksum: bytes
+    to_bytes: Callable[[], bytes]
 
 
 class Clock:
@@ -67,7 +84,8 @@ class Running:
         self.messages: list[str] = []
         self.feeds: set[asyncio.Queue[AnyEvent]] = set()
         self._ahead = 0.0  # of the clock, where the log has later times
-        self._captured: Snapshot | None = None
+        self._captured: Captured | None = None
+        self._saved_at = -SNAPSHOT_SECONDS
         self._saving: asyncio.Task[None] | None = None
         self._page: tuple[int, dict[int, Decided]] = (0, {})  # decisions of the page that was looked at last
 
@@ -80,8 +98,9 @@ class Running:
     def page_taken(self) -> None:
         """Memory is now as the log will be: the moment for a snapshot."""
         due = self.last - self.snapshot_last >= self._snapshot_events
+        due = due and time.monotonic() - self._saved_at >= SNAPSHOT_SECONDS
         if due and self.state is not None and (self._saving is None or self._saving.done()):
-            self._captured = self._capture(self.state)
+            self._captured, self._saved_at = self._capture(self.state), time.monotonic()
 
     def page_written(self, events: Sequence[AnyEvent]) -> None:
         """Tell those who watch, and save the snapshot that was captured."""
@@ -121,33 +140,37 @@ class Running:
         }
         raise unavailable(reasons.get(self.status, "it is being made from its log; try again soon"))
 
-    @contextmanager
-    def _changing(self) -> Iterator[Experiment]:
-        """Change the state; whatever goes wrong in a way that nobody foresaw, memory is made anew from the log."""
+    def _failed(self, error: Exception) -> Problem:
+        """A change went wrong in a way that nobody foresaw: memory is made anew from the log."""
+        log.error("experiment %s: a change failed", self.name, exc_info=error)
+        lost = StoreError(f"an error of the program: {error!r}")
+        self.page_lost(lost)
+        self._desk.forget(self, lost)
+        return unavailable("an error of the program; the state is being made from the log anew")
+
+    def _change(self, change: Callable[[Experiment], T]) -> T:
+        """Change the state."""
         try:
-            yield self.live()
+            return change(self.live())
         except (Problem, NotWaiting):
             raise
         except Exception as error:
-            log.exception("experiment %s: a change failed", self.name)
-            lost = StoreError(f"an error of the program: {error!r}")
-            self.page_lost(lost)
-            self._desk.forget(self, lost)
-            raise unavailable("an error of the program; the state is being made from the log anew") from error
+            raise self._failed(error) from error
 
     async def decide(self, contexts: list[Any], keys: Sequence[str | None]) -> list[Decided]:
         """Decide, durably. A context whose key was seen before gets the decision of that time."""
-        known = self.live().keys
-        repeated = {key: known[key] for key in keys if key is not None and key in known}
         given = [key for key in keys if key is not None]
-        if len(set(given)) < len(given):
-            raise invalid("keys must differ within a request")
-        if repeated:
-            return await self._decide_some(contexts, keys, repeated)
-        with self._changing() as state:
-            made = state.decide(contexts, keys, self.now())
+        if given:
+            if len(set(given)) < len(given):
+                raise invalid("keys must differ within a request")
+            known = self.live().keys
+            repeated = {key: known[key] for key in given if key in known}
+            if repeated:
+                return await self._decide_some(contexts, keys, repeated)
+        at = self.now()
+        made = self._change(lambda state: state.decide(contexts, keys, at))
         await self._desk.put(self, made)
-        return made  # type: ignore[return-value]
+        return made
 
     async def _decide_some(
         self, contexts: list[Any], keys: Sequence[str | None], repeated: dict[str, int]
@@ -172,27 +195,21 @@ class Running:
             idle = [one for one in given if one.decision not in state.waiting]
             repeated = {one.decision for one in idle if await self._was_given(one)}
             try:
-                with self._changing() as state:
-                    return await self._reward_now(state, given, repeated)
+                return await self._reward_now(given, repeated)
             except NotWaiting:  # another request has just given it
                 continue
         raise unavailable("other requests give rewards to the same decisions")
 
-    async def _reward_now(self, state: Experiment, given: Sequence[RewardOf], repeated: set[int]) -> list[Learnt]:
-        values: dict[int, Any] = {}
-        for one in given:
-            if one.decision not in repeated:
-                value = state.checked_reward(one.decision, one.reward)
-                if values.setdefault(one.decision, value) != value:
-                    raise Problem(409, "conflict", f"two rewards for decision {one.decision} in one request")
+    async def _reward_now(self, given: Sequence[RewardOf], repeated: set[int]) -> list[Learnt]:
         at = self.now()
-        made = [state.reward(decision, value, at) for decision, value in values.items()]
+        made, outcomes = self._change(lambda state: _rewarded(state, given, repeated, at))
         if made:
-            await self._desk.put(self, made, state.take_outcomes())
+            await self._desk.put(self, made, outcomes)
+        fresh = {event.decision for event in made}
         told: list[Learnt] = []
         for one in given:
-            first = values.pop(one.decision, None) is not None
-            told.append(Learnt(one.decision, "learnt" if first else "repeated"))
+            told.append(Learnt(one.decision, "learnt" if one.decision in fresh else "repeated"))
+            fresh.discard(one.decision)
         return told
 
     async def _was_given(self, one: RewardOf) -> bool:
@@ -219,10 +236,9 @@ class Running:
 
     async def change(self, what: str, *arguments: Any) -> None:
         """Make one of the changes that are methods of the experiment, durably."""
-        with self._changing() as state:
-            event = getattr(state, what)(*arguments, self.now())
-            outcomes = state.take_outcomes()
-        await self._desk.put(self, [event], outcomes)
+        at = self.now()
+        event = self._change(lambda state: getattr(state, what)(*arguments, at))
+        await self._desk.put(self, [event], self.live().take_outcomes())
 
     async def add_shadow(self, given: NewShadow) -> None:
         """Let another policy decide beside the one in charge."""
@@ -234,12 +250,10 @@ class Running:
     async def expire(self) -> None:
         """Deal with decisions whose deadline has passed."""
         while self.status == LIVE:
-            with self._changing() as state:
-                event = state.expire(self.now())
-                outcomes = state.take_outcomes()
+            event = self._change(lambda state: state.expire(self.now()))
             if event is None:
                 return
-            await self._desk.put(self, [event], outcomes)
+            await self._desk.put(self, [event], self.live().take_outcomes())
 
     async def decided(self, number: int) -> Decided:
         """A decision as the log has it."""
@@ -358,19 +372,17 @@ class Running:
             raise ValueError(f"it has {len(events)} events instead of {page.events}")
         return events
 
-    def _capture(self, state: Experiment) -> Snapshot:
-        return Snapshot(self.id, self.last, b"", state.record(), self.checksum)
+    def _capture(self, state: Experiment) -> Captured:
+        return Captured(self.last, self.checksum, memory.freeze(state))
 
-    async def _save(self, captured: Snapshot) -> None:
+    async def _save(self, captured: Captured) -> None:
         """Keep a snapshot, read it again, and only then drop older ones."""
+        last, page_checksum, to_bytes = captured
         try:
-            body = await asyncio.to_thread(zlib.compress, captured.body, 1)
-            await self.store.add_snapshot(captured._replace(body=body, checksum=body_checksum(body)))
-            kept = await self.store.snapshot(self.id, captured.last)
-            again = await asyncio.to_thread(_revived, kept)
-            if again.record() != captured.body:
-                raise ValueError("it does not lead to the same state")
-            self.snapshot_last = captured.last
+            body = await asyncio.to_thread(lambda: memory.packed(to_bytes()))
+            await self.store.add_snapshot(Snapshot(self.id, last, body_checksum(body), body, page_checksum))
+            await asyncio.to_thread(_revived, await self.store.snapshot(self.id, last))
+            self.snapshot_last = last
             numbers = await self.store.snapshots(self.id)
             await self.store.drop_snapshots(self.id, [last for last in numbers[SNAPSHOTS_KEPT:] if last])
         except (StoreError, ValueError, KeyError) as error:
@@ -385,15 +397,25 @@ class Running:
             await self._save(self._capture(self.state))
 
 
+def _rewarded(
+    state: Experiment, given: Sequence[RewardOf], repeated: set[int], at: float
+) -> tuple[list[Rewarded], list[RewardRow]]:
+    """Check all rewards, then learn those that did not come before."""
+    values: dict[int, Any] = {}
+    for one in given:
+        if one.decision not in repeated:
+            value = state.checked_reward(one.decision, one.reward)
+            if values.setdefault(one.decision, value) != value:
+                raise Problem(409, "conflict", f"two rewards for decision {one.decision} in one request")
+    return [state.reward(decision, value, at) for decision, value in values.items()], state.take_outcomes()
+
+
 def first_snapshot(state: Experiment) -> bytes:
     """What a new experiment begins from."""
-    return zlib.compress(state.record(), 1)
+    return memory.packed(memory.as_bytes(state))
 
 
 def _revived(snapshot: Snapshot) -> Experiment:
     if body_checksum(snapshot.body) != snapshot.checksum:
         raise ValueError("its checksum does not match")
-    try:
-        return Experiment.from_record(zlib.decompress(snapshot.body))
-    except zlib.error as error:
-        raise ValueError(str(error)) from None
+    return memory.from_bytes(memory.unpacked(snapshot.body))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import zlib
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -119,10 +120,10 @@ class Seat:
             refused=sums.refused,
         )
 
-    def record(self) -> SeatRecord:
-        """All that is needed to go on from here."""
-        sums = msgspec.structs.replace(self.sums)
-        return SeatRecord(self.name, self.policy, self.since, self.offset, sums, self.learner.to_bytes())
+    def freeze(self) -> Callable[[], SeatRecord]:
+        """Hold on to the seat as it is now; what is returned makes the record of it."""
+        sums, learner = msgspec.structs.replace(self.sums), self.learner.freeze()
+        return lambda: SeatRecord(self.name, self.policy, self.since, self.offset, sums, learner())
 
     @classmethod
     def from_record(cls, record: SeatRecord) -> Seat:

@@ -47,7 +47,7 @@ class Settings:
     rate_limit: float = 10_000.0
     read_timeout: float = 30.0
     commit_timeout: float = 10.0
-    snapshot_events: int = 20_000
+    snapshot_events: int = 50_000
     log_format: str = "json"
 
     @property

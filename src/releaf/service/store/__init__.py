@@ -35,9 +35,13 @@ __all__ = [
 
 
 def open_store(address: str) -> Store:
-    """The store in a file; its ``open`` connects it."""
+    """The store at a ``postgresql://`` address or in a file; its ``open`` connects it."""
+    if address.startswith(("postgresql://", "postgres://")):
+        from releaf.service.store.postgres import PostgresStore
+
+        return PostgresStore(address)
     if "://" in address:
-        raise ValueError(f"store is {address.split('://')[0]}://…, expected a file")
+        raise ValueError(f"store is {address.split('://')[0]}://…, expected a file or a postgresql:// address")
     from releaf.service.store.sqlite import SqliteStore
 
     return SqliteStore(address)

@@ -163,7 +163,8 @@ class Store(Protocol):
     async def snapshot(self, experiment: int, last: int) -> Snapshot:
         """The snapshot after an event; ``KeyError`` where there is none."""
 
-    async def add_snapshot(self, snapshot: Snapshot) -> None: ...
+    async def add_snapshot(self, snapshot: Snapshot) -> None:
+        """Keep a snapshot, in the place of one after the same event."""
 
     async def drop_snapshots(self, experiment: int, numbers: Sequence[int]) -> None:
         """Remove the snapshots after these events."""
@@ -172,6 +173,8 @@ class Store(Protocol):
 
     async def keys(self) -> list[KeyRow]: ...
 
-    async def add_key(self, key: KeyRow) -> None: ...
+    async def add_key(self, key: KeyRow) -> None:
+        """Keep a new key; ``KeyError`` where there is one of that id."""
 
-    async def revoke_key(self, key: str, at: float) -> bool: ...
+    async def revoke_key(self, key: str, at: float) -> bool:
+        """Note that a key is no longer good; False where there is none, or it was revoked before."""

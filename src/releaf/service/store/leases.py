@@ -13,6 +13,7 @@ from pathlib import Path
 
 from releaf.service.store.base import StoreError
 
+OPEN, DAMAGED = b"open", b"damaged"
 PATIENCE = 60.0  # seconds to wait for a process that checks or mends the file
 
 
@@ -56,15 +57,16 @@ class Presence:
         self._path = path
         self._lock = os.open(folder / "open", os.O_RDWR | os.O_CREAT, 0o600)
         self.alone = _locked(self._lock, fcntl.LOCK_EX)
+        if not self.alone:
+            self.share()
 
     def share(self) -> None:
-        """Let others open the database too, once it is known to be sound."""
+        """Let others open the database too, now that it is sound; wait for another that is about to."""
         until = time.monotonic() + PATIENCE
         while not _locked(self._lock, fcntl.LOCK_SH):
             if time.monotonic() > until:
                 raise StoreError(f"{self._path} is being checked or mended by another process: try again later")
             time.sleep(0.05)
-        self.alone = False
 
     @property
     def was_used(self) -> bool:
@@ -76,17 +78,27 @@ class Presence:
         return os.pread(self._lock, 100, 0) == self._look()
 
     def note_open(self) -> None:
-        self._note(b"open")
+        """Note that the database is in use and, when it was opened by this process alone, that it was checked."""
+        if self.alone:
+            self._note(OPEN)
 
-    def leave(self, sound: bool) -> None:
-        """Note how the database looks, unless others have it open or it may be damaged."""
-        if sound and _locked(self._lock, fcntl.LOCK_EX):
+    def note_damage(self) -> None:
+        """Have the next process that opens it alone check the database."""
+        self._note(DAMAGED)
+
+    def leave(self) -> None:
+        """Note how the database looks, unless others have it open or found it damaged."""
+        if _locked(self._lock, fcntl.LOCK_EX) and os.pread(self._lock, 100, 0) == OPEN:
             self._note(self._look())
+        self.abandon()
+
+    def abandon(self) -> None:
         os.close(self._lock)
 
     def _note(self, text: bytes) -> None:
         os.pwrite(self._lock, text, 0)
         os.ftruncate(self._lock, len(text))
+        os.fsync(self._lock)
 
     def _look(self) -> bytes:
         try:

@@ -51,6 +51,46 @@ SQLITE = (
     """,
 )
 
+POSTGRES = (
+    # Bodies are stored as they are: to compress them costs more than to write them.
+    """
+    CREATE TABLE experiments (
+        id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text NOT NULL UNIQUE, created float8 NOT NULL,
+        spec bytea NOT NULL, retired bool NOT NULL DEFAULT false
+    );
+    CREATE TABLE pages (
+        experiment int NOT NULL, last bigint NOT NULL, events bigint NOT NULL, decision bigint NOT NULL,
+        at float8 NOT NULL, checksum bytea NOT NULL, body bytea NOT NULL,
+        PRIMARY KEY (experiment, last)
+    );
+    CREATE INDEX pages_by_decision ON pages (experiment, decision, last);
+    CREATE FUNCTION pages_follow() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        IF EXISTS (SELECT FROM pages WHERE experiment = new.experiment AND last > new.last - new.events) THEN
+            RAISE unique_violation USING MESSAGE = 'the events are in the log already';
+        END IF;
+        RETURN new;
+    END $$;
+    CREATE TRIGGER pages_follow BEFORE INSERT ON pages FOR EACH ROW EXECUTE FUNCTION pages_follow();
+    CREATE TABLE rewards (
+        experiment int NOT NULL, decision bigint NOT NULL, outcome text NOT NULL, reward text, at float8 NOT NULL,
+        event bigint NOT NULL, PRIMARY KEY (experiment, decision)
+    );
+    CREATE TABLE snapshots (
+        experiment int NOT NULL, last bigint NOT NULL, checksum bytea NOT NULL, body bytea NOT NULL,
+        page_checksum bytea NOT NULL, PRIMARY KEY (experiment, last)
+    );
+    CREATE TABLE keys (
+        id text PRIMARY KEY, name text NOT NULL, digest bytea NOT NULL, scopes text NOT NULL, created float8 NOT NULL,
+        revoked float8
+    );
+    CREATE TABLE pages_set_aside (LIKE pages, moved float8 NOT NULL, why text NOT NULL);
+    CREATE TABLE rewards_set_aside (LIKE rewards, moved float8 NOT NULL, why text NOT NULL);
+    ALTER TABLE pages ALTER body SET STORAGE EXTERNAL;
+    ALTER TABLE snapshots ALTER body SET STORAGE EXTERNAL;
+    """,
+)
+
 
 def outstanding(version: int, scripts: Sequence[str], where: str) -> Sequence[str]:
     """The scripts that tables of a version lack; :class:`StoreError` where the version is newer than all of them."""

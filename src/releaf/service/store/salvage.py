@@ -8,6 +8,7 @@ its own checksum.
 from __future__ import annotations
 
 import os
+import stat
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +20,16 @@ WAL_HEADER, FRAME_HEADER = 32, 24
 TABLES = ("experiments", "pages", "rewards", "snapshots", "keys", "pages_set_aside", "rewards_set_aside")
 KEPT = ("experiments", "pages", "rewards", "snapshots", "keys")  # what messages count
 DAMAGE = (apsw.CorruptError, apsw.NotADBError, apsw.IOError, apsw.FormatError, apsw.SQLError)
+
+# Numbers are given again: what is left of an experiment or an event that is lost must not meet the next of its number.
+TIDY = """
+    DELETE FROM pages WHERE experiment NOT IN (SELECT id FROM experiments);
+    DELETE FROM snapshots WHERE experiment NOT IN (SELECT id FROM experiments);
+    DELETE FROM rewards WHERE event > max(
+        coalesce((SELECT max(last) FROM pages WHERE pages.experiment = rewards.experiment), 0),
+        coalesce((SELECT max(last) FROM snapshots WHERE snapshots.experiment = rewards.experiment), 0)
+    );
+"""
 
 
 def damage(path: Path) -> str | None:
@@ -58,6 +69,7 @@ def salvage(path: Path, why: str, prepare: Callable[[apsw.Connection, int | None
     """
     fresh_path = _fresh(path)
     _remove(fresh_path)
+    fresh_path.touch(stat.S_IMODE(path.stat().st_mode))
     fresh = apsw.Connection(str(fresh_path))
     try:
         fresh.pragma("synchronous", "FULL")
@@ -76,9 +88,10 @@ def move_away(path: Path) -> Path:
     damaged = Path(f"{path}.damaged-{stamp}")
     while damaged.exists():
         damaged = Path(f"{damaged}x")
-    for suffix in ("", "-wal", "-shm"):
+    for suffix in ("", "-wal"):
         if os.path.exists(f"{path}{suffix}"):
             os.rename(f"{path}{suffix}", f"{damaged}{suffix}")
+    Path(f"{path}-shm").unlink(missing_ok=True)  # only an index of the write-ahead log
     return damaged
 
 
@@ -114,23 +127,29 @@ def _sheltered(path: Path) -> apsw.Connection:
     return connection
 
 
+def _forgiving(path: Path) -> apsw.Connection:
+    """A connection that also reads a file that was cut short."""
+    connection = _sheltered(path)
+    connection.pragma("writable_schema", True)
+    return connection
+
+
 def _copy(path: Path, fresh: apsw.Connection) -> dict[str, int]:
     """Copy all rows that can be read; returns how many, by table."""
-    counts = dict.fromkeys(TABLES, 0)
     follow = fresh.execute("SELECT sql FROM sqlite_schema WHERE name = 'pages_follow'").get
     fresh.execute("BEGIN; DROP TRIGGER pages_follow")  # rows come in no order here
     try:
-        damaged = _sheltered(path)
+        damaged = _forgiving(path)
     except apsw.Error:
         damaged = None
     if damaged is not None:
         for table in TABLES:
             _copy_table(damaged, fresh, table)
-            counts[table] = fresh.execute(f"SELECT count(*) FROM {table}").get  # noqa: S608
         damaged.close()
+    fresh.execute(TIDY)
     fresh.execute(follow)
     fresh.execute("COMMIT")
-    return counts
+    return {table: fresh.execute(f"SELECT count(*) FROM {table}").get for table in KEPT}  # noqa: S608
 
 
 def _copy_table(damaged: apsw.Connection, fresh: apsw.Connection, table: str) -> None:
@@ -162,7 +181,7 @@ def _readable(damaged: apsw.Connection, table: str, names: str) -> Iterator[tupl
 def _version(path: Path) -> int | None:
     """The version of a damaged database's tables, where it can be read."""
     try:
-        damaged = _sheltered(path)
+        damaged = _forgiving(path)
         try:
             return int(damaged.execute("SELECT value FROM meta WHERE name = 'version'").get)
         finally:

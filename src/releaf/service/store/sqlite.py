@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar, TypeVarTuple
 
@@ -44,6 +44,7 @@ PAGE_OF_DECISION = (
     "SELECT last FROM pages WHERE experiment = ? AND decision >= ? ORDER BY experiment, decision, last LIMIT 1"
 )
 
+DAMAGE = (apsw.CorruptError, apsw.NotADBError)
 LAST = Page._fields.index("last")
 
 ADVICE: tuple[tuple[type[Exception], str], ...] = (
@@ -83,7 +84,6 @@ class SqliteStore:
         self._scripts = scripts
         self._leases = Leases(self._folder)
         self._presence: Presence | None = None
-        self._sound = True  # nothing was found damaged since it was opened
         self._writing: ThreadPoolExecutor
         self._reading: ThreadPoolExecutor
         self._writer: apsw.Connection
@@ -101,33 +101,40 @@ class SqliteStore:
             raise StoreError(f"{self._path} is open already: close the store before it is opened again")
         self._writing = ThreadPoolExecutor(1, "store-write")
         self._reading = ThreadPoolExecutor(1, "store-read")
-        return await self._run(self._writing, self._open)
+        try:
+            return await self._run(self._writing, self._open)
+        except BaseException:
+            self._end_threads()
+            raise
 
     def _open(self) -> list[str]:
-        self._folder.mkdir(exist_ok=True)
-        presence = Presence(self._path, self._folder)
-        try:
-            messages = self._mend(presence) if presence.alone else []
-            presence.share()
-            self._writer = self._connect()
-            self._make_tables(self._writer)
-            self._reader = self._connect()
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        with ExitStack() as undo:
+            presence = Presence(self._path, self._folder)
+            undo.callback(presence.abandon)
+            try:
+                messages = self._mend(presence) if presence.alone else []
+                self._path.touch(0o600)  # SQLite gives its other files the same mode
+                self._writer = undo.enter_context(closing(self._connect()))
+                self._make_tables(self._writer)
+                self._reader = undo.enter_context(closing(self._connect()))
+            except DAMAGE:
+                presence.note_damage()
+                raise
             self._reader.pragma("query_only", True)
             self._inode = self._path.stat().st_ino
-        except BaseException:
-            presence.leave(sound=False)
-            raise
-        presence.note_open()
-        self._presence, self._sound = presence, True
+            presence.note_open()
+            presence.share()
+            undo.pop_all()
+        self._presence = presence
         return messages
 
     def _mend(self, presence: Presence) -> list[str]:
         """Check the file, unless it is as it was left, and save what can be saved of a damaged one."""
         path = self._path
         if salvage.was_interrupted(path):
-            return [
-                f"{path} was damaged. What could be read is in a fresh file; the old is {salvage.put_in_place(path)}"
-            ]
+            kept_as = salvage.put_in_place(path)
+            return [f"{path} was damaged. What could be read is in a fresh file now; the old is {kept_as}"]
         if not path.exists() or path.stat().st_size == 0:
             return [self._begin_afresh()] if presence.was_used else []
         if presence.was_closed:
@@ -173,9 +180,12 @@ class SqliteStore:
             await self._run(self._writing, self._writer.close)
         finally:
             self._leases.release_all()
-            presence.leave(self._sound)
-            self._reading.shutdown()
-            self._writing.shutdown()
+            presence.leave()
+            self._end_threads()
+
+    def _end_threads(self) -> None:
+        self._reading.shutdown()
+        self._writing.shutdown()
 
     async def ping(self) -> None:
         await self._write(self._ping)
@@ -302,7 +312,9 @@ class SqliteStore:
         return [KeyRow(*row) for row in await self._read("SELECT * FROM keys ORDER BY created, id")]
 
     async def add_key(self, key: KeyRow) -> None:
-        await self._write(self._change, "INSERT INTO keys VALUES (?, ?, ?, ?, ?, ?)", key)
+        insert = "INSERT INTO keys VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
+        if not await self._write(self._change, insert, key):
+            raise KeyError(key.id)
 
     async def revoke_key(self, key: str, at: float) -> bool:
         update = "UPDATE keys SET revoked = ? WHERE id = ? AND revoked IS NULL"
@@ -354,8 +366,8 @@ class SqliteStore:
         try:
             return await asyncio.get_running_loop().run_in_executor(pool, do, *args)
         except (apsw.Error, OSError) as error:
-            if isinstance(error, (apsw.CorruptError, apsw.NotADBError)):
-                self._sound = False
+            if self._presence is not None and isinstance(error, DAMAGE):
+                self._presence.note_damage()
             raise StoreError(f"{self._path}: {advice(error)} ({error})") from error
 
 

@@ -1,0 +1,142 @@
+"""A PostgreSQL of the tests' own: one for all tests of a process, and more for tests that stop and start it."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import itertools
+import os
+import pwd
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+PASSWORD = "open-sesame"  # the server trusts everyone here; tests look for it where it must not appear
+PATIENCE = 60.0  # seconds
+SETTINGS = {"fsync": "on", "shared_buffers": "32MB", "max_connections": "100", "listen_addresses": "127.0.0.1"}
+
+
+def binaries() -> Path | None:
+    """The folder of the server's programs, which Debian keeps off the path."""
+    on_path = shutil.which("initdb")
+    folders = [Path(on_path).resolve().parent] if on_path else []
+    folders += sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda folder: float(folder.parent.name))[::-1]
+    return next((folder for folder in folders if (folder / "initdb").exists() and (folder / "postgres").exists()), None)
+
+
+class Server:
+    """A server in a temporary folder, on a loopback port that it keeps when it is started again."""
+
+    def __init__(self) -> None:
+        found = binaries()
+        if found is None:
+            pytest.skip("needs PostgreSQL's server; `make test` installs it where it may (apt-get, as root)")
+        self._programs = found
+        self._folder = Path(tempfile.mkdtemp(prefix="releaf-postgres-"))
+        self._numbers = itertools.count(1)
+        self._process: subprocess.Popen[bytes] | None = None
+        self.port = _free_port()
+        self._as_user: list[str] = []
+        if shutil.which("setpriv"):  # the server ends with the tests, however they end
+            self._as_user = ["setpriv", "--pdeathsig", "INT"]
+        if os.getuid() == 0:  # as whom it refuses to run
+            user = pwd.getpwnam("postgres")
+            os.chown(self._folder, user.pw_uid, user.pw_gid)
+            self._as_user += [f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups"]
+        self._run("initdb", "-D", str(self._data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-N")
+
+    @property
+    def _data(self) -> Path:
+        return self._folder / "data"
+
+    @property
+    def _log(self) -> Path:
+        return self._folder / "log"
+
+    def _run(self, program: str, *options: str) -> None:
+        command = [*self._as_user, str(self._programs / program), *options]
+        done = subprocess.run(command, cwd=self._folder, capture_output=True, text=True, timeout=PATIENCE)
+        assert done.returncode == 0, f"{program}: {done.stdout}{done.stderr}"
+
+    def start(self) -> None:
+        """Start it and wait until it answers; after a kill, processes of the former one may be in the way a while."""
+        until = time.monotonic() + PATIENCE
+        while not self._answers():
+            assert time.monotonic() < until, f"PostgreSQL does not start: {self._log.read_text()[-2000:]}"
+            if self._process is None or self._process.poll() is not None:
+                self._launch()
+            time.sleep(0.05)
+
+    def _launch(self) -> None:
+        settings = {**SETTINGS, "port": str(self.port), "unix_socket_directories": str(self._folder)}
+        options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+        with self._log.open("ab") as log:
+            command = [*self._as_user, str(self._programs / "postgres"), "-D", str(self._data), *options]
+            self._process = subprocess.Popen(command, cwd=self._folder, stdout=log, stderr=log)
+
+    def _answers(self) -> bool:
+        if self._process is None or self._process.poll() is not None:
+            return False
+        ready = [str(self._programs / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self.port)]
+        return subprocess.run(ready, timeout=PATIENCE).returncode == 0
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
+        """End it: SIGINT closes connections and exits, SIGQUIT exits at once, SIGKILL is what it says."""
+        if self._process is not None:
+            self._process.send_signal(how)
+            self._process.wait(PATIENCE)
+            self._process = None
+
+    def remove(self) -> None:
+        self.stop(signal.SIGQUIT)
+        until = time.monotonic() + PATIENCE
+        while self._folder.exists() and time.monotonic() < until:  # processes of a killed one may still write there
+            subprocess.run(["rm", "-rf", self._folder], start_new_session=True)  # goes on where the tests are ended
+
+    def database(self) -> str:
+        """The address of a new, empty database."""
+        name = f"test_{next(self._numbers)}"
+        self._run("createdb", "-h", "127.0.0.1", "-p", str(self.port), "-U", "postgres", name)
+        return f"postgresql://postgres:{PASSWORD}@127.0.0.1:{self.port}/{name}"
+
+
+def _free_port() -> int:
+    """A port that nothing listens on, below those that the system gives to outgoing connections."""
+    for port in random.SystemRandom().sample(range(20_000, 32_000), 100):
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) != 0:
+                return port
+    raise OSError("no free port between 20000 and 32000")
+
+
+@functools.cache
+def _shared() -> Server:
+    server = Server()
+    atexit.register(server.remove)
+    server.start()
+    return server
+
+
+def database() -> str:
+    """The address of a new database on the server that tests of this process share."""
+    return _shared().database()
+
+
+@contextmanager
+def own_server() -> Iterator[Server]:
+    """A running server for a test that stops it."""
+    server = Server()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.remove()

@@ -1,0 +1,122 @@
+"""A store in PostgreSQL whose server, connection, address or rights fail."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+
+import asyncpg
+import pytest
+
+import postgres
+from releaf.service.store import LeaseLost, StoreError, open_store
+from stores import acquired, commit, experiment, lasts, opened, run
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT, signal.SIGKILL])
+def test_postgresql_may_go_and_come_back(how: signal.Signals) -> None:
+    with postgres.own_server() as server:
+
+        async def test() -> None:
+            async with experiment(server.database()) as (store, number):
+                acknowledged = 0
+
+                async def load() -> None:
+                    nonlocal acknowledged
+                    for last in range(1, 1_000_000):
+                        await store.commit([commit(number, last, last)])
+                        acknowledged = last
+
+                loading = asyncio.create_task(load())
+                while acknowledged < 20:
+                    await asyncio.sleep(0.001)
+                await asyncio.to_thread(server.stop, how)
+                with pytest.raises(StoreError, match=r"can't be reached|not this process's") as gone:
+                    await loading
+                assert postgres.PASSWORD not in str(gone.value)
+                assert not store.holds(number)
+                with pytest.raises(LeaseLost):
+                    await store.commit([commit(number, acknowledged + 1)])
+                for attempt in (store.ping(), store.experiments(), store.acquire(number)):
+                    with pytest.raises(StoreError, match="see that it runs"):
+                        await attempt
+                await asyncio.to_thread(server.start)
+                await store.ping()
+                with pytest.raises(LeaseLost):
+                    await store.commit([commit(number, acknowledged + 1)])
+                assert await acquired(store, number)
+                written = await lasts(store, number)
+                assert written == list(range(1, len(written) + 1))
+                assert len(written) - acknowledged in (0, 1)
+                assert list(await store.rewards(number, 1, 1_000_000)) == written
+                await store.commit([commit(number, len(written) + 1)])
+
+        run(test())
+
+
+def test_a_cut_connection_costs_the_lease() -> None:
+    address = postgres.database()
+
+    async def test() -> None:
+        async with experiment(address) as (store, number), opened(address) as second:
+            admin = await asyncpg.connect(address)
+            await admin.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND pid <> pg_backend_pid()"
+            )
+            await admin.close()
+            assert await acquired(second, number)
+            with pytest.raises(StoreError):
+                await store.commit([commit(number, 1)])
+            assert not store.holds(number)
+            assert not await store.acquire(number)
+            await second.commit([commit(number, 1)])
+            with pytest.raises(LeaseLost):
+                await store.commit([commit(number, 2)])
+
+    run(test())
+
+
+def test_a_cancelled_commit_costs_the_lease_since_nobody_knows_what_became_of_it() -> None:
+    async def test() -> None:
+        async with experiment(postgres.database()) as (store, number):
+            writing = asyncio.create_task(store.commit([commit(number, 1)]))
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            writing.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await writing
+            assert not store.holds(number)
+            assert await acquired(store, number)
+            assert await lasts(store, number) in ([], [1])
+
+    run(test())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ("postgresql://postgres:open-sesame@127.0.0.1:1/x", "see that it runs"),
+        ("postgresql://postgres:open-sesame@nowhere.invalid/x", "see that it runs"),
+        ("postgresql://postgres:open-sesame/7@127.0.0.1/x", "can't be understood"),
+        ("postgres://127.0.0.1:1/x?user=me&password=open-sesame", "see that it runs"),
+    ],
+)
+def test_a_wrong_address_is_told_without_its_password(wrong: str, message: str) -> None:
+    with pytest.raises(StoreError, match=message) as raised:
+        asyncio.run(open_store(wrong).open())
+    assert "open-sesame" not in f"{raised.value!r} {raised.value.__cause__!r}"
+
+
+def test_a_missing_database_and_a_user_without_rights_are_told() -> None:
+    address = postgres.database()
+
+    async def test() -> None:
+        with pytest.raises(StoreError, match="no such database; create it"):
+            await open_store(address + "x").open()
+        admin = await asyncpg.connect(address)
+        await admin.execute("DROP ROLE IF EXISTS guest; CREATE ROLE guest LOGIN")
+        await admin.close()
+        with pytest.raises(StoreError, match="the right to make a schema"):
+            await open_store(address.replace("postgres:", "guest:")).open()
+
+    run(test())
