@@ -46,7 +46,8 @@ def _operations(paths: dict[str, Any]) -> Iterator[str]:
             )
             query = [f"`{one['name']}`" for one in operation.get("parameters", []) if one["in"] == "query"]
             summary = operation["summary"] + (f". Query: {', '.join(query)}" if query else "")
-            yield f"| `{method.upper()} {path.replace(ONE, '…')}` | {summary} | {body} → {answer} | {_scope(operation)} |"
+            place = f"`{method.upper()} {path.replace(ONE, '…')}`"
+            yield f"| {place} | {summary} | {body} → {answer} | {_scope(operation)} |"
 
 
 def _scope(operation: dict[str, Any]) -> str:
@@ -86,13 +87,18 @@ def _told(schema: dict[str, Any]) -> str:
         return ", ".join(f"`{value}`" for value in schema["enum"])
     kind = schema.get("type")
     if kind == "array":
-        return f"list of {_told(schema.get('items') or {})}"
+        return f"list of {_inner(schema.get('items'))}"
     if kind == "object":
         values = schema.get("additionalProperties")
-        return f"object of {_told(values)}" if isinstance(values, dict) and values else "object"
+        return f"object of {_inner(values)}" if isinstance(values, dict) and values else "object"
     if isinstance(kind, list):
         return " or ".join(kind)
     return _limits({"integer": "whole number", "string": "text"}.get(str(kind), str(kind or "anything")), schema)
+
+
+def _inner(schema: dict[str, Any] | None) -> str:
+    told = _told(schema or {})
+    return f"({told})" if " or " in told else told
 
 
 def _limits(kind: str, schema: dict[str, Any]) -> str:

@@ -31,7 +31,7 @@ from pyarrow import parquet
 import releaf
 from releaf.client import AsyncClient, Client, Conflict, Decision, ServiceError, Unavailable
 from releaf.client.calls import by_size
-from served import free_port, served
+from served import free_port, served, start
 from trouble import SLOW, trouble
 
 FEATURES = releaf.Schema(age=releaf.Continuous(0, 120), pulse=releaf.Quantile(missing=True), smoker=releaf.Boolean())
@@ -359,6 +359,48 @@ def test_batches_streams_and_rewards_are_not_repeated_either(kind: Any, service:
         assert list(client.reward_stream(name, [(decision, 0.0) for decision in stream])) == ["repeated"] * 40
         counts = client.info(name)["counts"]
     assert (counts["decisions"], counts["rewards"]) == (60, 60)
+
+
+def test_lines_that_could_not_be_kept_are_sent_again(kind: Any, service: str, name: str) -> None:
+    with trouble(service, "unkept") as way, kind(way.url) as client:
+        assert [decision.id for decision in client.decide_stream(name, patients(5))] == [1, 2, 3, 4, 5]
+    assert way.arrived[0].body == way.arrived[1].body
+    with trouble(service, *["unkept"] * 100) as way, kind(way.url, retry_for=0.5) as client:
+        answers = list(client.decide_stream(name, patients(3)))
+    assert [type(answer) for answer in answers] == [Decision, Unavailable, Decision]
+    assert decided(service, name) == 8
+
+
+def test_a_stream_outlives_a_service_that_is_killed(kind: Any, tmp_path: Path) -> None:
+    """Killed in the middle and started again: each context is decided once, each reward learnt once."""
+    port = free_port()
+    processes = [start(tmp_path, port)]
+
+    def kill_and_start_again() -> None:
+        processes[-1].kill()
+        processes[-1].wait()
+        processes.append(start(tmp_path, port))
+
+    try:
+        with kind(f"http://127.0.0.1:{port}", retry_for=120.0) as client:
+            client.create("stream", ACTIONS, FEATURES, policy="LinUCB")
+            stream = client.decide_stream("stream", patients(3_000), chunk=50)
+            decisions = list(islice(stream, 500))
+            trouble_maker = threading.Timer(0.05, kill_and_start_again)
+            trouble_maker.start()
+            decisions += stream
+            trouble_maker.join()
+            assert [decision.id for decision in decisions] == list(range(1, 3_001))
+            trouble_maker = threading.Timer(0.05, kill_and_start_again)
+            trouble_maker.start()
+            list(client.reward_stream("stream", [(decision, 1.0) for decision in decisions], chunk=50))
+            trouble_maker.join()
+            counts = client.info("stream")["counts"]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    assert (counts["decisions"], counts["rewards"], counts["waiting"]) == (3_000, 3_000, 0)
 
 
 def test_a_service_that_starts_late_is_waited_for(kind: Any, service: str, name: str) -> None:

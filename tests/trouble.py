@@ -32,8 +32,8 @@ class Trouble(ThreadingHTTPServer):
     """Hands requests on to a service. Those with a fate don't go well.
 
     Fates: "lost" (the connection breaks before the service hears of it), "unanswered" (after it has done it), "cut"
-    (in the middle of the answer), "slow" (the answer comes too late), "busy" (503), "rate" (429), "proxy" (502, in
-    HTML); the latter three don't reach the service.
+    (in the middle of the answer), "slow" (the answer comes too late), "unkept" (the second line of the answer says that
+    it could not be kept), "busy" (503), "rate" (429), "proxy" (502, in HTML); the latter three don't reach the service.
     """
 
     daemon_threads = True
@@ -85,6 +85,9 @@ class _Handler(BaseHTTPRequestHandler):
         if fate == "unanswered":
             self._break()
             return
+        if fate == "unkept":
+            first, _, *rest = content.splitlines()
+            content = b"\n".join([first, b'{"error":{"code":"unavailable","message":"the disk is full"}}', *rest])
         self._head(response, str(len(content)))
         self.wfile.write(content[: len(content) // 2] if fate == "cut" else content)
         if fate == "cut":

@@ -1,4 +1,4 @@
-"""Clients of a decision service: :class:`Client`, and :class:`AsyncClient` for asyncio and trio.
+"""Clients of a decision service: :class:`Client`, and :class:`AsyncClient` for asyncio.
 
 >>> from releaf.client import Client
 >>> client = Client("http://127.0.0.1:8000")

@@ -163,7 +163,7 @@ class Client(_Settings):
 
 
 class AsyncClient(_Settings):
-    """The same for asyncio and trio. Parameters and methods are those of :class:`Client`.
+    """The same for asyncio. Parameters and methods are those of :class:`Client`.
 
     What that returns is awaited here, and its iterators are asynchronous ones.
 

@@ -71,6 +71,8 @@ class Operations:
     ) -> Walk[Decision | ServiceError]:
         """Decide on any number of contexts, some at a time; gives a decision or an error for each, in their order.
 
+        Nothing is sent before it is iterated over: ``for answer in client.decide_stream(…)``.
+
         Parameters
         ----------
         experiment
@@ -80,8 +82,6 @@ class Operations:
             :class:`AsyncClient` takes asynchronous ones too.
         chunk
             How many go into one request. A source that is slow wants few, since a portion waits until it is full.
-
-        Nothing is sent before it is iterated over.
         """
         return _lines(place(experiment, "decide"), contexts, chunk, _context_line, Decision.of)
 
