@@ -41,17 +41,13 @@ class Server:
         if found is None:
             pytest.skip("needs PostgreSQL's server; `make test` installs it where it may (apt-get, as root)")
         self._programs = found
+        self._as_user = _as_user()
         self._folder = Path(tempfile.mkdtemp(prefix="releaf-postgres-"))
+        if os.getuid() == 0:
+            shutil.chown(self._folder, "postgres", "postgres")
         self._numbers = itertools.count(1)
         self._process: subprocess.Popen[bytes] | None = None
         self.port = _free_port()
-        self._as_user: list[str] = []
-        if shutil.which("setpriv"):  # the server ends with the tests, however they end
-            self._as_user = ["setpriv", "--pdeathsig", "INT"]
-        if os.getuid() == 0:  # as whom it refuses to run
-            user = pwd.getpwnam("postgres")
-            os.chown(self._folder, user.pw_uid, user.pw_gid)
-            self._as_user += [f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups"]
         self._run("initdb", "-D", str(self._data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-N")
 
     @property
@@ -107,6 +103,20 @@ class Server:
         name = f"test_{next(self._numbers)}"
         self._run("createdb", "-h", "127.0.0.1", "-p", str(self.port), "-U", "postgres", name)
         return f"postgresql://postgres:{PASSWORD}@127.0.0.1:{self.port}/{name}"
+
+
+def _as_user() -> list[str]:
+    """What runs a program so it ends with the tests, however they end, and not as root, which the server refuses."""
+    ends_with_us = ["setpriv", "--pdeathsig", "INT"] if shutil.which("setpriv") else []
+    if os.getuid() != 0:
+        return ends_with_us
+    try:
+        user = pwd.getpwnam("postgres")
+    except KeyError:
+        pytest.skip("needs a user named postgres: PostgreSQL's server refuses to run as root")
+    if not ends_with_us:
+        pytest.skip("needs setpriv (util-linux): PostgreSQL's server refuses to run as root")
+    return [*ends_with_us, f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups"]
 
 
 def _free_port() -> int:
