@@ -587,7 +587,7 @@ def test_address_and_key_come_from_the_environment(
     assert (nobody.value.status, foreign.value.status) == (401, 403)
 
 
-@pytest.mark.parametrize("url", ["127.0.0.1:8000", "ftp://127.0.0.1", "http://"])
+@pytest.mark.parametrize("url", ["127.0.0.1:8000", "ftp://127.0.0.1", "http://", "http://x:y"])
 def test_an_address_has_to_be_one(url: str) -> None:
     with pytest.raises(ValueError, match="url must begin with http:// or https:// and name a host"):
         Client(url)

@@ -270,9 +270,12 @@ class AsyncClient(_Settings):
 
 
 def _address(url: str) -> str:
-    parts = httpx.URL(url)
-    if parts.userinfo:
+    if "@" in url:
         raise ValueError("url must not hold a user or a password; give an API key as key=")
+    try:
+        parts = httpx.URL(url)
+    except httpx.InvalidURL:
+        parts = httpx.URL()
     if parts.scheme not in ("http", "https") or not parts.host:
         raise ValueError(f"url must begin with http:// or https:// and name a host, got {url!r}")
     return url.rstrip("/")
