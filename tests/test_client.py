@@ -624,3 +624,13 @@ def test_no_connection_is_left_open(kind: Any, service: str, name: str, tmp_path
         next(feed)
         feed.close()
     gc.collect()
+
+
+def test_the_metrics_that_the_documentation_names_are_there(service: str, name: str) -> None:
+    page = (Path(__file__).parent.parent / "docs" / "how-to" / "service.md").read_text(encoding="utf-8")
+    with Client(service) as client:
+        client.decide(name, PATIENT)
+    measured = httpx.get(f"{service}/metrics").text
+    named = set(re.findall(r"`(releaf_\w+)`", page))
+    assert len(named) > 5
+    assert [one for one in named if not re.search(rf"^# TYPE {one} ", measured, flags=re.MULTILINE)] == []
