@@ -1,4 +1,4 @@
-"""The script that draws the charts, out of the bundle that vl-convert carries: made when the first page is asked for, then kept."""
+"""The script that draws the charts, out of the bundle that vl-convert carries: made once, when it is first needed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,11 @@ async def make_bundle() -> Bundle:
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-I", "-c", PROGRAM), stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
-    script, errors = await process.communicate()
+    try:
+        script, errors = await process.communicate()
+    finally:
+        if process.returncode is None:  # the service ends meanwhile
+            process.kill()
     if process.returncode != 0 or not script:
         raise RuntimeError(f"vl-convert did not give its bundle: {errors.decode(errors='replace').strip()[-500:]}")
     compressed = await run_in_threadpool(gzip.compress, script, mtime=0)
