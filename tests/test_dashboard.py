@@ -7,11 +7,13 @@ import os
 import random
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ import httpx
 import pytest
 
 from browser import FLAGS, executable
-from served import served
+from served import free_port, served
 
 FEATURES = [
     {"name": "age", "kind": "continuous", "low": 0, "high": 120},
@@ -573,14 +575,34 @@ def test_a_process_that_stands_by_says_so_and_takes_over(open_page: Open, tmp_pa
         with serving(tmp_path) as first:
             first.create("shared", policy={"name": "UCB1"})
             first.call("POST", "/shared/decide", {"context": [1, "basic", True, None, 0.5]})
-            other = second.enter_context(serving(tmp_path))
-            tab = open_page(f"{other.url}/experiments/shared")
+            url = second.enter_context(standing_by(tmp_path))
+            tab = open_page(f"{url}/experiments/shared")
             tab.get_by_text("Another process writes this experiment").wait_for()
             assert tab.get_by_role("button", name="Decide for real").is_hidden()
         tab.locator("#feed [data-decision='1']").wait_for()
         tab.get_by_role("button", name="Decide for real").click()
         tab.locator("#feed [data-decision='2']").wait_for()
         tab.close()
+
+
+@contextmanager
+def standing_by(folder: Path) -> Iterator[str]:
+    """A second process on the same store, which is not ready as long as the first one is there."""
+    port = free_port()
+    command = [sys.executable, "-m", "releaf", "serve", "--port", str(port)]
+    variables = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    with (folder / "second.log").open("wb") as log:
+        process = subprocess.Popen(command, cwd=folder, env=variables, stdout=log, stderr=log)
+    try:
+        while process.poll() is None:
+            with suppress(httpx.TransportError):
+                httpx.get(f"http://127.0.0.1:{port}/healthz", trust_env=False).raise_for_status()
+                break
+            time.sleep(0.05)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait(60)
 
 
 def test_too_many_requests_are_told_and_sent_again(open_page: Open, tmp_path: Path) -> None:
@@ -591,18 +613,27 @@ def test_too_many_requests_are_told_and_sent_again(open_page: Open, tmp_path: Pa
         enough = threading.Event()
         flood = threading.Thread(target=_flood, args=(slow, enough))
         flood.start()
-        tab.get_by_role("button", name="Preview").click()
-        tab.get_by_text("Trying again").wait_for()
-        enough.set()
-        flood.join()
+        try:
+            while slow.client.get("/healthz").status_code != 429:
+                pass
+            tab.get_by_role("button", name="Preview").click()
+            tab.get_by_text("Trying again").wait_for()
+        finally:
+            enough.set()
+            flood.join()
         tab.locator("#try-result", has_text="It would choose").wait_for()
         tab.get_by_text("Trying again").wait_for(state="detached")
         tab.close()
 
 
 def _flood(service: Service, enough: threading.Event) -> None:
-    while not enough.is_set():
-        service.client.get("/v1/policies")
+    """More requests than are allowed, many at a time on one connection."""
+    host, port = service.url.removeprefix("http://").split(":")
+    asked = f"GET /healthz HTTP/1.1\r\nHost: {host}\r\n\r\n".encode() * 50
+    with socket.create_connection((host, int(port))) as connection:
+        while not enough.is_set():
+            connection.sendall(asked)
+            connection.recv(1 << 16)
 
 
 def test_the_drawing_library_is_sent_once_and_compressed(service: Service) -> None:
