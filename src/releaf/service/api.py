@@ -298,15 +298,15 @@ def _told_event(running: Running, event: AnyEvent) -> list[bytes]:
         case Rewarded(_, decision, given):
             told = [("reward", encoder.encode({"decision": decision, "reward": given, "outcome": "rewarded"}))]
         case Expired(_, decisions):
-            default = running.state.spec.rewards.default if running.state else None
-            outcome = "dropped" if default is None else "default"
-            told = [
-                ("reward", encoder.encode({"decision": number, "reward": default, "outcome": outcome}))
-                for number in decisions
-            ]
+            told = [("reward", encoder.encode(_expired(running, number))) for number in decisions]
         case _:
             told = [("change", b"{}")]
     return [b"event: %s\ndata: %s\n\n" % (name.encode(), data) for name, data in told]
+
+
+def _expired(running: Running, number: int) -> dict[str, Any]:
+    default = running.state.default_reward(number) if running.state else None
+    return {"decision": number, "reward": default, "outcome": "dropped" if default is None else "default"}
 
 
 # --- the service itself -------------------------------------------------------------------------------------

@@ -40,6 +40,8 @@ def known_policies() -> list[PolicyInfo]:
 def new_learner(spec: NewExperiment) -> Any:
     """The learner that an experiment begins with."""
     schema = schema_of(spec)
+    if len({str(action) for action in spec.actions}) < len(spec.actions):
+        raise invalid(f"actions must read differently, got {spec.actions}")
     if spec.model is None:
         return build(spec.policy, tuple(spec.actions), schema)
     try:
