@@ -259,7 +259,7 @@ async def get_series(call: Call) -> SeriesInfo:
 async def get_model(call: Call) -> Raw:
     running = _running(call)
     name = f'attachment; filename="{running.name}.releaf"'.encode()
-    content = running.live().learner.to_bytes()
+    content = await asyncio.to_thread(running.live().learner.freeze())
     return Raw(content, b"application/octet-stream", [(b"content-disposition", name)])
 
 

@@ -28,6 +28,7 @@ Label = str | int
 Reward = float | list[float]
 KEYS_KEPT = 100_000  # idempotency keys that are remembered
 EXPIRED_AT_ONCE = 1000
+MOST_ACTIONS = 1000
 MOST_SHADOWS = 16  # each of them takes as much time as the policy in charge
 # A decision whose reward is wanted: action, probability, deadline, what the shadows would have done. A plain tuple,
 # because one is made on every decision.
@@ -149,6 +150,8 @@ class Experiment:
         self._require_running()
         if str(action) in map(str, self.learner.actions):
             raise Problem(409, "conflict", f"there is an action {str(action)!r} already")
+        if len(self.learner.actions) >= MOST_ACTIONS:
+            raise Problem(409, "conflict", f"there are {MOST_ACTIONS:,} actions already: retire one first")
         self._rehearse("add_action", action)
         event = events.ActionAdded(at, action)
         self.apply(event)

@@ -46,8 +46,7 @@ class NewExperiment(Request):
     name: Name
     actions: Annotated[list[Label], Meta(min_length=1, max_length=1000)]
     features: (
-        Annotated[int, Meta(ge=1, le=2_000)]
-        | Annotated[list[Text | Options], Meta(min_length=1, max_length=2_000)]
+        Annotated[int, Meta(ge=1, le=2_000)] | Annotated[list[Text | Options], Meta(min_length=1, max_length=2_000)]
     )
     policy: PolicySpec = field(default_factory=PolicySpec)
     rewards: RewardRules = field(default_factory=RewardRules)
