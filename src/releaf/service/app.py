@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import signal
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -132,6 +133,7 @@ def serve(settings: Settings, level: str = "INFO") -> None:
     import uvicorn
 
     sys.setswitchinterval(SWITCH_SECONDS)
+    signal.signal(signal.SIGTERM, lambda number, frame: None)  # raised again when all is done: it then ends with 0
     logs.configure(settings.log_format, level=level)
     service = make_service(settings)
     uvicorn.run(

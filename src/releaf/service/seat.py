@@ -108,6 +108,8 @@ class Seat:
         """How it did so far."""
         sums = self.sums
         value, low, high = sums.value()
+        least, most = getattr(self.learner, "reward_range", (0.0, 1.0))
+        low, high = (None if bound is None else min(max(bound, least), most) for bound in (low, high))
         return ShadowInfo(
             name=self.name,
             policy=self.policy,
