@@ -24,6 +24,7 @@ class Sums(Struct):
     probability p; where the rewards of all actions are known, that of its own action counts, with weight 1.
     """
 
+    since: int = 0  # decisions before it began, which don't count
     agreed: int = 0  # decisions in which it would have done the same
     decisions: int = 0
     refused: int = 0  # rewards that it could not learn, since they are out of its range
@@ -88,7 +89,7 @@ class Seat:
     def __init__(self, name: str, policy: PolicySpec, learner: Any, since: int) -> None:
         self.name, self.policy, self.learner, self.since = name, policy, learner, since
         self.offset = learner.steps - since  # of the learner's own count of decisions over the experiment's
-        self.sums = Sums()
+        self.sums = Sums(since=since)
 
     def learn(self, decision: int, reward: Any, action: Label) -> None:
         """Learn the reward of the action that was taken, where this learner asked for one too."""
