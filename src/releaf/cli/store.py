@@ -25,7 +25,7 @@ def check(store: StoreAddress = "releaf.db", as_json: Json = False) -> None:
     """Replay every experiment's log from its beginning, and compare it with all else that the store keeps.
 
     Checksums, the numbers of decisions, rewards and snapshots, bit for bit. The log stays as it is; a damaged file is
-    mended as the service would do it. The service must not run meanwhile. Ends with exit code 1 where something is wrong.
+    mended as the service would do it. The service must not run meanwhile. Exit code 1 where something is wrong.
     """
     with explained():
         require("service", "msgspec", "apsw", "asyncpg")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import signal
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -134,6 +135,7 @@ def serve(settings: Settings, level: str = "INFO") -> None:
     sys.setswitchinterval(SWITCH_SECONDS)
     logs.configure(settings.log_format, level=level)
     service = make_service(settings)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # which uvicorn raises again when all is done
     uvicorn.run(
         service.app,
         host=settings.host,

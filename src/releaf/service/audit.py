@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 from releaf.service import memory
-from releaf.service.events import AnyEvent, Decided
+from releaf.service.events import AnyEvent, Decided, Rewarded
 from releaf.service.experiment import Experiment
 from releaf.service.store.base import ExperimentRow, Page, RewardRow, Snapshot, Store
 from releaf.service.trust import Place, events_of, state_of
@@ -143,17 +144,21 @@ class _Auditor:
             if event.at < self._at:
                 found.find(f"an event of the page that ends with event {page.last} happened before the one before it")
             self._at = event.at
-            had_diverged = state.diverged
-            state.apply(event)
-            if state.diverged != had_diverged:
-                found.find(f"decision {state.diverged} comes out differently now than it was answered")
+            self._apply(state, event)
         if (page.decision, page.at) != (state.tally.decisions, self._at):
             found.find(f"the page that ends with event {page.last} is listed under another decision or time")
-        for outcome in state.take_outcomes():
-            if outcome.decision in self._outcomes:
-                found.find(f"decision {outcome.decision} got two rewards")
-            self._outcomes[outcome.decision] = outcome
         found.pages += 1
+
+    def _apply(self, state: Experiment, event: AnyEvent) -> None:
+        outcomes, had_diverged = [], state.diverged
+        if isinstance(event, Rewarded):
+            if event.decision not in state.waiting:
+                self._audit.find(f"decision {event.decision} got a reward that it did not wait for")
+            outcomes = [RewardRow(event.decision, "rewarded", json.dumps(event.reward), event.at)]
+        state.apply(event)
+        if state.diverged != had_diverged:
+            self._audit.find(f"decision {state.diverged} comes out differently now than it was answered")
+        self._outcomes.update({row.decision: row for row in (*outcomes, *state.take_outcomes())})
 
     async def _compare_snapshot(self, place: Place, state: Experiment) -> None:
         found, last = self._audit, place.last
