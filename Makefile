@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types unit browser postgres soak reproduce bench bench-quality docs clean
+.PHONY: help demo test lint types unit browser postgres soak reproduce bench bench-quality bench-service docs clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -53,6 +53,12 @@ bench: $(VENV)/ready-bench ## measure speed and memory; results go to benchmarks
 
 bench-quality: $(VENV)/ready-bench ## measure how well it decides next to other packages, for hours; may be interrupted
 	$(BIN)/python -m benchmarks quality
+
+bench-service: $(VENV)/ready-dev postgres ## measure the decision service next to a server that answers a constant
+	@command -v wrk >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
+	{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends wrk >/dev/null; } || \
+	echo "wrk could not be installed: a slower loop in Python takes its place" >&2
+	$(BIN)/python -m benchmarks service
 
 docs: $(VENV)/ready-docs ## build the documentation into docs/_build/html
 	$(BIN)/sphinx-build -W --keep-going -n -q docs docs/_build/html

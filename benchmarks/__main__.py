@@ -21,7 +21,8 @@ NAMES = (
     *("memory", "start", "replay", "rivals", "adaptive", "estimators", "linear", "policies", "tuning", "scaling"),
     "train",
 )
-APART = ("quality",)  # hours of it: only when named
+TABLED = ("quality",)  # with a table of its own
+APART = (*TABLED, "service")  # hours of one, servers for the other: only when named
 RESULTS = Path(__file__).parent / "results"
 VERDICTS = {True: "[green]met[/]", False: "[red]missed[/]", None: "[dim]for information[/]"}
 
@@ -40,7 +41,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _show(findings: dict[str, list[Finding]], console: Console) -> None:
     """One table for all, and the tables of those that have their own."""
-    for name in APART:
+    for name in TABLED:
         if name in findings:
             importlib.import_module(f"benchmarks.{name}").show(findings.pop(name), console)
     if findings:
