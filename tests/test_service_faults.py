@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.register_assert_rewrite("faults")
-
 import postgres
 from faults import OFTEN, PATIENCE, Load, Service, checked, settle, wait_until
 

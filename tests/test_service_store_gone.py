@@ -15,8 +15,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.register_assert_rewrite("faults")
-
 import postgres
 from faults import OFTEN, PATIENCE, Load, Service, checked, settle, wait_until
 
@@ -30,10 +28,10 @@ def refuses(load: Load, service: Service) -> None:
 
 
 def recovers(load: Load, service: Service, *, words: str) -> bytes:
-    """Wait until clients get on again; returns the model at the end. ``words``: why it refused, as clients were told."""
+    """Wait until clients get on again; returns the model at the end. They were told ``words`` meanwhile."""
     load.await_progress(200)
     assert any(words in refusal for refusal in load.refusals), set(load.refusals)
-    load.__exit__()
+    load.stop()
     settle(service)
     assert any("a write failed, recovering from the log" in message for message in service.info()["messages"])
     model = service.model()

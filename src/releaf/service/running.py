@@ -81,6 +81,7 @@ class Running:
         self.state: Experiment | None = None
         self.last, self.checksum = 0, b""
         self.snapshot_last = 0
+        self._unreadable: set[int] = set()  # snapshots that are damaged: dropped when there is a good one
         self.messages: list[str] = []
         self.feeds: set[asyncio.Queue[AnyEvent]] = set()
         self._ahead = 0.0  # of the clock, where the log has later times
@@ -305,7 +306,7 @@ class Running:
             return
         self.last, self.checksum, self.snapshot_last = snapshot.last, snapshot.page_checksum, snapshot.last
         await self._check_before(snapshot)
-        await self._follow(state)
+        known = await self._follow(state)
         if state.diverged is not None:
             self.note(
                 f"decision {state.diverged} came out differently when its log was replayed: the log stands as it was "
@@ -315,6 +316,8 @@ class Running:
         state.take_outcomes()
         self._ahead = max(0.0, state.last_at - self._clock.now())
         self.state, self.status = state, LIVE
+        if known > state.tally.decisions:  # clients may have those decisions: their numbers are not given again
+            await self.change("lose", known)
         took, after = time.perf_counter() - started, self.last - snapshot.last
         log.info("experiment %s: %d events after the snapshot replayed in %.2f s", self.name, after, took)
 
@@ -324,26 +327,22 @@ class Running:
                 snapshot = await self.store.snapshot(self.id, last)
                 return snapshot, await asyncio.to_thread(state_of, snapshot)
             except (ValueError, KeyError) as error:
+                self._unreadable.add(last)
                 self.note(f"the snapshot after event {last} is damaged ({error}); an older one is used", logging.ERROR)
         self.note("no snapshot can be read: restore the store from a backup", logging.ERROR)
         return None, None
 
-    async def _follow(self, state: Experiment) -> None:
-        """Live through the log after the snapshot, up to its end or the first page that can't be trusted."""
+    async def _follow(self, state: Experiment) -> int:
+        """Live through the log after the snapshot, up to its end or the first page that can't be trusted.
+
+        Returns the latest decision that the log speaks of, be it in a page that can't be trusted.
+        """
         applied = 0
         async for page in self.store.pages(self.id, self.last):
             try:
                 place, events = Place(self.last, self.checksum).after(page), events_of(page)
             except ValueError as error:
-                moved = await self.store.set_aside(self.id, self.last, str(error))
-                later = [last for last in await self.store.snapshots(self.id) if last > self.last]
-                await self.store.drop_snapshots(self.id, later)
-                self.note(
-                    f"the log is damaged after event {self.last} ({error}): {moved} pages were set aside, and it goes "
-                    "on from the last good state",
-                    logging.ERROR,
-                )
-                return
+                return await self._set_aside(state.tally.decisions, str(error))
             for event in events:
                 state.apply(event)
             state.take_outcomes()
@@ -352,6 +351,23 @@ class Running:
             if applied >= EVENTS_IN_A_ROW:
                 applied = 0
                 await asyncio.sleep(0)
+        return state.tally.decisions
+
+    async def _set_aside(self, decisions: int, why: str) -> int:
+        """Go on without the rest of the log; returns the latest decision in it, as far as that can be known."""
+        rest = [(page.decision, page.events) async for page in self.store.pages(self.id, self.last)]
+        possible = decisions + sum(events for _, events in rest)
+        known = max(decisions, min(possible, max(decision for decision, _ in rest)))
+        moved = await self.store.set_aside(self.id, self.last, why)
+        later = [last for last in await self.store.snapshots(self.id) if last > self.last]
+        await self.store.drop_snapshots(self.id, later)
+        lost = f" with decisions {decisions + 1} to {known}" if known > decisions else ""
+        self.note(
+            f"the log is damaged after event {self.last} ({why}): {moved} pages{lost} were set aside, and it goes on "
+            "from the last good state",
+            logging.ERROR,
+        )
+        return known
 
     async def _check_before(self, snapshot: Snapshot) -> None:
         """Say so where the log between the latest two snapshots was altered: the state is good all the same."""
@@ -377,8 +393,12 @@ class Running:
             await self.store.add_snapshot(Snapshot(self.id, last, body_checksum(body), body, page_checksum))
             await asyncio.to_thread(state_of, await self.store.snapshot(self.id, last))
             self.snapshot_last = last
-            numbers = await self.store.snapshots(self.id)
-            await self.store.drop_snapshots(self.id, [last for last in numbers[SNAPSHOTS_KEPT:] if last])
+            self._unreadable.discard(last)
+            sound = [last for last in await self.store.snapshots(self.id) if last not in self._unreadable]
+            await self.store.drop_snapshots(
+                self.id, [*(last for last in sound[SNAPSHOTS_KEPT:] if last), *self._unreadable]
+            )
+            self._unreadable.clear()
         except (StoreError, ValueError, KeyError) as error:
             self.note(f"a snapshot could not be made ({error}); older ones stay, and it is tried again later")
 
