@@ -136,6 +136,7 @@ def serve(settings: Settings, level: str = "INFO") -> None:
     signal.signal(signal.SIGTERM, lambda number, frame: None)  # raised again when all is done: it then ends with 0
     logs.configure(settings.log_format, level=level)
     service = make_service(settings)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # which uvicorn raises again when all is done
     uvicorn.run(
         service.app,
         host=settings.host,
