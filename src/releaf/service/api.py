@@ -283,7 +283,7 @@ async def get_series(call: Call) -> SeriesInfo:
 async def get_model(call: Call) -> Raw:
     running = _running(call)
     name = f'attachment; filename="{running.name}.releaf"'.encode()
-    content = running.live().learner.to_bytes()
+    content = await asyncio.to_thread(running.live().learner.freeze())
     return Raw(content, b"application/octet-stream", [(b"content-disposition", name)])
 
 
@@ -322,15 +322,15 @@ def _told_event(running: Running, event: AnyEvent) -> list[bytes]:
         case Rewarded(_, decision, given):
             told = [("reward", encoder.encode({"decision": decision, "reward": given, "outcome": "rewarded"}))]
         case Expired(_, decisions):
-            default = running.state.spec.rewards.default if running.state else None
-            outcome = "dropped" if default is None else "default"
-            told = [
-                ("reward", encoder.encode({"decision": number, "reward": default, "outcome": outcome}))
-                for number in decisions
-            ]
+            told = [("reward", encoder.encode(_expired(running, number))) for number in decisions]
         case _:
             told = [("change", b"{}")]
     return [b"event: %s\ndata: %s\n\n" % (name.encode(), data) for name, data in told]
+
+
+def _expired(running: Running, number: int) -> dict[str, Any]:
+    default = running.state.default_reward(number) if running.state else None
+    return {"decision": number, "reward": default, "outcome": "dropped" if default is None else "default"}
 
 
 # --- the service itself -------------------------------------------------------------------------------------
