@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import signal
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -142,3 +143,18 @@ def serve(settings: Settings, level: str = "INFO") -> None:
         h11_max_incomplete_event_size=64 << 10,
         backlog=2048,
     )
+
+
+def _compile_ahead() -> None:
+    """On a fresh install, compile in another process what the first experiments would wait for a minute for."""
+    from releaf.core.jit import kept_kernels
+
+    kernels = kept_kernels()
+    if not kernels.compiled and kernels.writable:
+        log.info("compiling kernels beside the service, once; until then creating an experiment takes a minute")
+        subprocess.Popen(
+            [sys.executable, "-m", "releaf", "warmup", "--actions", "2", "--actions", "3", "--json"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )

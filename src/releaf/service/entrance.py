@@ -35,7 +35,7 @@ class Guarded:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, or say why not."""
         try:
-            self._guard.admit(scope, public=True)
+            self._guard.admit(scope, public=True, counted=scope["method"] not in ("GET", "HEAD"))
             if scope["method"] not in ("GET", "HEAD") and scope["path"] not in ("/login", "/logout"):
                 raise Problem(405, "method_not_allowed", "pages can only be looked at")
             await self._page(scope, receive, send)

@@ -96,7 +96,7 @@ class Guard:
             FAILURES_A_SECOND if settings.rate_limit else 0.0, burst=FAILURES_AT_ONCE, what="wrong keys", clock=clock
         )
 
-    def admit(self, scope: Mapping[str, Any], *, public: bool = False) -> Identity:
+    def admit(self, scope: Mapping[str, Any], *, public: bool = False, counted: bool = True) -> Identity:
         """Who sends a request, given as an ASGI scope; a problem where it must not come in.
 
         Parameters
@@ -106,13 +106,16 @@ class Guard:
         public
             Open to all (health, the page for logging in): no key is asked for, none is looked at, and the identity
             is one that may do nothing else.
+        counted
+            Whether it counts against the rate; a page of the dashboard consists of many files.
         """
         headers = _fields(scope["headers"])
         self._hosts.check(headers.get(b"host"))
         if scope["method"] not in SAFE_METHODS:
             _check_origin(headers, scope)
         identity = NOBODY if public else self._identify(headers, scope)
-        self._requests.take(identity.id or client_of(scope))
+        if counted:
+            self._requests.take(identity.id or client_of(scope))
         return identity
 
     def log_in(self, scope: Mapping[str, Any], key: str) -> str:

@@ -27,7 +27,7 @@ from releaf._version import __version__
 from releaf.service.messages import Counts
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
-STATUSES = ("live", "standby", "recovering", "retired")
+STATUSES = ("live", "standby", "recovering", "damaged", "retired")
 RECENT = 1_000  # decisions that the exploration rate is of
 LATENCIES = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  # seconds
 BATCHES = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1_000.0, 2_000.0, 5_000.0, 10_000.0)  # events
