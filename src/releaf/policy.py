@@ -116,6 +116,8 @@ def action_labels(actions: Actions) -> tuple[Label, ...]:
 
 def plain_label(label: Any) -> Label:
     """The label as a plain Python value, which saves and loads unchanged."""
+    if type(label) is str or type(label) is int:
+        return label
     value = label.item() if isinstance(label, np.generic) else label
     if not isinstance(value, str | int | float) or value != value:
         raise TypeError(f"an action's label must be text, a number or a boolean, got {label!r}")

@@ -16,7 +16,6 @@ from releaf.core.adaptive.state import (
     AUTO,
     BUDGET,
     COST,
-    FITS,
     GUARANTEE,
     LEARNT,
     Adaptive,
@@ -25,7 +24,7 @@ from releaf.core.adaptive.state import (
 )
 from releaf.core.rivals.common import TIME
 from releaf.decision import Decision
-from releaf.policies.base import Array, Relevant
+from releaf.policies.base import Array, Relevant, Verdict
 from releaf.policies.checks import positive, whole
 from releaf.policies.compiled import CompiledPolicy
 from releaf.policies.explanation import Effect, Relevance, effects, explanation, relevant_features
@@ -165,7 +164,7 @@ class AdaptiveReleaf(CompiledPolicy):
         self.optimism = positive("optimism", optimism, zero=True, most=100.0)
         self.least_probability = positive("least_probability", least_probability, zero=True, most=0.5)
         self._may_be_due = False
-        self._named: tuple[int, Relevant | None] = (-1, None)
+        self._named: Relevant | None = None
         self._start()
 
     # --- the rule -----------------------------------------------------------------------------------------
@@ -190,17 +189,26 @@ class AdaptiveReleaf(CompiledPolicy):
         renew_all(state)
         return state
 
+    def _adopt(self, state: Adaptive) -> None:
+        super()._adopt(state)
+        self._named = None
+
+    def _renew(self) -> None:
+        """Fit anew what is due; the only way in which what is relevant changes."""
+        self._named = None
+        renew_all(self._state)
+
     def _make_room(self) -> None:
         if self._may_be_due:
-            renew_all(self._state)
+            self._renew()
 
     def _take_in(self, context: Array, step: int, index: int, reward: float) -> None:
         if self._doors.learn(self._book, context, step, index, reward):
-            renew_all(self._state)
+            self._renew()
 
     def _take_in_all(self, context: Array, step: int, rewards: Array) -> None:
         if self._doors.learn(self._book, context, step, rewards):
-            renew_all(self._state)
+            self._renew()
 
     def _live_through_log(self, units: Array, taken: Array, rewards: Array) -> None:
         ADAPTIVE.open(self._state)
@@ -208,7 +216,7 @@ class AdaptiveReleaf(CompiledPolicy):
         try:
             while reached < len(units):
                 reached = ADAPTIVE.learn_log(self._book, units, taken, rewards, reached)
-                renew_all(self._state)
+                self._renew()
         finally:
             self._steps = int(self._state.clock[TIME])
 
@@ -225,16 +233,24 @@ class AdaptiveReleaf(CompiledPolicy):
             self._make_room()
             self._may_be_due = False
 
-    def _estimates(self) -> tuple[float, ...]:
-        estimates = super()._estimates()
-        return estimates if self._is_unit else tuple(self._low + self._span * estimate for estimate in estimates)
+    def _choose(self, context: Array) -> Verdict:
+        # all in one place, since calls would take as long as the decision itself
+        decision = self._doors.decide(self._book, context)
+        if decision < 0:
+            raise self._out_of_range(context, -2 - decision)
+        probability = self._state.chance.item()
+        if decision & 1:
+            return decision >> 1, True, probability, None, None
+        estimates = self._state.estimates.tolist()
+        if not self._is_unit:
+            estimates = [self._low + self._span * estimate for estimate in estimates]
+        return decision >> 1, False, probability, tuple(estimates), self._named or self._name_relevant()
 
-    def _relevant(self) -> Relevant | None:
-        fits = self._state.clock.item(FITS)
-        if self._named[0] != fits:  # what is relevant changes with a fit only
-            named = relevant_features(self._state.strengths, self._state.certainties)
-            self._named = fits, tuple(features or None for features in named)
-        return self._named[1]
+    def _name_relevant(self) -> Relevant:
+        """The relevant features of each action, kept until the next fit."""
+        named = relevant_features(self._state.strengths, self._state.certainties)
+        self._named = tuple([features or None for features in named])
+        return self._named
 
     def replay(self, contexts: Any, rewards: Any) -> Trace:
         """Live through a recorded stream; see :func:`releaf.replay`."""
@@ -270,18 +286,6 @@ class AdaptiveReleaf(CompiledPolicy):
         if "observe" not in header["parameters"]:  # the first files, which had no sums either
             arrays = {**arrays, "policy.sums": np.zeros(2)}
         return super()._revive(header, arrays)
-
-    def _widen(self) -> None:
-        super()._widen()
-        self._named = (-1, None)
-
-    def _narrow(self, index: int) -> None:
-        super()._narrow(index)
-        self._named = (-1, None)
-
-    def _take_up(self, arrays: dict[str, Array]) -> None:
-        super()._take_up(arrays)
-        self._named = (-1, None)
 
     def _require_sound(self, state: Adaptive) -> None:
         if not is_sound(state):

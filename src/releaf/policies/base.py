@@ -19,13 +19,12 @@ from releaf.policies.rewards import checked_column, checked_reward, checked_rewa
 from releaf.policies.saving import Saved
 from releaf.policies.serving import Served
 from releaf.policies.traits import Traits
-from releaf.policies.waiting import Waiting, without_action
+from releaf.policies.waiting import Waiting, rows_to_keep, without_action
 from releaf.policy import Actions, Trace, action_labels, plain_label
 from releaf.schema import Features, Schema
 
 Array = np.ndarray[Any, np.dtype[Any]]
 _FLOAT64 = np.dtype(np.float64)
-
 
 Relevant = tuple[tuple[int, ...] | None, ...]
 # What a policy's own rule says to one context: action, explored, probability, estimates, relevant. Plain tuples here
@@ -133,20 +132,22 @@ class OnlinePolicy(Saved, Reading, Served, ABC):
             A sequence, a mapping from feature names, a numpy row, or one row of a pandas, polars or pyarrow table.
         """
         if type(context) is np.ndarray and context.dtype is _FLOAT64 and context.shape == self._plain_shape:
-            return self._decide(context.copy())
-        return self._decide(self._encode(context))
+            unit = context.copy()
+        else:
+            unit = self._encode(context)
+        with self._lock:
+            return self._decide(unit)
 
     def _decide(self, unit: Array) -> Decision:
-        """Decide for an encoded context, and remember the decision where its reward is wanted."""
-        with self._lock:
-            index, explored, probability, estimates, relevant = self._choose(unit)
-            labels, token = self._labels, self._token
-            self._steps = step = self._steps + 1
-            wants_reward = self._always_wants or (explored and self.observe != "never")
-            if wants_reward:
-                self._waiting[step] = (unit, index, len(labels))
-                if len(self._waiting) > self.max_pending:
-                    self._waiting.popitem(last=False)
+        """Decide for an encoded context, and remember the decision where its reward is wanted; under the lock."""
+        index, explored, probability, estimates, relevant = self._choose(unit)
+        labels, token = self._labels, self._token
+        self._steps = step = self._steps + 1
+        wants_reward = self._always_wants or (explored and self.observe != "never")
+        if wants_reward:
+            self._waiting[step] = (unit, index, len(labels))
+            if len(self._waiting) > self.max_pending:
+                self._waiting.popitem(last=False)
         return Decision(
             step, labels[index], index, explored, wants_reward, probability, estimates, relevant, unit, token, labels
         )
@@ -163,7 +164,7 @@ class OnlinePolicy(Saved, Reading, Served, ABC):
             A matrix, a table, or a sequence of contexts.
         """
         with self._lock:
-            return [self._decide(unit.copy()) for unit in self._encode_many(contexts)]
+            return list(map(self._decide, rows_to_keep(self._encode_many(contexts))))
 
     def preview(self, context: Any) -> Decision:
         """The decision that it would make now, without making it: nothing is remembered, counted or drawn.
@@ -361,6 +362,8 @@ class OnlinePolicy(Saved, Reading, Served, ABC):
         self._number_of(choice)
 
     def _number_of(self, choice: Decision | int) -> int:
+        if type(choice) is int:
+            return choice
         if isinstance(choice, Decision):
             if choice._learner != self._token:
                 raise ValueError(f"{choice!r} was made by another learner: expected a decision of this one")

@@ -59,7 +59,8 @@ class CompiledPolicy(OnlinePolicy):
     # --- the rule -----------------------------------------------------------------------------------------
 
     def _choose(self, context: Array) -> Verdict:
-        self._make_room()
+        if self._growing:
+            self._make_room()
         decision = self._doors.decide(self._book, context)
         if decision < 0:
             raise self._out_of_range(context, -2 - decision)

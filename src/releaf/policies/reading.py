@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from releaf.features import PLAIN
 from releaf.schema import Encoder, Features, Schema
 from releaf.table import width_error
 
 Array = np.ndarray[Any, np.dtype[Any]]
 ODD = frozenset((str, bytes, np.str_, np.bytes_, type(None)))  # what numpy would make a number of, but is none
+LISTS = frozenset((list,))
 
 
 class Reading:
@@ -47,8 +47,8 @@ class Reading:
 
     def _encode_many(self, contexts: Any, learns: bool = True) -> Array:
         """All contexts as a matrix, checked; quantiles learn from them, or stay as they are."""
-        if self._encoder.is_unit and type(contexts) is list and _are_plain(contexts, self._shape[0]):
-            contexts = np.array(contexts, dtype=np.float64)
+        if self._encoder.is_unit and type(contexts) is list and LISTS.issuperset(map(type, contexts)):
+            contexts = _as_numbers(contexts, self._shape)
         plain = self._encoder.is_unit and isinstance(contexts, np.ndarray) and contexts.dtype.kind in "fiub"
         if plain and contexts.ndim == 2 and contexts.shape[1] == self._shape[0]:
             matrix = np.require(contexts, dtype=np.float64, requirements=["C", "W"])  # kernels are compiled for that
@@ -61,8 +61,13 @@ class Reading:
         return ValueError(f"feature {name!r} is {context[place]}: expected {feature.expects}")
 
 
-def _are_plain(contexts: list[Any], width: int) -> bool:
-    """Whether they are lists of so many floats, which numpy takes as they are."""
-    return all(
-        type(context) is list and len(context) == width and PLAIN.issuperset(map(type, context)) for context in contexts
-    )
+def _as_numbers(rows: list[list[Any]], shape: tuple[int]) -> Any:
+    """Rows of numbers as a matrix; all others as they are, to be looked at one by one.
+
+    Numpy says what they are together: with a text, None or too large a number among them, floats no longer.
+    """
+    try:
+        matrix = np.array(rows)
+    except (TypeError, ValueError, OverflowError):  # such as rows of several lengths
+        return rows
+    return matrix if matrix.dtype == np.float64 and matrix.shape[1:] == shape else rows

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterable
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,16 @@ import numpy as np
 Array = np.ndarray[Any, np.dtype[Any]]
 # A decision whose reward is wanted: context, action, and how many actions there were.
 Waiting = tuple[Array, int, int]
+SHARED = 1024  # bytes that contexts of one batch may share
+
+
+def rows_to_keep(matrix: Array) -> Iterable[Array]:
+    """The rows of a matrix, copied a few at a time, which is faster than one by one.
+
+    Not all at once, or a single context that waits long for its reward would keep all of its batch in memory.
+    """
+    few = max(1, SHARED // (matrix.itemsize * matrix.shape[1]))
+    return chain.from_iterable(matrix[start : start + few].copy() for start in range(0, len(matrix), few))
 
 
 def without_action(waiting: OrderedDict[int, Waiting], removed: int) -> OrderedDict[int, Waiting]:
