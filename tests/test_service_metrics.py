@@ -73,7 +73,7 @@ def test_experiments_tell_how_they_stand_when_they_are_asked() -> None:
         "releaf_snapshot_age_events": 50,
     }
     assert {name: told[name, "triage"] for name in expected} == expected
-    assert [told["releaf_experiments", status] for status in measuring.STATUSES] == [1, 0, 0, 1]
+    assert [told["releaf_experiments", status] for status in measuring.STATUSES] == [1, 0, 0, 0, 1]
     metrics.experiments = lambda: [TRIAGE._replace(events=701)]
     assert values(metrics)["releaf_snapshot_age_events", "triage"] == 51
 
