@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from releaf._version import __version__
-from releaf.cli import compare, keys, logs, machine, models, paper, service
+from releaf.cli import compare, keys, logs, machine, models, paper, service, store
 from releaf.cli.console import console
 
 __all__ = ["app"]
@@ -36,6 +36,7 @@ COMMANDS = (
 for command, example in COMMANDS:
     app.command(epilog=f"Example: {example}")(command)
 app.add_typer(keys.app, name="keys")
+app.add_typer(store.app, name="store")
 
 
 def _version(show: bool) -> None:

@@ -46,7 +46,7 @@ def add(
 
     with explained():
         plain, row = make_key(name, scope)
-        _in_store(store, lambda opened: opened.add_key(row))
+        in_store(store, lambda opened: opened.add_key(row))
     if as_json:
         print_json({"key": plain, **_described(row)})
         return
@@ -58,8 +58,8 @@ def add(
 def list_keys(store: StoreAddress = "releaf.db", as_json: Json = False) -> None:
     """List the keys: their public ids, names and scopes, and since when they exist or no longer count."""
     with explained():
-        _must_exist(store)
-        rows: list[KeyRow] = _in_store(store, lambda opened: opened.keys())
+        must_exist(store)
+        rows: list[KeyRow] = in_store(store, lambda opened: opened.keys())
     if as_json:
         print_json([_described(row) for row in rows])
     elif rows:
@@ -77,9 +77,9 @@ def revoke(
     import time
 
     with explained():
-        _must_exist(store)
+        must_exist(store)
         public = key.removeprefix("rlf_").partition("_")[0]
-        if not _in_store(store, lambda opened: opened.revoke_key(public, time.time())):
+        if not in_store(store, lambda opened: opened.revoke_key(public, time.time())):
             fail(f"there is no valid key {public}; see releaf keys list")
     if as_json:
         print_json({"id": public, "revoked": True})
@@ -96,7 +96,7 @@ for _name, _command, _example in COMMANDS:
     app.command(_name, epilog=f"Example: {_example}")(_command)
 
 
-def _in_store(address: str, act: Callable[[Store], Awaitable[Result]]) -> Result:
+def in_store(address: str, act: Callable[[Store], Awaitable[Result]]) -> Result:
     """Do something with a store that is opened for it."""
     require("service", "apsw", "asyncpg")
     from releaf.service.logs import mask
@@ -119,7 +119,7 @@ def _in_store(address: str, act: Callable[[Store], Awaitable[Result]]) -> Result
         raise ValueError(mask(str(error))) from None
 
 
-def _must_exist(address: str) -> None:
+def must_exist(address: str) -> None:
     """A store that is only looked at is not made by that."""
     if "://" not in address and not Path(address).is_file():
         fail(f"there is no store {address}; releaf serve and releaf keys add make one")

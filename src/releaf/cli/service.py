@@ -29,6 +29,7 @@ def serve(
         float, typer.Option(min=0, help="The most requests a second of one key or address; 0 for no limit.")
     ] = 10_000,
     snapshot_events: Annotated[int, typer.Option(min=1, help="Events between snapshots.")] = 50_000,
+    snapshot_seconds: Annotated[float, typer.Option(min=0, help="Seconds between snapshots, at least.")] = 10.0,
     log_format: Annotated[str, typer.Option(help="json or text.")] = "",
     log_level: Annotated[str, typer.Option(help="DEBUG tells every request.")] = "INFO",
 ) -> None:
@@ -52,6 +53,7 @@ def serve(
             batch_limit=batch_limit,
             rate_limit=rate_limit,
             snapshot_events=snapshot_events,
+            snapshot_seconds=snapshot_seconds,
             log_format=log_format or ("text" if errors.is_terminal else "json"),
         )
         run(settings, log_level.upper())

@@ -87,7 +87,15 @@ class Retired(Event, tag=9):
     """From here on there are no more decisions."""
 
 
-AnyEvent = Decided | Rewarded | Expired | ActionAdded | ActionRemoved | ShadowAdded | ShadowRemoved | Promoted | Retired
+class Lost(Event, tag=10):
+    """The end of the log could not be read: numbers of decisions up to this one are not given again."""
+
+    decision: int
+
+
+AnyEvent = (
+    Decided | Rewarded | Expired | ActionAdded | ActionRemoved | ShadowAdded | ShadowRemoved | Promoted | Retired | Lost
+)
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(list[AnyEvent])
 

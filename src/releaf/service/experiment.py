@@ -72,6 +72,7 @@ class Experiment:
         self.keys: OrderedDict[str, int] = OrderedDict()
         self.series = Series(points=[])
         self.actions_since: list[tuple[int, list[Label]]] = [(0, list(learner.actions))]
+        self.gaps: list[tuple[int, int]] = []  # after which decision how many numbers were skipped
         self.last_at = 0.0
         self.retired = False
         self.diverged: int | None = None  # the first decision in which a replay came to another action
@@ -119,7 +120,7 @@ class Experiment:
             raise NotWaiting
         value = self.plain_reward(decision, reward)
         try:
-            self.learner.require_reward(decision + self.seat.offset, value)
+            self.learner.require_reward(self.seat.step(self.place(decision)), value)
         except (ValueError, TypeError) as error:
             raise invalid(str(error)) from None
         return value
@@ -202,6 +203,12 @@ class Experiment:
         self.apply(event)
         return event
 
+    def lose(self, decision: int, at: float) -> AnyEvent:
+        """Give no number up to this one again: a client may still have it, from a log that could not be read."""
+        event = events.Lost(at, decision)
+        self.apply(event)
+        return event
+
     # --- events of the log --------------------------------------------------------------------------------------
 
     def apply(self, event: AnyEvent) -> None:
@@ -223,13 +230,16 @@ class Experiment:
             case events.ActionRemoved(_, action):
                 self._remove_action(action, event.at)
             case events.ShadowAdded(_, name, policy, learner):
-                self.shadows.append(Seat(name, policy, unpacked(learner), self.tally.decisions))
+                self.shadows.append(Seat(name, policy, unpacked(learner), self.place(self.tally.decisions)))
             case events.ShadowRemoved(_, name):
                 self.shadows.remove(self._shadow(name))
             case events.Promoted(_, name):
                 self._promote(name)
             case events.Retired():
                 self.retired = True
+            case events.Lost(_, decision):
+                self.gaps.append((self.tally.decisions, decision - self.tally.decisions))
+                self.tally.decisions = decision
         self.last_at = event.at
 
     def _decide_again(self, event: Decided) -> None:
@@ -266,19 +276,19 @@ class Experiment:
 
     def _take_in(self, decision: int, waiting: Waiting, reward: Reward) -> None:
         """Let all learners learn a reward that was checked, and reckon what the shadows would have earned."""
-        action = waiting[0]
-        self.seat.learn(decision, reward, action)
+        action, place = waiting[0], self.place(decision)
+        self.seat.learn(place, reward, action)
         for shadow in self.shadows:
             self._credit(shadow, decision, waiting, reward)
-            shadow.learn(decision, reward, action)
+            shadow.learn(place, reward, action)
         gained = reward if isinstance(reward, float) else self._reward_of(decision, action, reward)
         self.tally.reward_sum += gained
-        self.series.rewarded(decision, gained)
+        self.series.rewarded(place, gained)
         del self.waiting[decision]
 
     def _credit(self, shadow: Seat, decision: int, waiting: Waiting, reward: Reward) -> None:
         action, probability, _, choices = waiting
-        choice = choices.get(shadow.name) if choices and decision > shadow.sums.since else None
+        choice = choices.get(shadow.name) if choices and self.place(decision) > shadow.sums.since else None
         if choice is None:
             return
         if not isinstance(reward, float):
@@ -317,8 +327,12 @@ class Experiment:
         self.shadows = [seat for seat in self.shadows if seat is not promoted and seat.name != FORMER]
         self.seat = promoted
         former = Seat(FORMER, before.policy, before.learner, before.since)
-        former.offset, former.sums.since = before.offset, self.tally.decisions
+        former.offset, former.sums.since = before.offset, self.place(self.tally.decisions)
         self.shadows.append(former)
+
+    def place(self, decision: int) -> int:
+        """The how-manieth a decision is: its number, where none were skipped."""
+        return decision - sum(lost for before, lost in self.gaps if decision > before)
 
     def _actions_changed(self) -> None:
         self.actions_since.append((self.tally.decisions, list(self.learner.actions)))

@@ -115,7 +115,7 @@ class Hub:
     # --- tending ------------------------------------------------------------------------------------------------
 
     def _add(self, row: ExperimentRow) -> Running:
-        running = Running(row, self.store, self.desk, self.clock, self.settings.snapshot_events)
+        running = Running(row, self.store, self.desk, self.clock, self.settings)
         return self.experiments.setdefault(row.name, running)
 
     async def _refresh(self) -> None:

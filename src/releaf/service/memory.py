@@ -29,6 +29,7 @@ class Record(Struct):
     seat: SeatRecord
     shadows: list[SeatRecord]
     actions: list[tuple[int, list[Label]]]
+    gaps: list[tuple[int, int]]
     waiting: list[bytes]
     keys: list[bytes]
     series: Series
@@ -47,6 +48,7 @@ def freeze(state: Experiment) -> Callable[[], bytes]:
         seat=None,  # type: ignore[arg-type]  # made later, since it takes longer
         shadows=[],
         actions=list(state.actions_since),
+        gaps=list(state.gaps),
         waiting=[],
         keys=[],
         series=msgspec.msgpack.decode(_encode(state.series), type=Series),
@@ -79,7 +81,7 @@ def from_bytes(content: bytes) -> Experiment:
     made.seat, made.shadows = seat, [Seat.from_record(shadow) for shadow in kept.shadows]
     made.tally, made.series, made.diverged = kept.tally, kept.series, kept.diverged
     made.actions_since, made.last_at, made.retired = kept.actions, kept.last_at, kept.retired
-    made.waiting, made.keys = waiting, keys
+    made.waiting, made.keys, made.gaps = waiting, keys, kept.gaps
     return made
 
 

@@ -122,7 +122,7 @@ def explanation(state: Experiment, event: Decided) -> ExplanationInfo:
     """Why a decision of the log was made."""
     told = answer(event, state)
     learner, actions = state.learner, state.actions_at(event.number)
-    is_its_own = event.number > state.seat.since and actions == list(learner.actions[: len(actions)])
+    is_its_own = state.place(event.number) > state.seat.since and actions == list(learner.actions[: len(actions)])
     if is_its_own and hasattr(learner, "explain"):
         text = learner.explain(_decision(state, event))
     else:
@@ -164,7 +164,7 @@ def _decision(state: Experiment, event: Decided) -> Decision:
     """A decision of the log as its learner gave it."""
     learner = state.learner
     return learner.recall(  # type: ignore[no-any-return]
-        event.number + state.seat.offset,
+        state.seat.step(state.place(event.number)),
         event.context,
         event.action,
         actions=state.actions_at(event.number),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -18,20 +19,19 @@ from releaf.service.experiment import Experiment, NotWaiting
 from releaf.service.messages import ExperimentInfo, Learnt, NewExperiment, NewShadow, RewardOf
 from releaf.service.problems import Problem, invalid, unavailable
 from releaf.service.series import iso
+from releaf.service.settings import Settings
 from releaf.service.store.base import (
     ExperimentRow,
-    Page,
     RewardRow,
     Snapshot,
     Store,
     StoreError,
     body_checksum,
-    page_checksum,
 )
+from releaf.service.trust import Place, events_of, leads_to, state_of
 
 LIVE, STANDBY, RECOVERING, DAMAGED, RETIRED = "live", "standby", "recovering", "damaged", "retired"
 SNAPSHOTS_KEPT = 2  # besides the first, from which the whole log can be lived through again
-SNAPSHOT_SECONDS = 10.0  # between two of them at least: they take time that requests want
 MOST_MESSAGES = 20
 EVENTS_IN_A_ROW = 2000  # of a replay, before other requests get their turn
 FEED_LENGTH = 1000
@@ -68,24 +68,25 @@ class Running:
         The experiment as the store has it.
     store, desk, clock
         Those of the hub.
-    snapshot_events
-        After how many events a snapshot is made.
+    settings
+        When snapshots are made.
     """
 
-    def __init__(self, row: ExperimentRow, store: Store, desk: Desk, clock: Clock, snapshot_events: int) -> None:
+    def __init__(self, row: ExperimentRow, store: Store, desk: Desk, clock: Clock, settings: Settings) -> None:
         self.id, self.name, self.created = row.id, row.name, row.created
         self.spec = msgspec.json.decode(row.spec, type=NewExperiment)
-        self.store, self._desk, self._clock, self._snapshot_events = store, desk, clock, snapshot_events
+        self.store, self._desk, self._clock, self._settings = store, desk, clock, settings
         self.status = STANDBY
         self.taking_up = asyncio.Lock()
         self.state: Experiment | None = None
         self.last, self.checksum = 0, b""
         self.snapshot_last = 0
+        self._unreadable: set[int] = set()  # snapshots that are damaged: dropped when there is a good one
         self.messages: list[str] = []
         self.feeds: set[asyncio.Queue[AnyEvent]] = set()
         self._ahead = 0.0  # of the clock, where the log has later times
         self._captured: Captured | None = None
-        self._saved_at = -SNAPSHOT_SECONDS
+        self._saved_at = -math.inf
         self._saving: asyncio.Task[None] | None = None
         self._page: tuple[int, dict[int, Decided]] = (0, {})  # decisions of the page that was looked at last
 
@@ -97,8 +98,8 @@ class Running:
 
     def page_taken(self) -> None:
         """Memory is now as the log will be: the moment for a snapshot."""
-        due = self.last - self.snapshot_last >= self._snapshot_events
-        due = due and time.monotonic() - self._saved_at >= SNAPSHOT_SECONDS
+        due = self.last - self.snapshot_last >= self._settings.snapshot_events
+        due = due and time.monotonic() - self._saved_at >= self._settings.snapshot_seconds
         if due and self.state is not None and (self._saving is None or self._saving.done()):
             self._captured, self._saved_at = self._capture(self.state), time.monotonic()
 
@@ -304,7 +305,8 @@ class Running:
             self.status = DAMAGED
             return
         self.last, self.checksum, self.snapshot_last = snapshot.last, snapshot.page_checksum, snapshot.last
-        await self._follow(state)
+        await self._check_before(snapshot)
+        known = await self._follow(state)
         if state.diverged is not None:
             self.note(
                 f"decision {state.diverged} came out differently when its log was replayed: the log stands as it was "
@@ -314,6 +316,8 @@ class Running:
         state.take_outcomes()
         self._ahead = max(0.0, state.last_at - self._clock.now())
         self.state, self.status = state, LIVE
+        if known > state.tally.decisions:  # clients may have those decisions: their numbers are not given again
+            await self.change("lose", known)
         took, after = time.perf_counter() - started, self.last - snapshot.last
         log.info("experiment %s: %d events after the snapshot replayed in %.2f s", self.name, after, took)
 
@@ -321,56 +325,62 @@ class Running:
         for last in await self.store.snapshots(self.id):
             try:
                 snapshot = await self.store.snapshot(self.id, last)
-                return snapshot, await asyncio.to_thread(_revived, snapshot)
+                return snapshot, await asyncio.to_thread(state_of, snapshot)
             except (ValueError, KeyError) as error:
+                self._unreadable.add(last)
                 self.note(f"the snapshot after event {last} is damaged ({error}); an older one is used", logging.ERROR)
         self.note("no snapshot can be read: restore the store from a backup", logging.ERROR)
         return None, None
 
-    async def _follow(self, state: Experiment) -> None:
-        """Live through the log after the snapshot, up to its end or the first page that can't be trusted."""
-        applied, anchored = 0, self.last == 0
-        async for page in self.store.pages(self.id, max(self.last - 1, 0)):
-            if page.last == self.last:
-                anchored = page.checksum == self.checksum
-                continue
+    async def _follow(self, state: Experiment) -> int:
+        """Live through the log after the snapshot, up to its end or the first page that can't be trusted.
+
+        Returns the latest decision that the log speaks of, be it in a page that can't be trusted.
+        """
+        applied = 0
+        async for page in self.store.pages(self.id, self.last):
             try:
-                events = self._trusted(page)
+                place, events = Place(self.last, self.checksum).after(page), events_of(page)
             except ValueError as error:
-                moved = await self.store.set_aside(self.id, self.last, str(error))
-                later = [last for last in await self.store.snapshots(self.id) if last > self.last]
-                await self.store.drop_snapshots(self.id, later)
-                self.note(
-                    f"the log is damaged after event {self.last} ({error}): {moved} pages were set aside, and it goes "
-                    "on from the last good state",
-                    logging.ERROR,
-                )
-                return
+                return await self._set_aside(state.tally.decisions, str(error))
             for event in events:
                 state.apply(event)
             state.take_outcomes()
-            self.last, self.checksum = page.last, page.checksum
+            self.last, self.checksum = place
             applied += len(events)
             if applied >= EVENTS_IN_A_ROW:
                 applied = 0
                 await asyncio.sleep(0)
-        if not anchored:
+        return state.tally.decisions
+
+    async def _set_aside(self, decisions: int, why: str) -> int:
+        """Go on without the rest of the log; returns the latest decision in it, as far as that can be known."""
+        rest = [(page.decision, page.events) async for page in self.store.pages(self.id, self.last)]
+        possible = decisions + sum(events for _, events in rest)
+        known = max(decisions, min(possible, max(decision for decision, _ in rest)))
+        moved = await self.store.set_aside(self.id, self.last, why)
+        later = [last for last in await self.store.snapshots(self.id) if last > self.last]
+        await self.store.drop_snapshots(self.id, later)
+        lost = f" with decisions {decisions + 1} to {known}" if known > decisions else ""
+        self.note(
+            f"the log is damaged after event {self.last} ({why}): {moved} pages{lost} were set aside, and it goes on "
+            "from the last good state",
+            logging.ERROR,
+        )
+        return known
+
+    async def _check_before(self, snapshot: Snapshot) -> None:
+        """Say so where the log between the latest two snapshots was altered: the state is good all the same."""
+        older = next((last for last in await self.store.snapshots(self.id) if last < snapshot.last), None)
+        if older is None:
+            return
+        start = Place(older, (await self.store.snapshot(self.id, older)).page_checksum)
+        if not await leads_to(self.store, self.id, start, Place(snapshot.last, snapshot.page_checksum)):
             self.note(
-                f"the page of the log that ends with event {self.snapshot_last} is missing or altered: what happened "
-                "up to there is known from the snapshot only",
+                f"the log between events {older} and {snapshot.last} is damaged: what happened there is in the "
+                "snapshot after it, so the state is right, but the log no longer tells all of it",
                 logging.ERROR,
             )
-
-    def _trusted(self, page: Page) -> list[AnyEvent]:
-        """The events of a page that follows the one before; a ValueError where it does not."""
-        if page.last - page.events != self.last:
-            raise ValueError(f"events {self.last + 1} to {page.last - page.events} are missing")
-        if page_checksum(self.checksum, page.last, page.body) != page.checksum:
-            raise ValueError("its checksum does not match")
-        events = decode_page(page.body)
-        if len(events) != page.events:
-            raise ValueError(f"it has {len(events)} events instead of {page.events}")
-        return events
 
     def _capture(self, state: Experiment) -> Captured:
         return Captured(self.last, self.checksum, memory.freeze(state))
@@ -381,10 +391,14 @@ class Running:
         try:
             body = await asyncio.to_thread(lambda: memory.packed(to_bytes()))
             await self.store.add_snapshot(Snapshot(self.id, last, body_checksum(body), body, page_checksum))
-            await asyncio.to_thread(_revived, await self.store.snapshot(self.id, last))
+            await asyncio.to_thread(state_of, await self.store.snapshot(self.id, last))
             self.snapshot_last = last
-            numbers = await self.store.snapshots(self.id)
-            await self.store.drop_snapshots(self.id, [last for last in numbers[SNAPSHOTS_KEPT:] if last])
+            self._unreadable.discard(last)
+            sound = [last for last in await self.store.snapshots(self.id) if last not in self._unreadable]
+            await self.store.drop_snapshots(
+                self.id, [*(last for last in sound[SNAPSHOTS_KEPT:] if last), *self._unreadable]
+            )
+            self._unreadable.clear()
         except (StoreError, ValueError, KeyError) as error:
             self.note(f"a snapshot could not be made ({error}); older ones stay, and it is tried again later")
 
@@ -413,9 +427,3 @@ def _rewarded(
 def first_snapshot(state: Experiment) -> bytes:
     """What a new experiment begins from."""
     return memory.packed(memory.as_bytes(state))
-
-
-def _revived(snapshot: Snapshot) -> Experiment:
-    if body_checksum(snapshot.body) != snapshot.checksum:
-        raise ValueError("its checksum does not match")
-    return memory.from_bytes(memory.unpacked(snapshot.body))

@@ -84,17 +84,23 @@ class Seat:
         The learner itself.
     since
         How many decisions the experiment had made before.
+
+    Decisions are counted here without numbers that the experiment skipped: by their place, not their number.
     """
 
     def __init__(self, name: str, policy: PolicySpec, learner: Any, since: int) -> None:
         self.name, self.policy, self.learner, self.since = name, policy, learner, since
-        self.offset = learner.steps - since  # of the learner's own count of decisions over the experiment's
+        self.offset: int = learner.steps - since  # of the learner's own count of decisions over the experiment's
         self.sums = Sums(since=since)
 
-    def learn(self, decision: int, reward: Any, action: Label) -> None:
+    def step(self, place: int) -> int:
+        """The learner's own number of a decision."""
+        return place + self.offset
+
+    def learn(self, place: int, reward: Any, action: Label) -> None:
         """Learn the reward of the action that was taken, where this learner asked for one too."""
-        step = decision + self.offset
-        if decision <= self.since or not self.learner.waits_for(step):
+        step = self.step(place)
+        if place <= self.since or not self.learner.waits_for(step):
             return
         try:
             if self.learner.wants_all:

@@ -33,6 +33,8 @@ class Settings:
         Seconds after which a request is answered with 503 when its event is still not on disk.
     snapshot_events
         After how many events a snapshot is made in the background.
+    snapshot_seconds
+        How long to wait between two snapshots at least: they take time that requests want.
     log_format
         "json", or "text" for people.
     """
@@ -48,6 +50,7 @@ class Settings:
     read_timeout: float = 30.0
     commit_timeout: float = 10.0
     snapshot_events: int = 50_000
+    snapshot_seconds: float = 10.0
     log_format: str = "json"
 
     @property

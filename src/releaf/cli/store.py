@@ -1,0 +1,67 @@
+"""The store of the decision service, looked after from the terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich.markup import escape
+
+from releaf.cli.console import Json, console, explained, print_json, require
+from releaf.cli.keys import StoreAddress, in_store, must_exist
+
+if TYPE_CHECKING:
+    from releaf.service.audit import Audit, Report
+
+app = typer.Typer(
+    help="Look after the store of the decision service.",
+    epilog="Example: releaf store check --store releaf.db",
+    no_args_is_help=True,
+)
+
+
+@app.command(epilog="Example: releaf store check --store releaf.db")
+def check(store: StoreAddress = "releaf.db", as_json: Json = False) -> None:
+    """Replay every experiment's log from its beginning, and compare it with all else that the store keeps.
+
+    Checksums, the numbers of decisions, rewards and snapshots, bit for bit. The log stays as it is; a damaged file is
+    mended as the service would do it. The service must not run meanwhile. Exit code 1 where something is wrong.
+    """
+    with explained():
+        require("service", "msgspec", "apsw", "asyncpg")
+        from releaf.service.audit import audit
+
+        must_exist(store)
+        report: Report = in_store(store, audit)
+    if as_json:
+        print_json({"sound": report.is_sound, "experiments": [_described(one) for one in report.experiments]})
+    else:
+        _show(report)
+    if not report.is_sound:
+        raise typer.Exit(1)
+
+
+def _described(audit: Audit) -> dict[str, Any]:
+    names = ("name", "pages", "events", "decisions", "rewards", "snapshots", "findings")
+    return {name: getattr(audit, name) for name in names}
+
+
+def _show(report: Report) -> None:
+    from releaf.report.terminal import table
+
+    if not report.experiments:
+        console.print("The store has no experiments.", highlight=False)
+        return
+    made = table("Logs, replayed from their beginning", "")
+    made.add_column("experiment")
+    for title in ("events", "decisions", "rewards", "snapshots"):
+        made.add_column(title, justify="right")
+    made.add_column("")
+    for one in report.experiments:
+        counts = (one.events, one.decisions, one.rewards, len(one.snapshots))
+        verdict = "[red]damaged[/]" if one.findings else "[green]sound[/]"
+        made.add_row(escape(one.name), *(f"{count:,}" for count in counts), verdict)
+    console.print(made)
+    for one in report.experiments:
+        for finding in one.findings:
+            console.print(f"{escape(one.name)}: {escape(finding)}", highlight=False)
