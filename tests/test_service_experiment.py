@@ -211,6 +211,37 @@ def require_consistent(life: Life) -> None:
     assert sum(point.reward_sum for point in series.points) == pytest.approx(tally.reward_sum)
 
 
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+NUMBERS = st.integers(-(2**63), 2**63 - 1) | FINITE | st.sampled_from([0, 1, 0.5])
+VALUES = NUMBERS | st.booleans() | st.none() | st.sampled_from(["Ulm", "Bern", 3]) | st.text(max_size=5)
+CONTEXTS = st.lists(st.lists(VALUES, min_size=2, max_size=4) | st.dictionaries(st.text(max_size=3), VALUES, max_size=4))
+REWARDS = NUMBERS | st.lists(NUMBERS, max_size=4) | st.dictionaries(st.sampled_from(["a", "b", "3", "x"]), NUMBERS)
+
+
+@pytest.mark.parametrize("features", FEATURES)
+@pytest.mark.parametrize("policy", ["AdaptiveReleaf", "EpsilonGreedy", "all actions"])
+@settings(thorough, max_examples=15)
+@given(batches=st.lists(CONTEXTS.filter(len), min_size=1, max_size=3), rewards=st.lists(REWARDS, max_size=4))
+def test_whatever_comes_is_taken_or_refused(policy: str, features: str, batches: list[Any], rewards: list[Any]) -> None:
+    """No other error than a Problem: that would have the service make its memory anew."""
+    life = Life(new_experiment(POLICIES[policy], FEATURES[features]))
+    for contexts in [*batches, batches[0][:1]]:
+        before = memory.as_bytes(life.state)
+        try:
+            life.log += life.state.decide(contexts, [None] * len(contexts), life.now)
+        except Problem:
+            assert memory.as_bytes(life.state) == before
+    for decision, reward in zip(list(life.state.waiting), rewards, strict=False):
+        before = memory.as_bytes(life.state)
+        try:
+            value = life.state.checked_reward(decision, reward)
+        except Problem:
+            assert memory.as_bytes(life.state) == before
+        else:
+            life.log.append(life.state.reward(decision, value, life.now))
+    assert memory.as_bytes(life.replayed()) == memory.as_bytes(life.state)
+
+
 @pytest.mark.parametrize("policy", ["AdaptiveReleaf", "LinUCB", "Releaf"])
 def test_a_replay_is_a_learner_that_never_stopped(policy: str) -> None:
     """Beside the experiment a learner lives the same life at home, with no service around it."""

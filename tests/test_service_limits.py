@@ -149,6 +149,13 @@ def test_pages_elsewhere_and_other_names_are_refused(api: Api) -> None:
     api.refused(403, "host_foreign", "GET", "/v1/experiments", headers={"Host": "example.org"})
 
 
+def test_who_asks_for_a_web_socket_gets_a_plain_answer(api: Api) -> None:
+    wanted = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13"}
+    headers = wanted | {"Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="}
+    assert api.http.get("/healthz", headers=headers).status_code == 200
+    assert api.http.get("/v1/nothing", headers=headers).status_code == 404
+
+
 def test_who_asks_too_fast_is_told_to_slow_down(tmp_path: Path) -> None:
     with served(tmp_path, "--rate-limit", "5") as url, httpx.Client(base_url=url, trust_env=False) as http:
         answers = [http.get("/v1/policies") for _ in range(12)]
