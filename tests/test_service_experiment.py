@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,9 +17,10 @@ from releaf.service.events import AnyEvent, Decided, Expired, Promoted, Rewarded
 from releaf.service.experiment import FORMER, Experiment, NotWaiting
 from releaf.service.messages import NewExperiment, PolicySpec, RewardRules
 from releaf.service.problems import Problem
-from releaf.service.series import MOST_POINTS
 from releaf.streams import Log
 
+ACTIONS: tuple[str | int, ...] = ("a", "b", 3, "c", "d")
+SURE = ("snapshot", "retire")  # what is never refused
 WITHIN = 20.0  # seconds until the deadline
 POLICIES = {
     "AdaptiveReleaf": PolicySpec(name="AdaptiveReleaf", parameters={"seed": 1, "least_probability": 0.1}),
@@ -76,11 +76,10 @@ class Life:
     """An experiment that is asked things, each of which is put down in a log as the service does."""
 
     def __init__(self, experiment: Experiment) -> None:
-        self.state, self.log, self.now = experiment, [], 1_000.0
+        self.state, self.now = experiment, 1_000.0
         self.log: list[AnyEvent] = []
         self.first = memory.as_bytes(experiment)
         self.snapshots = [(0, self.first)]
-        self.refused = 0
 
     def context(self, draw: int) -> Any:
         schema = self.state.learner.schema
@@ -90,24 +89,17 @@ class Life:
     def reward(self, decision: int, draw: int) -> Any:
         if not self.state.learner.wants_all:
             return draw % 11 / 10
-        stayed = self.state.actions_at(decision)
-        return {
-            str(action): (draw + place) % 3 / 2 for place, action in enumerate(stayed) if action in self.alive(decision)
-        }
-
-    def alive(self, decision: int) -> list[Any]:
-        """Actions of a decision that were never retired since."""
         later = [actions for since, actions in self.state.actions_since if since >= decision]
-        return [action for action in self.state.actions_at(decision) if all(action in actions for actions in later)]
+        stayed = [action for action in self.state.actions_at(decision) if all(action in actions for actions in later)]
+        return {str(action): (draw + place) % 3 / 2 for place, action in enumerate(stayed)}
 
     def ask(self, kind: str, draw: int) -> None:
         """One request; where it is refused, nothing may have changed."""
         self.now += draw % 4
-        before = memory.as_bytes(self.state)
+        before = memory.as_bytes(self.state) if kind not in SURE else b""
         try:
             made = list(getattr(self, f"do_{kind}")(draw))
         except (Problem, NotWaiting):
-            self.refused += 1
             assert memory.as_bytes(self.state) == before
             return
         self.state.take_outcomes()
@@ -144,10 +136,10 @@ class Life:
             yield event
 
     def do_add_action(self, draw: int) -> Iterator[AnyEvent]:
-        yield self.state.add_action(["a", "b", 3, "c", "d"][draw % 5], self.now)
+        yield self.state.add_action(ACTIONS[draw % 5], self.now)
 
     def do_remove_action(self, draw: int) -> Iterator[AnyEvent]:
-        yield self.state.remove_action(["a", "b", 3, "c", "d"][draw % 5], self.now)
+        yield self.state.remove_action(ACTIONS[draw % 5], self.now)
 
     def do_add_shadow(self, draw: int) -> Iterator[AnyEvent]:
         policy = list(POLICIES.values())[draw % len(POLICIES)]
@@ -178,8 +170,8 @@ class Life:
 
 COMMON = ("decide", "decide_many", "reward", "reward", "expire")
 RARE = tuple(name[3:] for name in vars(Life) if name.startswith("do_"))
-REQUESTS = st.lists(st.tuples(st.sampled_from(COMMON * 3 + RARE), st.integers(0, 10_000)), min_size=5, max_size=60)
-thorough = settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+REQUESTS = st.lists(st.tuples(st.sampled_from(COMMON * 2 + RARE), st.integers(0, 10_000)), min_size=10, max_size=50)
+thorough = settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 
 
 @pytest.mark.parametrize("default", DEFAULTS)
@@ -198,3 +190,169 @@ def test_the_log_gives_the_same_state_again(policy: str, features: str, default:
     assert replayed.diverged is None
     for after, snapshot in life.snapshots:
         assert memory.as_bytes(life.replayed(after, snapshot)) == lived
+    require_consistent(life)
+
+
+def require_consistent(life: Life) -> None:
+    """The counts and the series are sums over the log, each decision is waiting or has come to one end."""
+    tally, series = life.state.tally, life.state.series
+    decided = [event for event in life.log if isinstance(event, Decided)]
+    rewarded = [event.decision for event in life.log if isinstance(event, Rewarded)]
+    expired = [number for event in life.log if isinstance(event, Expired) for number in event.decisions]
+    assert [event.number for event in decided] == list(range(1, tally.decisions + 1))
+    assert tally.explored == sum(event.explored for event in decided) == sum(point.explored for point in series.points)
+    asked = {event.number for event in decided if event.wants_reward}
+    assert tally.asked == len(asked) == sum(point.asked for point in series.points)
+    assert tally.rewards == len(rewarded) == len(set(rewarded))
+    assert len({*rewarded, *expired}) == len(rewarded) + len(expired)
+    assert asked >= {*rewarded, *expired, *life.state.waiting}
+    assert not {*rewarded, *expired} & set(life.state.waiting)
+    assert sum(point.rewards for point in series.points) == tally.rewards + tally.defaults
+    assert sum(point.reward_sum for point in series.points) == pytest.approx(tally.reward_sum)
+
+
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+NUMBERS = st.integers(-(2**63), 2**63 - 1) | FINITE | st.sampled_from([0, 1, 0.5])
+VALUES = NUMBERS | st.booleans() | st.none() | st.sampled_from(["Ulm", "Bern", 3]) | st.text(max_size=5)
+CONTEXTS = st.lists(st.lists(VALUES, min_size=2, max_size=4) | st.dictionaries(st.text(max_size=3), VALUES, max_size=4))
+REWARDS = NUMBERS | st.lists(NUMBERS, max_size=4) | st.dictionaries(st.sampled_from(["a", "b", "3", "x"]), NUMBERS)
+
+
+@pytest.mark.parametrize("features", FEATURES)
+@pytest.mark.parametrize("policy", ["AdaptiveReleaf", "EpsilonGreedy", "all actions"])
+@settings(thorough, max_examples=15)
+@given(batches=st.lists(CONTEXTS.filter(len), min_size=1, max_size=3), rewards=st.lists(REWARDS, max_size=4))
+def test_whatever_comes_is_taken_or_refused(policy: str, features: str, batches: list[Any], rewards: list[Any]) -> None:
+    """No other error than a Problem: that would have the service make its memory anew."""
+    life = Life(new_experiment(POLICIES[policy], FEATURES[features]))
+    for contexts in [*batches, batches[0][:1]]:
+        before = memory.as_bytes(life.state)
+        try:
+            life.log += life.state.decide(contexts, [None] * len(contexts), life.now)
+        except Problem:
+            assert memory.as_bytes(life.state) == before
+    for decision, reward in zip(list(life.state.waiting), rewards, strict=False):
+        before = memory.as_bytes(life.state)
+        try:
+            value = life.state.checked_reward(decision, reward)
+        except Problem:
+            assert memory.as_bytes(life.state) == before
+        else:
+            life.log.append(life.state.reward(decision, value, life.now))
+    assert memory.as_bytes(life.replayed()) == memory.as_bytes(life.state)
+
+
+@pytest.mark.parametrize("policy", ["AdaptiveReleaf", "LinUCB", "Releaf"])
+def test_a_replay_is_a_learner_that_never_stopped(policy: str) -> None:
+    """Beside the experiment a learner lives the same life at home, with no service around it."""
+    spec = PolicySpec(name=policy, parameters={"seed": 9})
+    life, home = Life(new_experiment(spec)), getattr(releaf, policy)(["a", "b", 3], 2, seed=9)
+    for step in range(150):
+        life.ask("decide", step * 2)
+        choice = home.decide(life.log[-1].context)  # type: ignore[union-attr]
+        if choice.wants_reward and step % 3:
+            life.now += 1
+            event = life.state.reward(choice.id, life.state.checked_reward(choice.id, step % 11 / 10), life.now)
+            life.log.append(event)
+            home.learn(choice, step % 11 / 10)
+    assert _knowledge(life.replayed().learner) == _knowledge(life.state.learner) == _knowledge(home)
+
+
+def _knowledge(learner: Any) -> list[Any]:
+    arrays = {**learner._learnt(), "steps": np.array(learner.steps), "pending": np.array(learner.pending)}
+    return [(name, array.tobytes()) for name, array in sorted(arrays.items())]
+
+
+def test_a_replay_that_comes_to_another_action_is_noticed() -> None:
+    life = Life(new_experiment(POLICIES["LinUCB"]))
+    for draw in range(20):
+        life.ask("decide", draw)
+    altered = life.log[11]
+    assert isinstance(altered, Decided)
+    altered.action = next(action for action in ("a", "b") if action != altered.action)
+    assert life.replayed().diverged == 12
+
+
+# --- shadows ------------------------------------------------------------------------------------------------
+
+
+def with_shadow(policy: str, shadow: str, steps: int, every: int = 1) -> Life:
+    """A life in which the reward of an action depends on the context; some rewards never come."""
+    life = Life(new_experiment(POLICIES[policy], 2))
+    learner = policies.build(POLICIES[shadow], life.state.learner.actions, life.state.learner.schema)
+    life.log.append(life.state.add_shadow("one", POLICIES[shadow], learner, life.now))
+    go_on(life, steps, every)
+    return life
+
+
+def go_on(life: Life, steps: int, every: int = 1) -> None:
+    rng = np.random.default_rng(steps)
+    for context in rng.random((steps, 2)).tolist():
+        life.now += 0.01
+        (event,) = life.state.decide([context], [None], life.now)
+        life.log.append(event)
+        if event.wants_reward and event.number % every == 0:
+            reward = float(rng.random() < (0.9 if (context[0] > 0.5) == (event.action == "a") else 0.2))
+            life.log.append(life.state.reward(event.number, reward, life.now))
+
+
+@pytest.mark.parametrize("every", [1, 3])
+@pytest.mark.parametrize(("policy", "shadow"), [("EpsilonGreedy", "LinUCB"), ("AdaptiveReleaf", "EpsilonGreedy")])
+def test_the_value_of_a_shadow_is_that_of_the_whole_log(policy: str, shadow: str, every: int) -> None:
+    life = with_shadow(policy, shadow, 400, every)
+    rewards = {event.decision: event.reward for event in life.log if isinstance(event, Rewarded)}
+    rows = [event for event in life.log if isinstance(event, Decided) and event.number in rewards]
+    labels = list(life.state.learner.actions)
+    log = Log(
+        contexts=np.array([event.context for event in rows]),
+        taken=np.array([labels.index(event.action) for event in rows]),
+        rewards=np.array([rewards[event.number] for event in rows]),
+        probabilities=np.array([event.probability for event in rows]),
+        features=life.state.learner.schema,
+        actions=tuple(labels),
+    )
+    chosen = np.array([labels.index((event.shadows or {})["one"]) for event in rows])
+    direct, told = snips(log, chosen), life.state.shadows[0].tell()
+    assert told.value == pytest.approx(direct.value, rel=1e-12)
+    assert told.low == pytest.approx(direct.low, rel=1e-9)
+    assert told.high == pytest.approx(direct.high, rel=1e-9)
+    assert told.matched == direct.matched
+    assert told.effective == pytest.approx(effective_rows(log, chosen), rel=1e-12)
+
+
+def test_a_promoted_shadow_keeps_what_it_learnt_and_the_former_goes_on_beside() -> None:
+    life = with_shadow("EpsilonGreedy", "LinUCB", 200)
+    (shadow,), leader = life.state.shadows, life.state.seat
+    promoted, former = shadow.learner.to_bytes(), leader.learner.to_bytes()
+    life.ask("promote", 0)
+    assert isinstance(life.log[-1], Promoted)
+    assert life.state.learner.to_bytes() == promoted
+    assert [seat.name for seat in life.state.shadows] == [FORMER]
+    assert life.state.shadows[0].learner.to_bytes() == former
+    assert life.state.shadows[0].tell().decisions == 0
+    go_on(life, 100)
+    assert life.state.learner.steps == life.state.shadows[0].learner.steps == 300
+    assert life.state.shadows[0].tell().decisions == 100
+    assert memory.as_bytes(life.replayed()) == memory.as_bytes(life.state)
+    life.ask("promote", 2)  # and back
+    assert life.state.seat.policy.name == "EpsilonGreedy"
+
+
+def test_the_former_policy_is_not_credited_with_what_another_former_one_would_have_done() -> None:
+    life = with_shadow("EpsilonGreedy", "LinUCB", 10)
+    life.ask("promote", 0)
+    go_on(life, 2, every=1000)  # these wait, and know what the first former policy would have done
+    life.log.append(life.state.promote(FORMER, life.now))
+    for number in list(life.state.waiting):
+        life.log.append(life.state.reward(number, 1.0, life.now))
+    assert life.state.shadows[0].tell().matched == 0
+
+
+def test_a_shadow_that_was_made_for_other_actions_is_refused() -> None:
+    life = Life(new_experiment(POLICIES["LinUCB"]))
+    learner = policies.build(POLICIES["LinUCB"], life.state.learner.actions, life.state.learner.schema)
+    life.state.add_action("c", life.now)
+    before = memory.as_bytes(life.state)
+    with pytest.raises(Problem, match="have just changed"):
+        life.state.add_shadow("one", POLICIES["LinUCB"], learner, life.now)
+    assert memory.as_bytes(life.state) == before

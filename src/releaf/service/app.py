@@ -133,6 +133,7 @@ def serve(settings: Settings, level: str = "INFO") -> None:
         service.app,
         host=settings.host,
         port=settings.port,
+        ws="none",
         log_config=None,
         access_log=False,
         server_header=False,

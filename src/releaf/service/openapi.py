@@ -58,7 +58,7 @@ def _types(operations: Sequence[Operation]) -> list[Any]:
 
 
 def _portable(schema: Any) -> Any:
-    """Patterns as other languages read them, which end with a dollar sign where Python needs a backslash and Z."""
+    """Patterns as other languages read them, which end with $ where Python needs a letter of its own."""
     if isinstance(schema, dict):
         return {
             key: value.replace(r"\Z", "$") if key == "pattern" and isinstance(value, str) else _portable(value)

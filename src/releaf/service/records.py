@@ -106,13 +106,11 @@ class _Columns:
         schema = running.live().learner.schema
         self.features = list(schema.names)
         self.kinds = [feature.kind for feature in schema.features]
-        self.named = [self._free(name, schema.names) for name in schema.names]
+        self.named = [self._marked(name, schema.names) if name in self.ours else name for name in schema.names]
 
-    def _free(self, name: str, names: tuple[str, ...]) -> str:
-        taken = {*self.ours, *names} - {name} if name not in self.ours else {*self.ours, *names}
-        while name in taken:
-            name = f"context.{name}"
-        return name
+    def _marked(self, name: str, names: tuple[str, ...]) -> str:
+        marked = f"context.{name}"
+        return self._marked(marked, names) if marked in names else marked
 
     def row(self, one: Recorded) -> dict[str, Any]:
         values = {name: getattr(one, name) for name in self.ours}
