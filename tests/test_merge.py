@@ -174,7 +174,7 @@ def test_decisions_that_wait_stay_with_their_learner() -> None:
 
 
 def test_different_configurations_are_refused_by_name() -> None:
-    with pytest.raises(ValueError, match="rho is 2.0 and 3.0"):
+    with pytest.raises(ValueError, match=r"rho is 2\.0 and 3\.0"):
         part(1).merge(part(2, rho=3.0))
     with pytest.raises(TypeError, match="must be a Releaf too, got GreedyReleaf"):
         part(1).merge(part(2, policy=releaf.GreedyReleaf))

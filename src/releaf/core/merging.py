@@ -42,7 +42,7 @@ MOST_COUNTED = 2**31 - 1
 
 
 class Leaves(NamedTuple):
-    """The intervals of one feature from low to high, in units of the finest level; the one of missing values is last."""
+    """The intervals of a feature from low to high, in units of the finest level; that of missing values is last."""
 
     starts: Array
     widths: Array
