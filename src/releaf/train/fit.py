@@ -12,6 +12,7 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,8 +32,9 @@ from releaf.train import sampling
 from releaf.train.stream import SHOWN, Report
 
 Array = np.ndarray[Any, np.dtype[Any]]
-MOST_TASKS = 64
+MOST_TASKS = 256
 MOST_CELLS = 2**22  # that a worker sums at a time, for all actions together: 64 MB, or twice that with weights
+Parts = tuple[Part, ...]
 Progress = Callable[[str, int, int], None]
 
 
@@ -46,10 +48,9 @@ class Columns(NamedTuple):
     skip_bad: bool
 
 
-class Task(NamedTuple):
-    """Some parts of the log, and what is to be done with them."""
+class Job(NamedTuple):
+    """What is to be done with all parts of the log; workers share it."""
 
-    parts: tuple[Part, ...]
     columns: Columns
     encoder: dict[str, Array] | None = None  # the quantiles
     actions: tuple[Label, ...] = ()
@@ -127,25 +128,30 @@ def fit_log(
     return fitted
 
 
-def _all_parts(dataset: Any) -> list[Part]:
-    """The parts of all files, in the order of their names."""
+def files_of(dataset: Any) -> list[str]:
+    """The Parquet files that are meant, in the order of their names."""
     given = [dataset] if isinstance(dataset, str | os.PathLike) else list(dataset)
     files: set[str] = set()
     for entry in given:
-        found = list(_files(os.fspath(entry)))
+        found = _matching(os.fspath(entry))
         if not found:
             raise FileNotFoundError(f"there is no Parquet file at {entry}")
         files.update(found)
-    parts = [part for path in sorted(files) for part in parts_of(path)]
-    if not sum(part.rows for part in parts):
-        raise ValueError(f"the log has no rows: {', '.join(sorted(files)[:3])}")
-    return parts
+    return sorted(files)
 
 
-def _files(entry: str) -> Iterable[str]:
+def _matching(entry: str) -> list[str]:
     if os.path.isdir(entry):
-        return map(str, sorted(Path(entry).glob("**/*.parquet")))
-    return [entry] if os.path.exists(entry) else sorted(glob.glob(entry, recursive=True))
+        return [str(path) for path in Path(entry).glob("**/*.parquet")]
+    return [entry] if os.path.exists(entry) else glob.glob(entry, recursive=True)
+
+
+def _all_parts(dataset: Any) -> list[Part]:
+    files = files_of(dataset)
+    parts = [part for path in files for part in parts_of(path)]
+    if not sum(part.rows for part in parts):
+        raise ValueError(f"the log has no rows: {', '.join(files[:3])}")
+    return parts
 
 
 class Looked(NamedTuple):
@@ -166,12 +172,11 @@ class _Work:
         self._columns, self._executor, self._progress = columns, executor, progress
         self._total = sum(part.rows for part in parts)
 
-    def _run(self, what: str, function: Callable[[Task], Any], task: Task) -> Iterable[Any]:
+    def _run(self, what: str, function: Callable[[Job, Parts], Any], job: Job) -> Iterable[Any]:
         """The results for all groups of parts, as they are done."""
-        tasks = [task._replace(parts=group) for group in self._groups]
         done = 0
         self._progress(what, 0, self._total)
-        for place, result in self._executor.map(function, tasks):
+        for place, result in self._executor.map(partial(function, job), self._groups):
             done += sum(part.rows for part in self._groups[place])
             self._progress(what, done, self._total)
             yield result
@@ -184,7 +189,7 @@ class _Work:
             return None
         drawn = sampling.nothing(len(places))
         seen = np.zeros(len(places), dtype=np.int64)
-        for sample, count in self._run("sampling", sample_part, Task((), self._columns)):
+        for sample, count in self._run("sampling", sample_part, Job(self._columns)):
             drawn, seen = sampling.joined(drawn, sample), seen + count
         sizes = [getattr(schema.features[place], "size", 0) for place in places]
         return {
@@ -195,11 +200,11 @@ class _Work:
     def look(self, encoder: dict[str, Array] | None, actions: Sequence[Label] | None, settings: Settings) -> Looked:
         """Count the values of all features, and find the actions."""
         categories, places = np.array(settings.categories), summing.stretches(settings)
-        task = Task((), self._columns, encoder, tuple(actions or ()), categories, places)
+        job = Job(self._columns, encoder, tuple(actions or ()), categories, places)
         counts = np.zeros((len(places), int(places.max()) + 1), dtype=np.int64)
         labels: set[Label] = set()
         rows, left_out, problems = 0, 0, []
-        for found, seen, learnt, broken, shown in self._run("counting", look_part, task):
+        for found, seen, learnt, broken, shown in self._run("counting", look_part, job):
             counts += found
             labels |= seen
             rows, left_out = rows + learnt, left_out + broken
@@ -222,13 +227,13 @@ class _Work:
         """The cells that were observed, and a sample of encoded contexts."""
         blocks = summing.layouts(settings, leaves, max(1, MOST_CELLS // len(actions)))
         categories, places = np.array(settings.categories), summing.stretches(settings)
-        task = Task((), self._columns, encoder, actions, categories, places)
+        job = Job(self._columns, encoder, actions, categories, places)
         rows, first = [], 0
         drawn = sampling.nothing(len(leaves))
         for number, layout in enumerate(blocks, 1):
             what = "summing" if len(blocks) == 1 else f"summing, block {number} of {len(blocks)}"
             sums = np.zeros((layout.cells, len(actions), 2 if self._columns.probability is None else 4), dtype=np.int64)
-            given = task._replace(layout=layout, last=number == len(blocks))
+            given = job._replace(layout=layout, last=number == len(blocks))
             for found, sample in self._run(what, sum_part, given):
                 sums += found
                 drawn = sampling.joined(drawn, sample)
@@ -252,50 +257,50 @@ def _in_order(labels: set[Label]) -> tuple[Label, ...]:
 # --- what workers do ----------------------------------------------------------------------------------------
 
 
-def sample_part(task: Task) -> tuple[sampling.Sample, Array]:
+def sample_part(job: Job, parts: Parts) -> tuple[sampling.Sample, Array]:
     """A sample of the values of features that are ranked, and how many there are of each."""
-    schema = task.columns.schema
+    schema = job.columns.schema
     places = [place for place, feature in enumerate(schema.features) if isinstance(feature, Quantile)]
     drawn, seen = sampling.nothing(len(places)), np.zeros(len(places), dtype=np.int64)
-    for batch, _ in _batches(task):
+    for batch, _ in _batches(job, parts):
         values = np.column_stack([_numbers(batch, schema.names[place]) for place in places])
         drawn = sampling.joined(drawn, sampling.draw(values, batch.rewards))
         seen += (~np.isnan(values)).sum(axis=0)
     return drawn, seen
 
 
-def look_part(task: Task) -> tuple[Array, set[Label], int, int, list[tuple[str, int, str]]]:
+def look_part(job: Job, parts: Parts) -> tuple[Array, set[Label], int, int, list[tuple[str, int, str]]]:
     """Counts of values, actions, rows that can be used, rows that can't, and what is wrong with the first of these."""
-    assert task.places is not None
-    counts = np.zeros((len(task.places), int(task.places.max()) + 1), dtype=np.int64)
+    assert job.places is not None
+    counts = np.zeros((len(job.places), int(job.places.max()) + 1), dtype=np.int64)
     labels: set[Label] = set()
     rows, left_out, problems = 0, 0, []
-    for batch, part in _batches(task):
-        summing.count_values(_units(task, batch), task.categories, task.places, counts)
+    for batch, part in _batches(job, parts):
+        summing.count_values(_units(job, batch), job.categories, job.places, counts)
         labels |= set(np.unique(batch.actions).tolist() if isinstance(batch.actions, np.ndarray) else batch.actions)
         rows, left_out = rows + len(batch.rewards), left_out + len(batch.problems)
         problems += [(part.path, line, why) for line, why in batch.problems[:SHOWN]]
     return counts, labels, rows, left_out, sorted(problems)[:SHOWN]
 
 
-def sum_part(task: Task) -> tuple[Array, sampling.Sample]:
+def sum_part(job: Job, parts: Parts) -> tuple[Array, sampling.Sample]:
     """Counts and sums of rewards in the cells of a layout, and a sample of contexts."""
-    layout, columns = task.layout, task.columns
+    layout, columns = job.layout, job.columns
     assert layout is not None
     weighted = columns.probability is not None
-    sums = np.zeros((layout.cells, len(task.actions), 4 if weighted else 2), dtype=np.int64)
-    position = {label: place for place, label in enumerate(task.actions)}
+    sums = np.zeros((layout.cells, len(job.actions), 4 if weighted else 2), dtype=np.int64)
+    position = {label: place for place, label in enumerate(job.actions)}
     drawn = sampling.nothing(len(columns.schema))
-    for part in task.parts:
+    for part in parts:
         batch, chances = read_part(part, columns.schema, **_names(columns))
-        units = _units(task, batch)
+        units = _units(job, batch)
         labels = batch.actions.tolist() if isinstance(batch.actions, np.ndarray) else batch.actions
         taken = np.fromiter((position[label] for label in labels), dtype=np.int64, count=len(labels))
         grains = np.floor(batch.rewards / GRAIN + 0.5).astype(np.int64)
         weights = _weights(chances, batch.rewards)
         where = (layout.leaf_of, layout.tuples, layout.offsets, layout.strides)
-        summing.sum_cells(units, taken, grains, weights, task.categories, task.places, *where, sums)
-        if task.last:
+        summing.sum_cells(units, taken, grains, weights, job.categories, job.places, *where, sums)
+        if job.last:
             drawn = sampling.joined(drawn, sampling.draw(units, batch.rewards))
     return sums, drawn
 
@@ -313,19 +318,19 @@ def _names(columns: Columns) -> dict[str, Any]:
     return {"action": columns.action, "reward": columns.reward, "probability": columns.probability}
 
 
-def _batches(task: Task) -> Iterable[tuple[Batch, Part]]:
-    for part in task.parts:
-        batch, _ = read_part(part, task.columns.schema, **_names(task.columns))
-        if batch.problems and not task.columns.skip_bad:
+def _batches(job: Job, parts: Parts) -> Iterable[tuple[Batch, Part]]:
+    for part in parts:
+        batch, _ = read_part(part, job.columns.schema, **_names(job.columns))
+        if batch.problems and not job.columns.skip_bad:
             line, why = batch.problems[0]
             raise ValueError(f"{part.path}, row {line}: {why}")
         yield batch, part
 
 
-def _units(task: Task, batch: Batch) -> Array:
-    encoder = task.columns.schema.encoder()
-    if task.encoder is not None:
-        encoder.restore(task.encoder)
+def _units(job: Job, batch: Batch) -> Array:
+    encoder = job.columns.schema.encoder()
+    if job.encoder is not None:
+        encoder.restore(job.encoder)
     return encoder.encode_many(batch.contexts, learns=False)
 
 
