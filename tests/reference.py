@@ -14,6 +14,7 @@ Interval = tuple[int, int]  # (level l, number k): the interval (k / base^l, (k+
 CATEGORY, GONE = -1, -2  # "levels" of what never splits: a category, and missing values
 MISSING = -1.0  # stands for a missing value in a context
 Types = tuple[int, ...]
+GRAIN = 2.0**-26  # of rewards, so that their sums are exact
 
 
 @dataclass
@@ -108,6 +109,7 @@ class Reference:
 
     def observe(self, context: list[float], a: int, reward: float) -> None:
         p = self.locate(context)
+        reward = math.floor(reward / GRAIN + 0.5) * GRAIN
         for w in self.all_w:
             self.rewards.setdefault((w, tuple(p[i] for i in w), a), []).append(reward)
 

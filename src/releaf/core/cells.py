@@ -31,6 +31,7 @@ from releaf.core.model import (
 )
 from releaf.core.partition import leaves_of
 
+GRAIN = 2.0**-26  # rewards are multiples of it, so that sums are exact and learners add up in any order
 DENSE_LIMIT = 2**29  # bytes of dense tables beyond which cells are hashed
 FEW = 4  # actions, up to which the width of lanes is their number
 _BYTES = 28  # count, mean and sum of one action, and the least count where there are few
@@ -42,7 +43,7 @@ def build(memory: Memory, *, dense_limit: int) -> None:
     memory["table"], memory["keys"] = np.zeros(0), np.zeros(0)
     memory["caps"], memory["offsets"], memory["strides"] = np.zeros(len(leaves)), np.zeros(0), np.zeros(0)
     if not _make_dense(memory, 2 * leaves, dense_limit):
-        _make_hashed(memory, rows=1024)
+        make_hashed(memory, rows=1024)
 
 
 def make_room(memory: Memory, base: int, *, dense_limit: int) -> None:
@@ -56,7 +57,7 @@ def make_room(memory: Memory, base: int, *, dense_limit: int) -> None:
     roomy = leaves + base - 1 <= caps
     if not _make_dense(memory, np.where(roomy, caps, np.maximum(2 * caps, leaves + base - 1)), dense_limit):
         counts = old[3].reshape(-1, memory["shape"][ACTIONS])
-        _make_hashed(memory, rows=int(np.count_nonzero(counts.any(axis=1))) + 1024)
+        make_hashed(memory, rows=int(np.count_nonzero(counts.any(axis=1))) + 1024)
     move_dense(memory.book, *slots, *old)
 
 
@@ -126,7 +127,8 @@ def lay_out(memory: Memory, caps: Array) -> None:
     memory["caps"], memory["offsets"], memory["strides"] = caps, offsets, strides
 
 
-def _make_hashed(memory: Memory, rows: int) -> None:
+def make_hashed(memory: Memory, rows: int) -> None:
+    """Empty hashed cells with room for so many rows."""
     rows += int(memory["shape"][TUPLES])  # one reward may need a row for each tuple
     _make_rows(memory, rows)
     memory["keys"] = np.zeros(rows * int(memory["shape"][TUPLE_SIZE]), dtype=np.int32)
@@ -146,7 +148,7 @@ def _rehash(memory: Memory) -> None:
     """Copy the rows whose leaves still exist into a larger table."""
     old = [memory[name] for name in ("keys", "cells", "counts", "sums")]
     used = int(memory["clock"][ROWS])
-    _make_hashed(memory, rows=2 * count_alive(memory.book, old[0], used) + 1024)
+    make_hashed(memory, rows=2 * count_alive(memory.book, old[0], used) + 1024)
     move_hashed(memory.book, used, *old)
 
 
@@ -253,6 +255,7 @@ def _enter(m, place, tuple_index, size, leaf):
 def observe(m, action, reward, width):
     """Let the cells in ``rows`` take in one reward of an action."""
     actions = m.shape[ACTIONS]
+    reward = math.floor(reward / GRAIN + 0.5) * GRAIN
     for p in range(m.shape[TUPLES]):
         cell, here = m.rows[p] * (1 + actions), m.rows[p] * actions
         count = m.counts[here + action] + 1

@@ -75,25 +75,33 @@ def sweep(
     Parameters
     ----------
     runs
-        Any number, of any policies and streams.
+        Any number, of any policies and streams. Runs that would do the same are done once.
     store
         Where finished runs are kept and looked for; None keeps none.
     executor
-        Where they are done; on this machine's cores when None.
+        Where they are done; on this machine's cores when None. What is finished is kept here, as it comes in.
     done
         Told of each run with its ledger, and whether it had been kept from before.
     """
-    found: dict[int, Ledger] = {}
+    places: dict[str, list[int]] = {}
     for place, run in enumerate(runs):
-        kept = store.get(run) if store is not None else None
-        if kept is not None:
-            found[place] = kept
-            done(run, kept, True)
-    missing = [place for place in range(len(runs)) if place not in found]
-    for turn, ledger in (executor or Local()).map(execute, [runs[place] for place in missing]):
-        place = missing[turn]
-        found[place] = ledger
+        places.setdefault(run.key, []).append(place)
+    found: dict[int, Ledger] = {}
+
+    def tell(same: list[int], ledger: Ledger, kept: bool) -> None:
+        for place in same:
+            found[place] = ledger
+            done(runs[place], ledger, kept)
+
+    missing = []
+    for same in places.values():
+        kept = store.get(runs[same[0]]) if store is not None else None
+        if kept is None:
+            missing.append(same)
+        else:
+            tell(same, kept, True)
+    for turn, ledger in (executor or Local()).map(execute, [runs[same[0]] for same in missing]):
         if store is not None:
-            store.put(runs[place], ledger)
-        done(runs[place], ledger, False)
+            store.put(runs[missing[turn][0]], ledger)
+        tell(missing[turn], ledger, False)
     return [found[place] for place in range(len(runs))]

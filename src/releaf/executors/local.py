@@ -5,57 +5,127 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from typing import Protocol, TypeVar
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any
 
-Task = TypeVar("Task")
-Result = TypeVar("Result")
+from releaf.executors.sharing import Shared, shared
+from releaf.executors.tasks import Attempts, Result, Task, checked_retries, checked_workers, noted
 
-
-class Executor(Protocol):
-    """Runs a function over tasks somewhere, and tells of each as soon as it is done."""
-
-    def map(self, function: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[tuple[int, Result]]:
-        """The place of each task and its result, in the order in which they are done."""
-        ...
+WHY = "Was it killed, or out of memory? In a script, this must be called under `if __name__ == '__main__':`."
 
 
 class Local:
     """Processes on this machine; with one worker, this process itself.
 
-    An interrupt ends the processes at once: only what is in flight is lost.
+    An interrupt ends the processes at once: only what is in flight is lost. A process that dies is replaced, and its
+    task is done again.
 
     Parameters
     ----------
     workers
         How many processes; one for each core when None.
+    retries
+        How often a task is tried again when its process died. What the function raises is never tried again.
     """
 
-    def __init__(self, workers: int | None = None) -> None:
-        if workers is not None and workers < 1:
-            raise ValueError(f"workers must be at least 1, got workers={workers}")
-        self.workers = workers or os.cpu_count() or 1
+    def __init__(self, workers: int | None = None, *, retries: int = 3) -> None:
+        self.workers = checked_workers(workers) or os.cpu_count() or 1
+        self.retries = checked_retries(retries)
 
     def map(self, function: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[tuple[int, Result]]:
         """The place of each task and its result, in the order in which they are done."""
         if self.workers == 1 or len(tasks) < 2:
-            yield from ((place, function(task)) for place, task in enumerate(tasks))
+            yield from _here(function, tasks)
             return
+        with shared(function) as work:
+            seats = [_Seat(work) for _ in range(min(self.workers, len(tasks)))]
+            try:
+                yield from self._seated(tasks, seats)
+            except BaseException:
+                for seat in seats:
+                    seat.kill()
+                raise
+            finally:
+                for seat in seats:
+                    seat.leave()
+
+    def _seated(self, tasks: Sequence[Any], seats: list[_Seat]) -> Iterator[tuple[int, Any]]:
+        """Give each seat a task, and another as soon as it is free."""
+        attempts, free, busy = Attempts(self.retries), list(seats), dict[Future[Any], tuple[int, _Seat]]()
+        waiting = deque(range(len(tasks)))
+        ended: list[tuple[int, Future[Any]]] = []
+        while waiting or busy or ended:
+            while waiting and free:  # before results are told, which may take their reader a while
+                place, seat = waiting.popleft(), free.pop()
+                busy[seat.begin(tasks[place])] = (place, seat)
+            for place, future in ended:
+                yield place, _result(future, place, tasks[place])
+            ended = []
+            for future in wait(busy, return_when=FIRST_COMPLETED).done:
+                place, seat = busy.pop(future)
+                free.append(seat)
+                if isinstance(future.exception(), BrokenProcessPool):
+                    attempts.lost(place, tasks[place], WHY)
+                    waiting.appendleft(place)
+                else:
+                    ended.append((place, future))
+
+
+class _Seat:
+    """A process that does one task at a time; when it dies, another takes its place."""
+
+    def __init__(self, work: Shared) -> None:
+        self._work = work
+        self._pool = self._new_pool()
+
+    def _new_pool(self) -> ProcessPoolExecutor:
         context = multiprocessing.get_context("spawn")  # a fork would copy locks that other threads hold
-        pool = ProcessPoolExecutor(min(self.workers, len(tasks)), mp_context=context, initializer=_leave_interrupts)
+        return ProcessPoolExecutor(1, mp_context=context, initializer=_begin, initargs=(self._work,))
+
+    def begin(self, task: Any) -> Future[Any]:
         try:
-            places = {pool.submit(function, task): place for place, task in enumerate(tasks)}
-            for future in as_completed(places):
-                yield places[future], future.result()
-        except BaseException:
-            for process in list((pool._processes or {}).values()):  # compiled code would not hear of it
-                process.terminate()
-            raise
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+            return self._pool.submit(_do, task)
+        except BrokenProcessPool:
+            self._pool = self._new_pool()
+            return self._pool.submit(_do, task)
+
+    def kill(self) -> None:
+        for process in list((self._pool._processes or {}).values()):  # compiled code would not hear of it
+            process.terminate()
+
+    def leave(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _leave_interrupts() -> None:
-    """An interrupt is for the process that a person sees, which ends the others."""
+_work: Callable[[Any], Any]  # what this process does, once it is a worker
+
+
+def _begin(work: Shared) -> None:
+    """Become a worker. An interrupt is for the process that a person sees, which ends the others."""
+    global _work
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _work = work.load()
+
+
+def _do(task: Any) -> Any:
+    return _work(task)
+
+
+def _here(function: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[tuple[int, Result]]:
+    for place, task in enumerate(tasks):
+        try:
+            result = function(task)
+        except Exception as error:
+            noted(error, place, task)
+            raise
+        yield place, result
+
+
+def _result(future: Future[Any], place: int, task: Any) -> Any:
+    error = future.exception()
+    if error is not None:
+        raise noted(error, place, task)
+    return future.result()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from releaf import theory
-from releaf.core import kernels
+from releaf.core import kernels, merging
 from releaf.core.engine import Engine, Settings
 from releaf.core.marginals import observed_in_leaves
 from releaf.core.model import EXPLOITED, EXPLORED, OBSERVED, RANDOM, TIME, UNDER_EXPLORED
@@ -154,6 +154,68 @@ class PartitionedPolicy(OnlinePolicy):
         if len(arrays["added_at"]) != len(self.actions):
             raise ValueError("its actions contradict the rest")
         self._engine.restore(arrays)
+
+    # --- adding up ----------------------------------------------------------------------------------------
+
+    def merge(self, other: Self) -> Self:
+        """A learner that knows what this one and another know together; both stay as they are.
+
+        For learners of the same configuration that saw different cases. The sum is the same, bit for bit, in whatever
+        order and groups learners are added, and one that knows nothing adds nothing. Counts and sums of rewards add up;
+        rewards count as multiples of 2⁻²⁶, so that sums are exact. An interval that one of them has split is split in
+        the sum; what the other observed in the whole interval is left behind, as the algorithm does with what it knew
+        of an interval that splits.
+
+        Decisions that wait for their reward stay with the learner that made them. With ``seed=None`` the random
+        draws that follow depend on the order of adding.
+
+        Parameters
+        ----------
+        other
+            A learner with the same actions, features and parameters.
+
+        Examples
+        --------
+        >>> import numpy as np, releaf
+        >>> draw = np.random.default_rng(0)
+        >>> parts = [releaf.Releaf(2, 2, seed=0) for _ in range(2)]
+        >>> for part in parts:
+        ...     contexts = draw.random((1000, 2))
+        ...     trace = part.replay(contexts, contexts)
+        >>> whole = parts[0].merge(parts[1])
+        >>> whole.steps
+        2000
+        """
+        self._require_same_configuration(other)
+        with self._lock, other._lock:
+            known = merging.combine(merging.gather(self._engine, self.seed), merging.gather(other._engine, other.seed))
+            merged = self._knowing(known)
+            merged._token = (self._token + other._token) % 2**62
+            merged._encoder.restore(self._encoder.state())
+        return merged
+
+    def _knowing(self, known: merging.Knowledge) -> Self:
+        """A learner of the same configuration that knows this."""
+        parameters = {name: getattr(self, name) for name in self.parameters}
+        made = type(self)(self.actions, self.schema, **parameters)
+        made._use(merging.assemble(self._engine.settings, len(self.actions), self.seed, known))
+        made._steps = made._engine.clock(TIME)
+        return made
+
+    def _require_same_configuration(self, other: Any) -> None:
+        if type(other) is not type(self):
+            raise TypeError(f"other must be a {type(self).__name__} too, got {type(other).__name__}")
+        for name in ("actions", "schema", *self.parameters):
+            mine, theirs = getattr(self, name), getattr(other, name)
+            if mine != theirs and name != "max_pending":
+                raise ValueError(f"learners of the same configuration can be added: {name} is {mine!r} and {theirs!r}")
+        mine, theirs = self._encoder.state(), other._encoder.state()
+        for name, state in mine.items():
+            if not np.array_equal(state, theirs[name]):
+                raise ValueError(
+                    "learners that have learnt different quantiles can't be added, since the same interval holds "
+                    "different values for them: describe the feature as Continuous, or use releaf.fit_log"
+                )
 
     # --- what it has learnt -------------------------------------------------------------------------------
 

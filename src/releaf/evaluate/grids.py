@@ -1,0 +1,149 @@
+"""Many runs in a line, and what they gave as a table."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from releaf import ensembles, policies, streams
+from releaf.evaluate.ledger import Ledger
+from releaf.evaluate.runs import Run
+
+Choices = Mapping[str, Mapping[str, Any]] | Sequence[str]
+_NOT_NUMBERS = ("curves", "relevance", "partition", "reward_interval")
+
+
+def grid(
+    policies: Choices,
+    streams: Choices,
+    seeds: Iterable[int] = range(1),
+    *,
+    positive: Any = None,
+    observation_cost: float = 0.0,
+) -> list[Run]:
+    """All combinations of policies, streams, their parameters and seeds.
+
+    Parameters
+    ----------
+    policies, streams
+        For each name its parameters; or the names alone. A list, a range or an array has values to be tried, each with
+        all of the others; anything else, a tuple too, is one value.
+    seeds
+        Of the policy, and of the stream where it takes one and none is given among its parameters: a policy meets
+        the same streams as all others.
+    positive, observation_cost
+        As for :func:`releaf.evaluate.run`.
+
+    Examples
+    --------
+    >>> from releaf import evaluate
+    >>> tried = {"Releaf": {"control_divisor": [100, 1_000, 5_000]}, "LinUCB": {"alpha": [0.1, 1.0]}}
+    >>> runs = evaluate.grid(tried, {"breast_cancer": {"steps": 5_000}}, seeds=range(20))
+    >>> len(runs), runs[0].label, runs[-1].label
+    (100, 'Releaf(control_divisor=100)', 'LinUCB(alpha=1.0)')
+    """
+    places = [
+        (name, arguments, "seed" in _parameters(_stream(name)) and "seed" not in arguments)
+        for name, arguments in _combinations("stream", streams, _stream)
+    ]
+    return [
+        Run(
+            stream=stream,
+            stream_arguments={**arguments, "seed": seed} if seeded else arguments,
+            policy=policy,
+            policy_arguments=chosen,
+            seed=seed,
+            positive=positive,
+            observation_cost=observation_cost,
+            label=f"{policy}({', '.join(f'{name}={value!r}' for name, value in chosen.items())})",
+        )
+        for (stream, arguments, seeded), (policy, chosen), seed in product(
+            places, list(_combinations("policy", policies, _policy)), _values(seeds)
+        )
+    ]
+
+
+def table(runs: Sequence[Run], ledgers: Sequence[Ledger]) -> dict[str, list[Any]]:
+    """What runs gave, column by column, as pandas, polars, pyarrow and narwhals take it.
+
+    There is a row for each run, in their order: its label, policy, stream and seed; a column for each parameter, such
+    as ``policy_alpha`` and ``stream_steps``, None where a run leaves it at its default; and the figures of the
+    :class:`Ledger`. A parameter with values of several kinds is told as text.
+
+    Examples
+    --------
+    >>> from releaf import evaluate
+    >>> from releaf.executors import Local
+    >>> runs = evaluate.grid({"LinUCB": {"alpha": [0.1, 1.0]}}, {"breast_cancer": {"steps": 500}})
+    >>> found = evaluate.table(runs, evaluate.sweep(runs, executor=Local(1)))
+    >>> found["policy_alpha"], found["labels"]
+    ([0.1, 1.0], [500, 500])
+    """
+    if len(runs) != len(ledgers):
+        raise ValueError(f"ledgers has {len(ledgers)} entries: expected one for each of {len(runs)} runs")
+    columns = {name: [getattr(run, name) for run in runs] for name in ("label", "policy", "stream", "seed")}
+    for kind in ("policy", "stream"):
+        given = [getattr(run, f"{kind}_arguments") for run in runs]
+        for name in dict.fromkeys(name for arguments in given for name in arguments):
+            columns[f"{kind}_{name}"] = _plain([arguments.get(name) for arguments in given])
+    intervals = [ledger.reward_interval or (None, None) for ledger in ledgers]
+    for name in Ledger.__dataclass_fields__:
+        if name not in _NOT_NUMBERS:
+            columns[name] = [getattr(ledger, name) for ledger in ledgers]
+    return columns | {"reward_low": [low for low, _ in intervals], "reward_high": [high for _, high in intervals]}
+
+
+def _combinations(kind: str, choices: Choices, made_by: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each name with each choice of its parameters."""
+    if isinstance(choices, str):
+        raise TypeError(
+            f"{kind} names are {choices!r}: expected a list of names, or a mapping from names to parameters"
+        )
+    for name, parameters in choices.items() if isinstance(choices, Mapping) else ((name, {}) for name in choices):
+        known = _parameters(made_by(name)) - ({"actions", "features", "seed"} if kind == "policy" else set())
+        for parameter in parameters:
+            if parameter not in known:
+                raise ValueError(f"{name} has no parameter {parameter!r}; it has {', '.join(sorted(known))}")
+        for values in product(*map(_values, parameters.values())):
+            yield name, dict(zip(parameters, values, strict=True))
+
+
+def _values(given: Any) -> list[Any]:
+    if isinstance(given, np.ndarray):
+        return list(given.tolist())
+    return list(given) if isinstance(given, list | range) else [given]
+
+
+def _policy(name: str) -> Any:
+    known = {made: getattr(room, made) for room in (policies, ensembles) for made in room.__all__}
+    return _known("policy", name, {made: kind for made, kind in known.items() if hasattr(kind, "traits")})
+
+
+def _stream(name: str) -> Any:
+    known = {made: getattr(streams, made) for made in streams.__all__ if not made.startswith("read_")}
+    return _known("stream", name, {made: maker for made, maker in known.items() if inspect.isfunction(maker)})
+
+
+def _known(kind: str, name: str, known: dict[str, Any]) -> Any:
+    if name not in known:
+        raise ValueError(f"there is no {kind} {name!r}; expected one of {', '.join(known)}")
+    return known[name]
+
+
+def _parameters(maker: Any) -> set[str]:
+    return set(inspect.signature(maker).parameters)
+
+
+def _plain(values: list[Any]) -> list[Any]:
+    """Values of one kind, so that a column can hold them."""
+    kinds = {type(value) for value in values if value is not None}
+    if len(kinds) <= 1 and kinds <= {bool, int, float, str}:
+        return values
+    if kinds == {int, float}:
+        return [None if value is None else float(value) for value in values]
+    return [value if value is None or isinstance(value, str) else json.dumps(value, default=str) for value in values]

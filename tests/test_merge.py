@@ -1,0 +1,191 @@
+"""Learners of the same configuration add up, in any order and any groups."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import releaf
+from reference import GRAIN
+from releaf.core import cells
+from releaf.policies.partitioned import PartitionedPolicy
+
+SCHEMAS: dict[str, Any] = {
+    "numbers": 4,
+    "mixed": {
+        "x": releaf.Continuous(0, 1),
+        "gone": releaf.Continuous(0, 1, missing=True),
+        "kind": releaf.Categorical("a", "b", "c"),
+        "sure": releaf.Boolean(),
+    },
+}
+
+
+def learner(kind: str = "numbers", policy: Any = releaf.Releaf, **given: Any) -> Any:
+    return policy(3, SCHEMAS[kind], **{"seed": 7, "rho": 2.0, **given})
+
+
+def contexts_of(kind: str, draw: np.random.Generator, count: int) -> Any:
+    if kind == "numbers":
+        return draw.random((count, 4)) ** draw.uniform(0.5, 3.0)
+    gone = [None if draw.random() < 0.3 else draw.random() for _ in range(count)]
+    kinds, sure = draw.choice(["a", "b", "c"], count).tolist(), (draw.random(count) < 0.5).tolist()
+    return [list(row) for row in zip(draw.random(count).tolist(), gone, kinds, sure, strict=True)]
+
+
+def part(seed: int, kind: str = "numbers", most: int = 600, **given: Any) -> Any:
+    """A learner that lived through some cases of its own."""
+    draw = np.random.default_rng(seed)
+    made = learner(kind, **given)
+    count = int(draw.integers(1, most))
+    made.replay(contexts_of(kind, draw, count), draw.random((count, 3)))
+    return made
+
+
+def knowledge(of: PartitionedPolicy) -> dict[str, bytes]:
+    return {name: array.tobytes() for name, array in of._arrays().items()}
+
+
+@pytest.mark.parametrize("kind", list(SCHEMAS))
+@pytest.mark.parametrize("limit", [cells.DENSE_LIMIT, 0], ids=["dense", "hashed"])
+@pytest.mark.parametrize("policy", [releaf.Releaf, releaf.GreedyReleaf])
+def test_any_order_and_any_groups_give_the_same_bits(kind: str, limit: int, policy: Any) -> None:
+    parts = [part(seed, kind, policy=policy) for seed in range(4)]
+    if limit == 0:
+        parts = [_hashed(one) for one in parts]
+    a, b, c, d = parts
+    expected = knowledge(a.merge(b).merge(c).merge(d))
+    assert knowledge(a.merge(b.merge(c.merge(d)))) == expected
+    assert knowledge(a.merge(b).merge(c.merge(d))) == expected
+    for one, two, three, four in itertools.permutations(parts):
+        assert knowledge(one.merge(two).merge(three).merge(four)) == expected
+
+
+def _hashed(one: Any) -> Any:
+    """The same knowledge with cells in a hash table."""
+    from dataclasses import replace
+
+    from releaf.core import merging
+
+    settings_ = replace(one._engine.settings, dense_limit=0)
+    one._use(merging.assemble(settings_, len(one.actions), one.seed, merging.gather(one._engine, one.seed)))
+    return one
+
+
+@given(st.lists(st.integers(0, 1000), min_size=3, max_size=3), st.sampled_from(["explored", "always", "all-actions"]))
+@settings(max_examples=15, deadline=None)
+def test_random_parts_add_up(seeds: list[int], observe: str) -> None:
+    a, b, c = (part(seed, most=300, observe=observe) for seed in seeds)
+    assert knowledge(a.merge(b).merge(c)) == knowledge(c.merge(a.merge(b))) == knowledge(b.merge(c).merge(a))
+
+
+@pytest.mark.parametrize("kind", list(SCHEMAS))
+def test_a_learner_that_knows_nothing_adds_nothing(kind: str) -> None:
+    one, nothing = part(3, kind), learner(kind)
+    both = one.merge(nothing)
+    assert knowledge(both) == knowledge(nothing.merge(one)) == knowledge(both.merge(nothing))
+    assert both.steps == one.steps
+    assert both.observations == one.observations
+    assert np.array_equal(both.relevance(), one.relevance())
+    names = one.schema.names
+    for name in names:
+        mine, theirs = both.partition(name), one.partition(name)
+        assert [(i.low, i.high, i.level) for i in mine if i.low == i.low] == [
+            (i.low, i.high, i.level) for i in theirs if i.low == i.low
+        ]
+    draw = np.random.default_rng(9)
+    tried = contexts_of(kind, draw, 200)
+    assert np.array_equal(both.estimate(tried), one.estimate(tried))
+
+
+def test_parts_of_the_same_partition_know_what_one_learner_of_all_cases_would() -> None:
+    """Counts and means are those of all cases, where no interval splits any more."""
+    draw = np.random.default_rng(1)
+    contexts, rewards = draw.random((900, 4)), np.floor(draw.random((900, 3)) / GRAIN) * GRAIN
+    frozen: dict[str, Any] = {
+        "rho": 60.0,
+        "observe": "always",
+        "control_divisor": 1e9,
+    }  # after the first split nothing splits
+    parts = [learner(**frozen) for _ in range(3)]
+    for number, one in enumerate(parts):
+        one.replay(contexts[number::3], rewards[number::3])
+    whole = parts[0].merge(parts[1]).merge(parts[2])
+    taken = _taken(parts, contexts)
+    for action in range(3):
+        rows = taken == action
+        total = int(whole._engine.memory["counts"].reshape(-1, 3)[:, action].sum())
+        assert total <= 6 * rows.sum()  # six pairs of features
+        assert total >= 6 * (rows.sum() - 3 * 2)  # all but those before the first splits
+    sums = whole._engine.memory["sums"].reshape(-1, 3).sum(axis=0)
+    counts = whole._engine.memory["counts"].reshape(-1, 3).sum(axis=0)
+    assert np.allclose(sums / counts, [rewards[taken == a, a].mean() for a in range(3)], atol=0.02)
+
+
+def _taken(parts: list[Any], contexts: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    taken = np.zeros(len(contexts), dtype=np.int64)
+    draw = np.random.default_rng(1)
+    draw.random((900, 4))
+    rewards = np.floor(draw.random((900, 3)) / GRAIN) * GRAIN
+    for number in range(3):
+        again = learner(rho=60.0, observe="always", control_divisor=1e9)
+        taken[number::3] = again.replay(contexts[number::3], rewards[number::3]).actions
+    return taken
+
+
+def test_an_interval_that_one_has_split_is_split_in_the_sum_and_what_the_other_saw_there_is_left_behind() -> None:
+    coarse, fine = learner(), part(5)
+    coarse.decide([0.3, 0.6, 0.9, 0.1])
+    coarse.learn(1, 1.0)
+    both = coarse.merge(fine)
+    assert [i[:3] for i in both.partition(0)] == [i[:3] for i in fine.partition(0)]
+    assert both.observations == fine.observations + 1
+    same = fine.merge(learner())
+    assert np.array_equal(both._engine.memory["counts"], same._engine.memory["counts"])
+
+
+def test_the_sum_goes_on_learning_and_can_be_saved(tmp_path: Any) -> None:
+    both = part(1).merge(part(2))
+    both.save(tmp_path / "both.releaf")
+    again = releaf.load(tmp_path / "both.releaf")
+    draw = np.random.default_rng(0)
+    contexts, rewards = draw.random((500, 4)), draw.random((500, 3))
+    first, second = both.replay(contexts, rewards), again.replay(contexts, rewards)
+    assert np.array_equal(first.actions, second.actions)
+    assert knowledge(both) == knowledge(again)
+
+
+def test_both_parts_stay_as_they_are() -> None:
+    one, two = part(1), part(2)
+    before = knowledge(one), knowledge(two)
+    one.merge(two)
+    assert (knowledge(one), knowledge(two)) == before
+
+
+def test_decisions_that_wait_stay_with_their_learner() -> None:
+    one = part(1)
+    choice = next(c for c in (one.decide(row) for row in np.random.default_rng(0).random((500, 4))) if c.wants_reward)
+    both = one.merge(part(2))
+    assert both.pending == 0
+    with pytest.raises(ValueError, match="does not wait"):
+        both.learn(choice.id, 1.0)
+    one.learn(choice, 1.0)
+
+
+def test_different_configurations_are_refused_by_name() -> None:
+    with pytest.raises(ValueError, match=r"rho is 2\.0 and 3\.0"):
+        part(1).merge(part(2, rho=3.0))
+    with pytest.raises(TypeError, match="must be a Releaf too, got GreedyReleaf"):
+        part(1).merge(part(2, policy=releaf.GreedyReleaf))
+
+
+def test_different_quantiles_are_refused() -> None:
+    one, two = (releaf.Releaf(2, {"x": releaf.Quantile(), "y": releaf.Quantile()}, seed=0) for _ in range(2))
+    one.decide([1.0, 2.0])
+    with pytest.raises(ValueError, match="different quantiles"):
+        one.merge(two)
