@@ -189,3 +189,8 @@ def test_different_quantiles_are_refused() -> None:
     one.decide([1.0, 2.0])
     with pytest.raises(ValueError, match="different quantiles"):
         one.merge(two)
+
+
+def test_learners_of_other_kinds_say_that_they_do_not_add_up() -> None:
+    with pytest.raises(TypeError, match="LinUCB does not add up"):
+        releaf.LinUCB(2, 2).merge(releaf.LinUCB(2, 2))

@@ -353,6 +353,13 @@ class OnlinePolicy(Saved, Reading, Served, ABC):
             self._labels = self._labels[:index] + self._labels[index + 1 :]
             self._waiting = without_action(self._waiting, index)
 
+    def merge(self, other: Any) -> Any:
+        """What this learner and another know together, where learners of this kind add up.
+
+        Those on adaptive partitions do; see :meth:`releaf.Releaf.merge`.
+        """
+        raise TypeError(f"{type(self).__name__} does not add up: of its kind only Releaf and GreedyReleaf can be merged")
+
     # --- decisions that wait ---------------------------------------------------------------------------------------
 
     def _require_own(self, choice: Any) -> None:
