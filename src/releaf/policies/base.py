@@ -358,7 +358,7 @@ class OnlinePolicy(Saved, Reading, Served, ABC):
 
         Those on adaptive partitions do; see :meth:`releaf.Releaf.merge`.
         """
-        raise TypeError(f"{type(self).__name__} does not add up: of its kind only Releaf and GreedyReleaf can be merged")
+        raise TypeError(f"{type(self).__name__} does not add up: only Releaf and GreedyReleaf do")
 
     # --- decisions that wait ---------------------------------------------------------------------------------------
 
