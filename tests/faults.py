@@ -67,7 +67,7 @@ class Caller:
         except (OSError, http.client.HTTPException) as error:
             self.close()
             raise Unanswered(str(error)) from error
-        is_json = answer.headers.get_content_type() == "application/json"
+        is_json = given and answer.headers.get_content_type() == "application/json"
         return answer.status, answer.headers, json.loads(given) if is_json else given
 
     def close(self) -> None:
@@ -325,7 +325,7 @@ class Load:
         call, turn = Caller(self._port), 0
         while not self.is_over:
             turn += 1
-            policy = {"name": ("LinUCB", "EpsilonGreedy", "AdaptiveReleaf")[turn % 3], "parameters": {}}
+            policy: dict[str, Any] = {"name": ("LinUCB", "EpsilonGreedy", "AdaptiveReleaf")[turn % 3], "parameters": {}}
             for method, path, body in (
                 ("POST", "/actions", {"action": f"extra {turn}"}),
                 ("POST", "/shadows", {"name": f"shadow-{turn}", "policy": policy}),
@@ -389,7 +389,7 @@ class _Client:
                 return
 
     def _lines(self) -> None:
-        asked = [{"context": self._context(), "key": self._key()} for _ in range(10)]
+        asked: list[dict[str, Any]] = [{"context": self._context(), "key": self._key()} for _ in range(10)]
         body = b"\n".join(json.dumps(one).encode() for one in asked)
         status, told = self._load.ask(self._call, "POST", "/decide", body, Content_Type="application/x-ndjson")
         if status == 200:

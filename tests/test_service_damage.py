@@ -27,7 +27,7 @@ BEFORE, AFTER = 12, 8  # decisions before the latest snapshot and after it
 
 @functools.cache
 def killed(kind: str) -> str:
-    """The store of a service that was killed: it decided before its latest snapshot and after, a page for each event."""
+    """The store of a service that was killed: it decided before its latest snapshot and after, a page an event."""
     folder = Path(tempfile.mkdtemp(prefix="releaf-killed-"))
     atexit.register(shutil.rmtree, folder)
     address = str(folder / "store.db") if kind == "sqlite" else postgres.database()
@@ -104,7 +104,7 @@ async def _alter(address: str, table: str, last: int, harm: Harm) -> None:
     import apsw
 
     with closing(apsw.Connection(address)) as file:
-        (body,) = file.execute(f"SELECT body FROM {table} WHERE last = ?", (last,)).fetchone()
+        body = file.execute(f"SELECT body FROM {table} WHERE last = ?", (last,)).get
         file.execute(f"UPDATE {table} SET body = ? WHERE last = ?", (harm(body), last))
 
 
