@@ -65,15 +65,15 @@ def _rates(rates: dict[str, list[float]]) -> list[Finding]:
     made = [
         Finding(what="service: constant answers a second", value=median(rates["constant"]), unit="/s"),
         Finding(what="service: durable decisions a second, embedded", value=median(rates["embedded"]), unit="/s"),
-        Finding(
-            what="service: embedded over constant", value=ratio("embedded", "constant"), at_least=0.5, detail=seen
-        ),
+        Finding(what="service: embedded over constant", value=ratio("embedded", "constant"), at_least=0.5, detail=seen),
         Finding(what="service: decisions a second in batches of 100", value=median(rates["batch"]), unit="/s"),
         Finding(what="service: batches over single decisions", value=ratio("batch", "embedded"), at_least=20.0),
     ]
     if "PostgreSQL" in rates:
         made += [
-            Finding(what="service: durable decisions a second, PostgreSQL", value=seen["PostgreSQL_per_second"], unit="/s"),
+            Finding(
+                what="service: durable decisions a second, PostgreSQL", value=seen["PostgreSQL_per_second"], unit="/s"
+            ),
             Finding(what="service: PostgreSQL over constant", value=ratio("PostgreSQL", "constant"), at_least=0.3),
         ]
     return made

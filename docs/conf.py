@@ -12,8 +12,8 @@ author = "the releaf developers"
 copyright = f"2026, {author}"  # noqa: A001  (Sphinx's name for it)
 version = release = __version__
 
-sys.path.append(str(Path(__file__).parent))  # for commands.py
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "commands"]
+sys.path.append(str(Path(__file__).parent))  # for commands.py and http_api.py
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "commands", "http_api"]
 exclude_patterns = ["_build"]
 
 

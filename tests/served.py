@@ -28,12 +28,8 @@ def free_port() -> int:
 def served(folder: Path, *options: str, environment: Mapping[str, str] | None = None) -> Iterator[str]:
     """The address of ``releaf serve`` with these options, run in a folder; ended by the signal of Ctrl-C."""
     port = free_port()
-    command = [sys.executable, "-m", "releaf", "serve", "--port", str(port), *options]
-    variables = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)} | dict(environment or {})
-    with (folder / "service.log").open("ab") as log:
-        process = subprocess.Popen(command, cwd=folder, env=variables, stdout=log, stderr=log)
+    process = start(folder, port, *options, environment=environment)
     try:
-        _wait_until_ready(process, f"http://127.0.0.1:{port}", folder / "service.log")
         yield f"http://127.0.0.1:{port}"
     finally:
         process.send_signal(signal.SIGINT)
@@ -43,6 +39,23 @@ def served(folder: Path, *options: str, environment: Mapping[str, str] | None = 
             process.kill()
             process.wait()
             raise
+
+
+def start(
+    folder: Path, port: int, *options: str, environment: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
+    """A process of the service that is ready; whoever starts it has to end it."""
+    command = [sys.executable, "-m", "releaf", "serve", "--port", str(port), *options]
+    variables = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)} | dict(environment or {})
+    with (folder / "service.log").open("ab") as log:
+        process = subprocess.Popen(command, cwd=folder, env=variables, stdout=log, stderr=log)
+    try:
+        _wait_until_ready(process, f"http://127.0.0.1:{port}", folder / "service.log")
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
+    return process
 
 
 def _wait_until_ready(process: subprocess.Popen[bytes], url: str, log: Path) -> None:

@@ -2,61 +2,67 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 import releaf
+from console import Console, environment, exchanges, require_alike
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = sorted(page for page in DOCS.rglob("*.md") if "_build" not in page.parts)
 LARGEST_PICTURE = 150_000
-BLOCK = re.compile(r"^```(python|console)\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
-
-
-def environment() -> dict[str, str]:
-    """That of these tests, with the package where they find it, in a terminal that is wide enough."""
-    return os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "COLUMNS": "120", "PYTHONIOENCODING": "utf-8"}
-
-
-def commands(block: str) -> list[str]:
-    """The commands of a console block that are releaf's: lines after "$ ", with those they go on in."""
-    joined = block.replace("\\\n", " ")
-    return [line[2:].strip() for line in joined.splitlines() if line.startswith("$ releaf ")]
-
-
-def run(command: str, folder: Path) -> None:
-    shown = command.replace("releaf ", f'"{sys.executable}" -m releaf ', 1)
-    done = subprocess.run(
-        ["bash", "-c", shown], cwd=folder, env=environment(), capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, f"$ {command}\n{done.stdout}\n{done.stderr}"
+FILE = "{code-block} json\n:caption: "
+BLOCK = re.compile(rf"^```(python|console|{re.escape(FILE)}[^\n]+)\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[page.relative_to(DOCS).as_posix() for page in PAGES])
 def test_the_examples_run_in_their_order(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     scope: dict[str, object] = {}
-    for kind, block in BLOCK.findall(page.read_text(encoding="utf-8")):
-        if kind == "python":
-            exec(compile(block, page.name, "exec"), scope)
-        else:
-            for command in commands(block):
-                run(command, tmp_path)
+    with ExitStack() as stack:
+        console = Console(tmp_path, stack, monkeypatch)
+        for kind, block in BLOCK.findall(page.read_text(encoding="utf-8")):
+            if kind == "python":
+                exec(compile(block, page.name, "exec"), scope)
+            elif kind.startswith(FILE):
+                (tmp_path / kind.removeprefix(FILE)).write_text(block)
+            else:
+                for command, shown in exchanges(block):
+                    console.run(command, shown)
 
 
-def test_commands_are_found_and_their_failures_noticed(tmp_path: Path) -> None:
-    assert commands("$ releaf demo \\\n    --seeds 1\noutput\n$ ls\n$ releaf --help\n") == [
-        "releaf demo      --seeds 1",
-        "releaf --help",
+def test_commands_are_found_and_their_failures_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    block = "$ releaf demo \\\n    --seeds 1\noutput\n$ curl -d '{\n  \"a\": 1\n}' http://x\n{}\n\n$ ls\n"
+    assert list(exchanges(block)) == [
+        ("releaf demo     --seeds 1", "output\n"),
+        ("curl -d '{\n  \"a\": 1\n}' http://x", "{}\n\n"),
+        ("ls", ""),
     ]
-    with pytest.raises(AssertionError, match="no-such-command"):
-        run("releaf no-such-command", tmp_path)
+    with ExitStack() as stack, pytest.raises(AssertionError, match="no-such-command"):
+        Console(tmp_path, stack, monkeypatch).run("releaf no-such-command", "")
+
+
+def test_answers_that_are_shown_must_be_of_the_same_shape() -> None:
+    given = '{"decision": 3, "action": "b", "estimates": {"a": 0.5}, "list": [1, 2]}'
+    require_alike('{"decision": 1, "action": "a", "estimates": {"…": 0}, "list": [1, "…"]}', given, "")
+    require_alike("", given, "")
+    require_alike("a,b\n…", "a,b\n1,2\n", "")
+    for wrong, why in {
+        '{"decision": 1, "…": 0, "other": 1}': "other",
+        '{"decision": 1}': "there but not shown",
+        '{"decision": "1", "…": 0}': "answer.decision: shown is '1', it is 3",
+        '{"estimates": null, "…": 0}': "answer.estimates",
+        '{"list": [1], "…": 0}': "1 entries are shown, there are 2",
+        "a,c\n…": '"decision": 3',
+    }.items():
+        with pytest.raises(AssertionError, match=re.escape(why)):
+            require_alike(wrong, given, "")
 
 
 def test_the_tables_are_up_to_date() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from releaf import theory
 from releaf.core import kernels
 from releaf.core.engine import Engine, Settings
+from releaf.core.marginals import observed_in_leaves
 from releaf.core.model import EXPLOITED, EXPLORED, OBSERVED, RANDOM, TIME, UNDER_EXPLORED
 from releaf.decision import Decision
 from releaf.features import MISSING, Continuous, Quantile
@@ -34,6 +35,13 @@ class Interval(NamedTuple):
     high: float
     level: int | None
     arrivals: int
+
+
+class IntervalReward(NamedTuple):
+    """What one action earned in one interval: how many rewards are known, and their mean, NaN where none is."""
+
+    count: int  # type: ignore[assignment]  # hides tuple.count, of which nothing is asked here
+    mean: float
 
 
 class PartitionedPolicy(OnlinePolicy):
@@ -192,6 +200,25 @@ class PartitionedPolicy(OnlinePolicy):
         """
         place = self.schema.index(feature)
         return [self._interval(place, node) for node in self._engine.leaves(place)]
+
+    def interval_rewards(self, feature: int | str) -> list[list[IntervalReward]]:
+        """What each action earned in each interval of ``partition(feature)``, whatever the other features were.
+
+        One list for each interval, in the same order, with one entry for each action: of the rewards that were learnt
+        since the interval exists. A tuple of features keeps them with the intervals of the others, and forgets them
+        when one of those splits. So what is told of an interval is what the tuple knows that has kept most of its
+        rewards; there may have been more.
+
+        Parameters
+        ----------
+        feature
+            Its position or its name.
+        """
+        place = self.schema.index(feature)
+        with self._lock:
+            counts, sums = observed_in_leaves(self._engine.memory, place)
+        means = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
+        return [list(map(IntervalReward, *columns)) for columns in zip(counts.tolist(), means.tolist(), strict=True)]
 
     def _interval(self, place: int, node: Any) -> Interval:
         feature = self.schema.features[place]

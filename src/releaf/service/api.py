@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -158,20 +158,52 @@ def _require_few(call: Call, count: int) -> None:
 
 
 async def _decide_lines(call: Call, running: Running) -> Raw:
-    """Each line by itself: what is wrong with one does not concern the others, and all share one write."""
+    """Each line by itself: what is wrong with one does not concern the others."""
     lines: list[bytes] = call.lines or []
     _require_few(call, len(lines))
-    answers = await asyncio.gather(*(_decide_line(call, running, line) for line in lines))
-    return _as_lines(list(answers))
+    asked = [_read_line(_asks, line, _require_one_context) for line in lines]
+
+    async def ask(some: list[Ask]) -> list[Any]:
+        events = await _decided(call, running, [one.context for one in some], [one.key for one in some])
+        state = running.live()
+        return [reading.answer(event, state) for event in events]
+
+    return _as_lines(await _line_by_line(asked, ask))
 
 
-async def _decide_line(call: Call, running: Running, line: bytes) -> Any:
+def _require_one_context(ask: Ask) -> None:
+    if ask.context is UNSET or ask.contexts is not UNSET or ask.keys is not None:
+        raise invalid("expected a context in each line")
+
+
+def _read_line(decoder: msgspec.json.Decoder[Any], line: bytes, check: Callable[[Any], None]) -> Any:
+    """What a line says, or the error that it is answered with."""
     try:
-        ask = decoded(_asks, line)
-        if ask.context is UNSET or ask.contexts is not UNSET or ask.keys is not None:
-            raise invalid("expected a context in each line")
-        (event,) = await _decided(call, running, [ask.context], [ask.key])
-        return reading.answer(event, running.live())
+        said = decoded(decoder, line)
+        check(said)
+        return said
+    except Problem as problem:
+        return ErrorAnswer(ErrorDetail(problem.code, problem.message))
+
+
+async def _line_by_line(said: list[Any], do: Callable[[list[Any]], Awaitable[list[Any]]]) -> list[Any]:
+    """Do what the lines ask for all at once, which is faster; one after the other where that is refused."""
+    places = [place for place, one in enumerate(said) if not isinstance(one, ErrorAnswer)]
+    answers = list(said)
+    try:
+        done = await do([said[place] for place in places]) if places else []
+    except Problem as problem:
+        if problem.status >= 500:
+            raise
+        done = await asyncio.gather(*(_do_one(said[place], do) for place in places))
+    for place, answer in zip(places, done, strict=True):
+        answers[place] = answer
+    return answers
+
+
+async def _do_one(one: Any, do: Callable[[list[Any]], Awaitable[list[Any]]]) -> Any:
+    try:
+        return (await do([one]))[0]
     except Problem as problem:
         return ErrorAnswer(ErrorDetail(problem.code, problem.message))
 
@@ -183,9 +215,9 @@ def _as_lines(answers: list[Any]) -> Raw:
 async def reward(call: Call) -> Learnt | AllLearnt | Raw:
     running = _running(call)
     if call.lines is not None:
-        lines: list[bytes] = call.lines
-        _require_few(call, len(lines))
-        return _as_lines(list(await asyncio.gather(*(_reward_line(running, line) for line in lines))))
+        _require_few(call, len(call.lines))
+        given = [_read_line(_rewards, line, lambda one: None) for line in call.lines]
+        return _as_lines(await _line_by_line(given, running.reward))
     body = call.body
     if (body.rewards is UNSET) == (body.decision is UNSET and body.reward is UNSET):
         raise invalid("expected either decision and reward, or rewards, for many")
@@ -196,14 +228,6 @@ async def reward(call: Call) -> Learnt | AllLearnt | Raw:
         raise invalid("expected both decision and reward")
     (learnt,) = await running.reward([RewardOf(decision=body.decision, reward=body.reward)])
     return learnt
-
-
-async def _reward_line(running: Running, line: bytes) -> Any:
-    try:
-        (learnt,) = await running.reward([decoded(_rewards, line)])
-        return learnt
-    except Problem as problem:
-        return ErrorAnswer(ErrorDetail(problem.code, problem.message))
 
 
 async def preview(call: Call) -> ExplanationInfo:
@@ -259,7 +283,7 @@ async def get_series(call: Call) -> SeriesInfo:
 async def get_model(call: Call) -> Raw:
     running = _running(call)
     name = f'attachment; filename="{running.name}.releaf"'.encode()
-    content = running.live().learner.to_bytes()
+    content = await asyncio.to_thread(running.live().learner.freeze())
     return Raw(content, b"application/octet-stream", [(b"content-disposition", name)])
 
 
@@ -298,15 +322,15 @@ def _told_event(running: Running, event: AnyEvent) -> list[bytes]:
         case Rewarded(_, decision, given):
             told = [("reward", encoder.encode({"decision": decision, "reward": given, "outcome": "rewarded"}))]
         case Expired(_, decisions):
-            default = running.state.spec.rewards.default if running.state else None
-            outcome = "dropped" if default is None else "default"
-            told = [
-                ("reward", encoder.encode({"decision": number, "reward": default, "outcome": outcome}))
-                for number in decisions
-            ]
+            told = [("reward", encoder.encode(_expired(running, number))) for number in decisions]
         case _:
             told = [("change", b"{}")]
     return [b"event: %s\ndata: %s\n\n" % (name.encode(), data) for name, data in told]
+
+
+def _expired(running: Running, number: int) -> dict[str, Any]:
+    default = running.state.default_reward(number) if running.state else None
+    return {"decision": number, "reward": default, "outcome": "dropped" if default is None else "default"}
 
 
 # --- the service itself -------------------------------------------------------------------------------------
@@ -323,6 +347,8 @@ async def readyz(call: Call) -> Health:
         what = f"experiments are being recovered: {', '.join(waiting)}" if waiting else "the service is starting"
         raise Problem(503, "not_ready", what, retry_after=1)
     standby = [running.name for running in hub.experiments.values() if running.status != LIVE]
+    if standby and len(standby) == len(hub.experiments):
+        raise Problem(503, "standby", f"another process serves {', '.join(standby)}", retry_after=1)
     return Health("ready", __version__, standby)
 
 

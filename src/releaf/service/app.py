@@ -9,13 +9,12 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import Any
 
 import msgspec
 from starlette.routing import BaseRoute, Route, Router
 
-from releaf.service import logs
+from releaf.service import dashboard, logs
 from releaf.service.entrance import entrance
 from releaf.service.guard import Guard
 from releaf.service.http import JSON, Call, Endpoint, Operation, Raw
@@ -74,7 +73,7 @@ def make_service(settings: Settings, store: Store | None = None) -> Service:
         return Endpoint(operations, hub, guard, metrics, settings)
 
     app = Router(
-        [*_routes(endpoint), *entrance(_pages(settings), guard, settings)],
+        [*_routes(endpoint), *entrance(dashboard.routes(needs_keys=settings.needs_keys), guard, settings)],
         default=endpoint([_nothing(method) for method in METHODS]),
         lifespan=lifespan,
         redirect_slashes=False,
@@ -111,14 +110,6 @@ async def not_found(call: Call) -> Raw:
     )
 
 
-def _pages(settings: Settings) -> list[Route]:
-    if find_spec("releaf.service.dashboard") is None:
-        return []
-    from releaf.service import dashboard
-
-    return dashboard.routes(needs_keys=settings.needs_keys)
-
-
 def _readings(hub: Hub) -> list[ExperimentReading]:
     infos = [running.info() for running in hub.experiments.values()]
     return [
@@ -133,6 +124,7 @@ def serve(settings: Settings, level: str = "INFO") -> None:
     import uvicorn
 
     sys.setswitchinterval(SWITCH_SECONDS)
+    signal.signal(signal.SIGTERM, lambda number, frame: None)  # raised again when all is done: it then ends with 0
     logs.configure(settings.log_format, level=level)
     service = make_service(settings)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # which uvicorn raises again when all is done

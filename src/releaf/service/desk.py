@@ -125,11 +125,12 @@ class Desk:
 
     async def _write(self, batches: dict[Author, _Batch]) -> None:
         started = time.perf_counter()
-        commits = [_commit(author, batch) for author, batch in batches.items() if batch.events]
         try:
+            commits = [_commit(author, batch) for author, batch in batches.items() if batch.events]
             if commits:
                 await self._commit(commits, batches)
-        except StoreError as error:
+        except Exception as failure:  # whatever it is, those who wait have to hear of it, and the next write goes on
+            error = failure if isinstance(failure, StoreError) else StoreError(f"an error of the program: {failure!r}")
             for author, batch in batches.items():
                 author.page_lost(error)
                 self.forget(author, error)

@@ -28,6 +28,8 @@ Label = str | int
 Reward = float | list[float]
 KEYS_KEPT = 100_000  # idempotency keys that are remembered
 EXPIRED_AT_ONCE = 1000
+MOST_ACTIONS = 1000
+MOST_SHADOWS = 16  # each of them takes as much time as the policy in charge
 # A decision whose reward is wanted: action, probability, deadline, what the shadows would have done. A plain tuple,
 # because one is made on every decision.
 Waiting = tuple[Label, float | None, float | None, dict[str, Label] | None]
@@ -85,8 +87,7 @@ class Experiment:
 
     def decide(self, contexts: Sequence[Any], keys: Sequence[str | None], at: float) -> list[Decided]:
         """Decide for each context; bad input anywhere is refused before the first decision."""
-        if self.retired:
-            raise Problem(409, "retired", f"experiment {self.spec.name!r} is retired: it decides no more")
+        self._require_running()
         rows = self.rows(contexts)
         try:
             choices = _ask(self.learner, rows)
@@ -147,6 +148,11 @@ class Experiment:
 
     def add_action(self, action: Label, at: float) -> AnyEvent:
         """One more action for all learners."""
+        self._require_running()
+        if str(action) in map(str, self.learner.actions):
+            raise Problem(409, "conflict", f"there is an action {str(action)!r} already")
+        if len(self.learner.actions) >= MOST_ACTIONS:
+            raise Problem(409, "conflict", f"there are {MOST_ACTIONS:,} actions already: retire one first")
         self._rehearse("add_action", action)
         event = events.ActionAdded(at, action)
         self.apply(event)
@@ -154,6 +160,7 @@ class Experiment:
 
     def remove_action(self, action: Label, at: float) -> AnyEvent:
         """An action that no learner takes any more."""
+        self._require_running()
         self._rehearse("remove_action", action)
         event = events.ActionRemoved(at, action)
         self.apply(event)
@@ -161,6 +168,11 @@ class Experiment:
 
     def add_shadow(self, name: str, policy: PolicySpec, learner: Any, at: float) -> AnyEvent:
         """A learner that decides beside the one in charge from now on."""
+        self._require_running()
+        if len(self.shadows) >= MOST_SHADOWS:
+            raise Problem(409, "conflict", f"there are {MOST_SHADOWS} shadows already: remove one first")
+        if learner.actions != self.learner.actions:
+            raise Problem(409, "conflict", "the actions have just changed: try again")
         if name == FORMER or any(shadow.name == name for shadow in self.shadows):
             raise Problem(409, "name_taken", f"there is a shadow {name!r} already, or that name is kept for promotions")
         event = events.ShadowAdded(at, name, policy, packed(learner))
@@ -176,7 +188,11 @@ class Experiment:
 
     def promote(self, name: str, at: float) -> AnyEvent:
         """Put a shadow in charge."""
-        self._shadow(name)
+        self._require_running()
+        if self._shadow(name).learner.wants_all != self.learner.wants_all:
+            asks = "all actions" if self.learner.wants_all else "the action taken"
+            message = f"shadow {name!r} does not learn from the rewards of {asks}, for which decisions wait here"
+            raise Problem(409, "conflict", message)
         event = events.Promoted(at, name)
         self.apply(event)
         return event
@@ -272,7 +288,7 @@ class Experiment:
 
     def _credit(self, shadow: Seat, decision: int, waiting: Waiting, reward: Reward) -> None:
         action, probability, _, choices = waiting
-        choice = choices.get(shadow.name) if choices and self.place(decision) > shadow.since else None
+        choice = choices.get(shadow.name) if choices and self.place(decision) > shadow.sums.since else None
         if choice is None:
             return
         if not isinstance(reward, float):
@@ -285,15 +301,13 @@ class Experiment:
         return rewards[actions.index(action)] if action in actions else 0.0
 
     def _expire(self, event: Expired) -> None:
-        default = self.spec.rewards.default
         for number in event.decisions:
-            waiting = self.waiting[number]
-            if default is None:
+            waiting, value = self.waiting[number], self.default_reward(number)
+            if value is None:
                 del self.waiting[number]
                 self.tally.dropped += 1
                 self.outcomes.append(RewardRow(number, "dropped", None, event.at))
             else:
-                value = self.plain_reward(number, default)
                 self._take_in(number, waiting, value)
                 self.tally.defaults += 1
                 self.outcomes.append(RewardRow(number, "default", json.dumps(value), event.at))
@@ -313,7 +327,7 @@ class Experiment:
         self.shadows = [seat for seat in self.shadows if seat is not promoted and seat.name != FORMER]
         self.seat = promoted
         former = Seat(FORMER, before.policy, before.learner, before.since)
-        former.offset = before.offset
+        former.offset, former.sums.since = before.offset, self.place(self.tally.decisions)
         self.shadows.append(former)
 
     def place(self, decision: int) -> int:
@@ -342,9 +356,22 @@ class Experiment:
             return [float(reward[str(action)]) for action in actions]
         return [float(value) for value in reward] if isinstance(reward, list) else float(reward)
 
+    def default_reward(self, decision: int) -> Reward | None:
+        """What counts as the reward of a decision when none comes; None where it is dropped.
+
+        Where the rewards of all actions are wanted, it is dropped if an action was added that has no default.
+        """
+        default = self.spec.rewards.default
+        if default is None or isinstance(default, int | float):
+            return None if default is None else float(default)
+        named = default if isinstance(default, dict) else dict(zip(map(str, self.spec.actions), default, strict=True))
+        actions = [str(action) for action in self._rewarded_actions(decision)]
+        return [float(named[action]) for action in actions] if named.keys() >= set(actions) else None
+
     def _rewarded_actions(self, decision: int) -> list[Label]:
-        """The actions that there were at a decision, and still are."""
-        return [action for action in self.actions_at(decision) if action in self.learner.actions]
+        """The actions that there were at a decision, and have been ever since."""
+        later = [actions for since, actions in self.actions_since if since >= decision]
+        return [action for action in self.actions_at(decision) if all(action in actions for actions in later)]
 
     def actions_at(self, decision: int) -> list[Label]:
         """The actions that a decision chose from."""
@@ -362,6 +389,10 @@ class Experiment:
             known = action in self.learner.actions
             status, code = (404, "unknown_action") if change == "remove_action" and not known else (409, "conflict")
             raise Problem(status, code, str(error)) from None
+
+    def _require_running(self) -> None:
+        if self.retired:
+            raise Problem(409, "retired", f"experiment {self.spec.name!r} is retired: it decides no more")
 
     def _shadow(self, name: str) -> Seat:
         for shadow in self.shadows:

@@ -13,6 +13,7 @@ from releaf.service import policies
 from releaf.service.desk import Desk
 from releaf.service.experiment import Experiment
 from releaf.service.messages import NewExperiment
+from releaf.service.policies import spec_of
 from releaf.service.problems import Problem, invalid, unavailable
 from releaf.service.running import LIVE, RECOVERING, STANDBY, Clock, Running, first_snapshot
 from releaf.service.settings import Settings
@@ -92,7 +93,7 @@ class Hub:
             raise Problem(409, "name_taken", f"there is an experiment {spec.name!r} already, maybe a retired one")
         learner = await asyncio.to_thread(policies.new_learner, spec)
         _require_default(spec, learner)
-        kept = msgspec.structs.replace(spec, model=None)
+        kept = spec if spec.model is None else msgspec.structs.replace(spec, model=None, policy=spec_of(learner))
         state = Experiment(kept, learner)
         body = await asyncio.to_thread(first_snapshot, state)
         try:

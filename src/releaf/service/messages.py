@@ -8,8 +8,12 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z", description="Letters, digits, _ . and -")]
 Text = Annotated[str, Meta(min_length=1, max_length=200)]
-Label = Text | int
-Context = list[Any] | dict[str, Any]
+Whole = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]  # which the log can keep
+Value = None | bool | Whole | float | str
+# Not . and .. because programs take them out of addresses: DELETE …/actions/.. would be DELETE …
+Label = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^(?!\.{1,2}\Z)")] | Whole
+Context = list[Value] | dict[str, Value]
+Options = dict[str, Value | list[Value]]
 Key = Annotated[str, Meta(min_length=1, max_length=200, description="The same key gives the same decision again")]
 Number = Annotated[int, Meta(ge=1, le=2**53)]
 Reward = float | list[float] | dict[str, float]
@@ -26,7 +30,7 @@ class PolicySpec(Request):
     """A policy of the package, and the arguments of its constructor."""
 
     name: Text = "AdaptiveReleaf"
-    parameters: dict[str, Any] = {}
+    parameters: Options = {}
 
 
 class RewardRules(Request):
@@ -42,8 +46,7 @@ class NewExperiment(Request):
     name: Name
     actions: Annotated[list[Label], Meta(min_length=1, max_length=1000)]
     features: (
-        Annotated[int, Meta(ge=1, le=2_000)]
-        | Annotated[list[Text | dict[str, Any]], Meta(min_length=1, max_length=2_000)]
+        Annotated[int, Meta(ge=1, le=2_000)] | Annotated[list[Text | Options], Meta(min_length=1, max_length=2_000)]
     )
     policy: PolicySpec = field(default_factory=PolicySpec)
     rewards: RewardRules = field(default_factory=RewardRules)

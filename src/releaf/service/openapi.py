@@ -25,6 +25,7 @@ def describe(operations: Sequence[Operation]) -> dict[str, Any]:
     """The OpenAPI 3.1 document."""
     types = _types(operations)
     schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
+    components = _portable(components)
     by_type = dict(zip(map(str, types), schemas, strict=True))
     paths: dict[str, Any] = {}
     for operation in operations:
@@ -54,6 +55,16 @@ def _types(operations: Sequence[Operation]) -> list[Any]:
                 for kind in get_args(given) or (given,):
                     found[str(kind)] = kind
     return list(found.values())
+
+
+def _portable(schema: Any) -> Any:
+    """Patterns as other languages read them, which end with $ where Python needs \\Z."""
+    if isinstance(schema, dict):
+        return {
+            key: value.replace(r"\Z", "$") if key == "pattern" and isinstance(value, str) else _portable(value)
+            for key, value in schema.items()
+        }
+    return [_portable(one) for one in schema] if isinstance(schema, list) else schema
 
 
 def _operation(operation: Operation, by_type: dict[str, Any]) -> dict[str, Any]:

@@ -226,7 +226,7 @@ OPERATIONS = (  # those that are asked for most come first, since routes are tri
         summary="Put a shadow in charge; the former policy becomes the shadow “former”",
         answer=ExperimentInfo,
         scope="admin",
-        problems=(404,),
+        problems=(404, 409),
     ),
     Operation(
         method="GET", path="/healthz", handler=api.healthz, summary="Whether it lives", answer=Health, scope="none"

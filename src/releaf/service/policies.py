@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import copy
 import inspect
 import math
 import secrets
+from collections.abc import Callable
 from typing import Any
+
+import msgspec
 
 from releaf import Schema, StateError, from_bytes, policies
 from releaf.service.messages import NewExperiment, PolicyInfo, PolicySpec
 from releaf.service.problems import Problem, invalid
 
 MOST_TUPLES = 1_000_000  # of features, whose rewards RELEAF keeps
+MOST_BYTES = 256 << 20  # of a learner: it is copied for snapshots, and when actions come and go
+MOST_PENDING = 1_000_000
+MOST_VALUES = 1_000_000  # of categories and samples of quantiles, all features together
+LARGE = 2_000  # actions times features, from which on a learner's size is looked at first
 KNOWN: dict[str, Any] = {
     name: getattr(policies, name) for name in policies.__all__ if hasattr(getattr(policies, name), "traits")
 }
@@ -40,11 +46,13 @@ def known_policies() -> list[PolicyInfo]:
 def new_learner(spec: NewExperiment) -> Any:
     """The learner that an experiment begins with."""
     schema = schema_of(spec)
+    if len({str(action) for action in spec.actions}) < len(spec.actions):
+        raise invalid(f"actions must read differently, got {spec.actions}")
     if spec.model is None:
         return build(spec.policy, tuple(spec.actions), schema)
     try:
         learner = from_bytes(base64.b64decode(spec.model, validate=True))
-    except (binascii.Error, StateError) as error:
+    except (ValueError, StateError) as error:
         raise invalid(f"model is no learner in base64 that this version can go on with: {error}") from None
     if learner.actions != tuple(spec.actions) or learner.schema != schema:
         raise invalid(
@@ -52,6 +60,12 @@ def new_learner(spec: NewExperiment) -> Any:
             "expected those of the experiment"
         )
     return learner
+
+
+def spec_of(learner: Any) -> PolicySpec:
+    """What a learner was made with, as a request would say it."""
+    plain = msgspec.to_builtins({name: getattr(learner, name, None) for name in learner.parameters}, enc_hook=str)
+    return PolicySpec(name=type(learner).__name__, parameters=plain)
 
 
 def schema_of(spec: NewExperiment) -> Schema:
@@ -62,7 +76,11 @@ def schema_of(spec: NewExperiment) -> Schema:
             return Schema.of(features)
         if all(isinstance(feature, str) for feature in features):
             return Schema.of([str(feature) for feature in features])
-        return Schema.from_dict([_described(feature) for feature in features])
+        schema = Schema.from_dict([_described(feature) for feature in features])
+        values = sum(getattr(feature, "size", 0) + feature.categories for feature in schema.features)
+        if values > MOST_VALUES:
+            raise ValueError(f"they have {values:,} categories and sampled values: more than {MOST_VALUES:,}")
+        return schema
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
         hint = error if isinstance(error, ValueError | TypeError) else f"{error} is not a kind or is lacking"
         raise invalid(f"features can't be understood: {hint}") from None
@@ -88,15 +106,32 @@ def build(policy: PolicySpec, actions: tuple[Any, ...], schema: Schema) -> Any:
         raise invalid(f"{policy.name} has no parameter {unknown[0]!r}; see /v1/policies")
     if "seed" in inspect.signature(make).parameters and given.get("seed") is None:
         given["seed"] = policy.parameters["seed"] = secrets.randbits(32)
+    pending = given.get("max_pending", 1)
+    if isinstance(pending, int) and pending > MOST_PENDING:
+        raise invalid(f"max_pending is {pending:,}: expected at most {MOST_PENDING:,}")
     size = given.get("gamma_rel", 1)
     if "gamma_rel" in inspect.signature(make).parameters and isinstance(size, int) and size > 0:
         tuples = math.comb(len(schema), min(2 * size, len(schema)))
         if tuples > MOST_TUPLES:
             raise invalid(f"{len(schema)} features have {tuples:,} tuples of {2 * size}: more than {MOST_TUPLES:,}")
     try:
+        if len(actions) * len(schema) > LARGE:
+            _require_small(policy.name, len(actions), lambda few: make(actions[:few], schema, **given))
         return make(actions, schema, **given)
     except (ValueError, TypeError, OverflowError, MemoryError) as error:
         raise invalid(f"{policy.name} can't be made: {error}") from None
+
+
+def _require_small(name: str, actions: int, make: Callable[[int], Any]) -> None:
+    """Refuse a learner that would be too large, going by those of one and of two actions."""
+    one, two = len(make(1).to_bytes()), len(make(2).to_bytes())
+    size = one + (actions - 1) * (two - one)
+    if size > MOST_BYTES:
+        few = max(1, 1 + (MOST_BYTES - one) // max(two - one, 1))
+        raise invalid(
+            f"{name} with {actions:,} actions would take {size >> 20:,} MB, more than {MOST_BYTES >> 20:,}: "
+            f"expected at most {few:,} actions with these features, or another policy"
+        )
 
 
 def warm(learner: Any) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+LONGEST = 2_000  # characters of a message
+
 
 class Problem(Exception):
     """A request that is refused; nothing has changed.
@@ -19,6 +21,8 @@ class Problem(Exception):
     """
 
     def __init__(self, status: int, code: str, message: str, *, retry_after: int | None = None) -> None:
+        if len(message) > LONGEST:  # it may quote what was sent
+            message = f"{message[:LONGEST]}…"
         super().__init__(message)
         self.status, self.code, self.message, self.retry_after = status, code, message, retry_after
 

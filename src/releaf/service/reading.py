@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from releaf.decision import Decision
@@ -154,6 +155,8 @@ def preview(state: Experiment, context: Any) -> ExplanationInfo:
     )
     told = answer(event, state)
     text = learner.explain(choice) if hasattr(learner, "explain") else _in_words(told, event.number)
+    for did, would in (("chose", "choose"), ("explored", "explore")):
+        text = re.sub(rf"^Decision \d+ {did}\b", f"It would {would}", text)
     return ExplanationInfo(None, told.action, told.explored, told.probability, told.estimates, told.relevant, text)
 
 

@@ -106,7 +106,13 @@ class _Columns:
         schema = running.live().learner.schema
         self.features = list(schema.names)
         self.kinds = [feature.kind for feature in schema.features]
-        self.named = [f"context.{name}" if name in self.ours else name for name in schema.names]
+        self.named = [self._free(name, schema.names) for name in schema.names]
+
+    def _free(self, name: str, names: tuple[str, ...]) -> str:
+        taken = {*self.ours, *names} - {name} if name not in self.ours else {*self.ours, *names}
+        while name in taken:
+            name = f"context.{name}"
+        return name
 
     def row(self, one: Recorded) -> dict[str, Any]:
         values = {name: getattr(one, name) for name in self.ours}
@@ -189,6 +195,8 @@ class _Parquet:
                 arrays.append(pc.cast(pa.array(values, pa.string()), field.type))
             elif field.type == pa.bool_():
                 arrays.append(pa.array([None if value is None else bool(value) for value in values], pa.bool_()))
+            elif field.type == pa.float64():  # Arrow refuses whole numbers that a float can't hold exactly
+                arrays.append(pa.array([None if value is None else float(value) for value in values], field.type))
             else:
                 arrays.append(pa.array(values, field.type))
         if made:

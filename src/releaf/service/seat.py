@@ -24,6 +24,7 @@ class Sums(Struct):
     probability p; where the rewards of all actions are known, that of its own action counts, with weight 1.
     """
 
+    since: int = 0  # decisions before it began, which don't count
     agreed: int = 0  # decisions in which it would have done the same
     decisions: int = 0
     refused: int = 0  # rewards that it could not learn, since they are out of its range
@@ -90,7 +91,7 @@ class Seat:
     def __init__(self, name: str, policy: PolicySpec, learner: Any, since: int) -> None:
         self.name, self.policy, self.learner, self.since = name, policy, learner, since
         self.offset: int = learner.steps - since  # of the learner's own count of decisions over the experiment's
-        self.sums = Sums()
+        self.sums = Sums(since=since)
 
     def step(self, place: int) -> int:
         """The learner's own number of a decision."""
@@ -113,6 +114,8 @@ class Seat:
         """How it did so far."""
         sums = self.sums
         value, low, high = sums.value()
+        least, most = getattr(self.learner, "reward_range", (0.0, 1.0))
+        low, high = (None if bound is None else min(max(bound, least), most) for bound in (low, high))
         return ShadowInfo(
             name=self.name,
             policy=self.policy,

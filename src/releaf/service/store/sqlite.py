@@ -249,6 +249,9 @@ class SqliteStore:
             self._check_lease(page.experiment)
         self._check_place()
         try:
+            if len(pages) == 1 and not rewards:  # a statement by itself is a transaction: all in one call
+                self._writer.execute(INSERT_PAGE, pages[0])
+                return
             with _transaction(self._writer):
                 self._writer.executemany(INSERT_PAGE, pages)
                 if rewards:

@@ -1,0 +1,13 @@
+"""Clients of a decision service: :class:`Client`, and :class:`AsyncClient` for asyncio.
+
+>>> from releaf.client import Client
+>>> client = Client("http://127.0.0.1:8000")
+>>> client
+Client('http://127.0.0.1:8000')
+>>> client.close()
+"""
+
+from releaf.client.answers import Conflict, Decision, Event, ServiceError, Unavailable
+from releaf.client.clients import AsyncClient, Client
+
+__all__ = ["AsyncClient", "Client", "Conflict", "Decision", "Event", "ServiceError", "Unavailable"]

@@ -1,0 +1,83 @@
+// Choose a policy and its parameters. Only what differs from the defaults is sent.
+import { get } from "./api.js";
+import { complain, make } from "./kit.js";
+
+const OURS = "AdaptiveReleaf";
+let known;
+const policies = () => (known ??= get("/v1/policies").then((answer) => answer.policies));
+
+/** Fields in a place; returns what to call for the chosen policy and for errors that name a parameter. */
+export async function policyForm(place, prefix) {
+  const all = await policies();
+  const choice = make(
+    "select", { id: `${prefix}-policy` },
+    all.map(({ name }) => make("option", { value: name, selected: name === OURS }, name)),
+  );
+  const summary = make("p", { className: "hint" });
+  const inputs = make("div", { className: "inputs" });
+  const settings = make("details", {}, make("summary", {}, "Parameters"), make("div", { className: "field" }, inputs));
+  place.append(
+    make("div", { className: "field" }, make("label", { htmlFor: choice.id }, "Policy"), choice, summary),
+    settings,
+  );
+  let fields = [];
+
+  function show() {
+    const { summary: text, parameters } = all.find(({ name }) => name === choice.value);
+    summary.textContent = text;
+    fields = Object.entries(parameters).map(([name, usual]) => parameter(prefix, name, usual));
+    inputs.replaceChildren(...fields.map(({ element }) => element));
+    settings.hidden = fields.length === 0;
+  }
+  choice.addEventListener("change", show);
+  show();
+  return {
+    chosen: () => ({ name: choice.value, parameters: Object.fromEntries(fields.flatMap((field) => field.changed())) }),
+    /** Puts an error next to the parameter that it names, if there is one. */
+    blame(text) {
+      const field = fields.find(({ name }) => new RegExp(`\\b${name}\\b`).test(text));
+      if (!field) return false;
+      settings.open = true;
+      field.complain(text);
+      field.input.focus();
+      return true;
+    },
+    forgive: () => fields.forEach((field) => field.complain(null)),
+  };
+}
+
+function parameter(prefix, name, usual) {
+  const id = `${prefix}-${name}`;
+  const error = make("p", { className: "error", id: `${id}-error` });
+  const told = { id, "aria-describedby": error.id };
+  if (typeof usual === "boolean") {
+    const input = make("input", { type: "checkbox", checked: usual, ...told });
+    const element = make(
+      "div", { className: "field tick" }, make("label", { className: "check", htmlFor: id }, input, name),
+      error,
+    );
+    return {
+      name, input, element, complain: (text) => complain(input, text, error),
+      changed: () => (input.checked === usual ? [] : [[name, input.checked]]),
+    };
+  }
+  const input = make("input", { spellcheck: false, placeholder: usual === null ? "none" : written(usual), ...told });
+  const element = make("div", { className: "field" }, make("label", { htmlFor: id }, name), input, error);
+  return {
+    name, input, element,
+    complain: (text) => complain(input, text, error),
+    changed: () => (input.value.trim() === "" ? [] : [[name, read(input.value.trim())]]),
+  };
+}
+
+const written = (value) => (typeof value === "string" ? value : JSON.stringify(value));
+
+/** A number, a list or a truth value where it is one, text otherwise. */
+function read(text) {
+  if (text === "none") return null;
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}

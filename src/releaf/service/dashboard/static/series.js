@@ -1,0 +1,164 @@
+// Tiles, and the charts of exploration, rewards and labels over decisions or time.
+import { framed } from "./charts.js";
+import { count, empty, command, curl, figure, fill, find, make, moment, share, table } from "./kit.js";
+import { plausible } from "./context.js";
+
+export function tiles({ counts, label_budget: budget }) {
+  if (!counts) return fill(find("tiles")); // another process has them
+  const late = [
+    counts.defaults ? `${count(counts.defaults)} by default` : null,
+    counts.dropped ? `${count(counts.dropped)} dropped` : null,
+  ];
+  const spent = budget ? `of ${count(budget)}` : "";
+  const bar = budget ? make("progress", {
+    max: budget, value: Math.min(counts.asked, budget), className: counts.asked >= budget ? "full" : "",
+    "aria-label": "Labels spent of the budget",
+  }) : null;
+  const all = [
+    ["Decisions", count(counts.decisions), "", ""],
+    ["Exploration", share(counts.explored, counts.decisions), `${count(counts.explored)} explored`, ""],
+    ["Mean reward", figure(counts.mean_reward), "", ""],
+    ["Rewards", count(counts.rewards), late.filter(Boolean).join(", "), ""],
+    ["Waiting", count(counts.waiting), counts.waiting ? "for their reward" : "", ""],
+    ["Labels spent", count(counts.asked), budget ? share(counts.asked, budget) : "no budget set", spent, bar],
+  ];
+  fill(find("tiles"), all.map(([term, value, sub, beside, extra]) => make("div", { className: "tile" },
+    make("dt", {}, term),
+    make(
+      "dd", {}, make("span", { className: "value" }, value, beside ? make("small", {}, ` ${beside}`) : null),
+      extra, make("div", { className: "sub" }, sub),
+    ))));
+  return undefined;
+}
+
+const HEIGHT = 190;
+const COUNTS = "datum.value < 10000 ? format(datum.value, ',') : format(datum.value, '~s')";
+const AXES = {
+  decisions: {
+    field: "x", type: "quantitative", title: "decisions", scale: { zero: false, nice: false },
+    axis: { labelExpr: COUNTS, tickCount: 5, grid: false },
+  },
+  time: { field: "at", type: "temporal", title: null, axis: { tickCount: 4, grid: false } },
+};
+const numbers = { type: "quantitative", title: null };
+const told = (title, format) => [
+  { field: "name", title: "decisions" },
+  { field: "when", title: "until" },
+  { field: "y", type: "quantitative", title, format },
+];
+
+export class Series {
+  constructor() {
+    const line = (title, format, number, zero) => (colours) => {
+      const colour = colours.series[number];
+      const y = { ...numbers, field: "y", scale: { zero }, axis: { format, tickCount: 5 } };
+      const points = { mark: { type: "point", filled: true, color: colour, size: 30, opacity: this.few ? 0.55 : 0 } };
+      const raw = { mark: { type: "line", color: colour, strokeWidth: 1, opacity: 0.3 } };
+      const smooth = {
+        mark: { type: "line", color: colour, strokeWidth: 2.5 }, encoding: { y: { ...y, field: "mean" } },
+      };
+      const near = { mark: { type: "point", size: 150, opacity: 0 } }; // larger than what is drawn, for the pointer
+      return {
+        height: HEIGHT,
+        encoding: { x: AXES[this.axis], y, tooltip: told(title, format === "~g" ? ".4~g" : ".1%") },
+        layer: [raw, smooth, points, near],
+      };
+    };
+    this.explored = framed("Exploration share", line("explored", ".0%", 0, true));
+    this.rewarded = framed("Mean reward", line("mean reward", "~g", 2, false));
+    this.labels = framed("Labels spent", (colours) => this.labelSpec(colours));
+    this.axis = "decisions";
+    this.drawn = [this.explored, this.rewarded, this.labels];
+    for (const axis of ["decisions", "time"]) find(`by-${axis}`).addEventListener("click", () => this.choose(axis));
+    find("series").append(...this.drawn.map(({ element }) => element));
+  }
+
+  labelSpec(colours) {
+    const layer = [
+      { mark: { type: "area", color: colours.series[4], opacity: 0.12, interpolate: "step-after" } },
+      { mark: { type: "line", color: colours.series[4], strokeWidth: 2, interpolate: "step-after" } },
+      { mark: { type: "point", size: 120, opacity: 0 } },
+    ];
+    if (this.budget) {
+      const budget = { values: [{ budget: this.budget, text: `budget ${count(this.budget)}` }] };
+      const y = { field: "budget", type: "quantitative" };
+      layer.push({
+        data: budget, mark: { type: "rule", color: colours.warn, strokeDash: [5, 4], strokeWidth: 1.5 },
+        encoding: { x: null, y, tooltip: null },
+      });
+      layer.push({
+        data: budget, mark: { type: "text", align: "left", dx: 4, dy: -6, color: colours.warn, fontSize: 11 },
+        encoding: { x: { value: 0 }, y, text: { field: "text" }, tooltip: null },
+      });
+    }
+    return {
+      height: HEIGHT,
+      encoding: {
+        x: AXES[this.axis],
+        y: { ...numbers, field: "y", scale: { zero: true }, axis: { labelExpr: COUNTS, tickCount: 5 } },
+        tooltip: told("labels", ",d"),
+      },
+      layer,
+    };
+  }
+
+  choose(axis) {
+    this.axis = axis;
+    for (const one of ["decisions", "time"]) find(`by-${one}`).setAttribute("aria-pressed", String(one === axis));
+    if (this.points) this.draw(this.points, this.info);
+  }
+
+  draw(points, info) {
+    Object.assign(this, { points, info, budget: info.label_budget, few: points.length < 30 });
+    find("series").hidden = points.length === 0;
+    fill(find("series-empty"), points.length ? null : nothingYet(info));
+    if (!points.length) return;
+    const base = points.map((point) => ({
+      x: point.first + point.decisions - 1, at: Date.parse(point.at), when: moment(point.at),
+      name: named(point), point,
+    }));
+    let asked = 0;
+    const rows = (value) => base.map(({ point, ...row }) => ({ ...row, y: value(point) }));
+    const figures = (title, data, format) => () => table(
+      title,
+      [["Decisions", (row) => row.name], ["Until", (row) => row.when], [title, (row) => format(row.y), "n"]],
+      data.toReversed(),
+    );
+    const explored = smoothed(
+      rows(({ explored: some, decisions }) => some / decisions), points.map(({ decisions }) => decisions),
+    );
+    const rewarded = smoothed(
+      rows(({ reward_sum: sum, rewards }) => (rewards ? sum / rewards : null)),
+      points.map(({ rewards }) => rewards),
+    ).filter(({ y }) => y !== null);
+    const labels = rows((point) => (asked += point.asked));
+    this.explored.draw(explored, figures("Exploration share", explored, (y) => share(y, 1)));
+    this.rewarded.draw(rewarded, figures("Mean reward", rewarded, figure), rewarded.length ? "" : "no rewards yet");
+    this.labels.draw(labels, figures("Labels spent", labels, count), this.budget ? "against the budget" : "");
+  }
+}
+
+/** With the mean of each row and those just before it, weighted: single points jump about. */
+function smoothed(rows, weights) {
+  const width = Math.max(3, Math.round(rows.length / 10));
+  return rows.map((row, place) => {
+    let sum = 0;
+    let weight = 0;
+    for (let near = Math.max(0, place - width + 1); near <= place; near += 1) {
+      sum += (rows[near].y ?? 0) * weights[near];
+      weight += weights[near];
+    }
+    return { ...row, mean: weight ? sum / weight : null };
+  });
+}
+
+const named = ({ first, decisions }) => (
+  decisions === 1 ? count(first) : `${count(first)} – ${count(first + decisions - 1)}`
+);
+
+function nothingYet({ name, features, status }) {
+  if (status === "retired") return empty("No decisions were taken", "The experiment was retired before the first one.");
+  return empty("No decisions yet",
+    "Try a context below, or ask for the first decision from a terminal; charts appear by themselves.",
+    command(curl(`/v1/experiments/${encodeURIComponent(name)}/decide`, { context: plausible(features) })));
+}
