@@ -25,6 +25,7 @@ from releaf.service.trust import Place, events_of, state_of
 from served import END_WITHIN, START_WITHIN, free_port
 
 PATIENCE = 60.0  # seconds, for what takes one or two on a machine that does nothing else
+COMPILED_WITHIN = 300.0
 OFTEN = ("--snapshot-events", "150", "--snapshot-seconds", "0.2")
 SHOP = {
     "name": "shop",
@@ -46,8 +47,8 @@ class Unanswered(Exception):
 class Caller:
     """One client's connection."""
 
-    def __init__(self, port: int) -> None:
-        self._port = port
+    def __init__(self, port: int, patience: float = PATIENCE) -> None:
+        self._port, self._patience = port, patience
         self._connection: http.client.HTTPConnection | None = None
 
     def __call__(
@@ -60,7 +61,7 @@ class Caller:
         content = body if isinstance(body, bytes | None) else json.dumps(body).encode()
         try:
             if self._connection is None:
-                self._connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=PATIENCE)
+                self._connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=self._patience)
             self._connection.request(method, path, content, named)
             answer = self._connection.getresponse()
             given = answer.read()
@@ -155,7 +156,11 @@ class Service:
         return self._log.read_text()
 
     def create(self, **differences: Any) -> None:
-        status, _, told = self.call("POST", "/v1/experiments", SHOP | differences)
+        """Create an experiment, for which a machine that never did may have to compile first."""
+        self.call.close()  # which may take longer than a connection is kept open
+        call = Caller(self.port, COMPILED_WITHIN)
+        status, _, told = call("POST", "/v1/experiments", SHOP | differences)
+        call.close()
         assert status == 201, told
 
     def info(self, experiment: str = "shop") -> Any:
