@@ -115,17 +115,17 @@ class Service:
         return self._process.pid
 
     def start(self, **environment: str) -> None:
-        """Start it and wait until it is ready."""
+        """Start it and wait until it has taken up its experiments, or stands by."""
         variables = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)} | environment
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(self._command, env=variables, stdout=log, stderr=log)
-        wait_until(self.is_ready, START_WITHIN, f"the service does not start: {self.said()[-3000:]}")
+        wait_until(self._is_up, START_WITHIN, f"the service does not start, see {self._log}")
 
-    def is_ready(self) -> bool:
+    def _is_up(self) -> bool:
         assert self._process is not None
         assert self._process.poll() is None, f"the service has ended: {self.said()[-3000:]}"
         try:
-            return self.call("GET", "/readyz")[0] == 200
+            return self.call("GET", "/healthz")[0] == 200
         except Unanswered:
             return False
 
@@ -338,8 +338,10 @@ class Load:
                 ("POST", f"/shadows/shadow-{turn}/promote", None),
                 ("DELETE", "/shadows/former", None),
             ):
-                self.pause(0.1)
-                status, told = self.ask(call, method, path, body)
+                status, told = 0, None
+                while status in (0, 503) and not self.is_over:  # until it is done, be it by an attempt before
+                    self.pause(0.1)
+                    status, told = self.ask(call, method, path, body)
                 if status == 200:
                     self.changes.append(f"{method} {path}")
                 elif status not in (0, 404, 409, 503):
