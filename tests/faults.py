@@ -119,7 +119,11 @@ class Service:
         variables = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)} | environment
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(self._command, env=variables, stdout=log, stderr=log)
-        wait_until(self._is_up, START_WITHIN, f"the service does not start, see {self._log}")
+        try:
+            wait_until(self._is_up, START_WITHIN, f"the service does not start, see {self._log}")
+        except BaseException:
+            self.__exit__()
+            raise
 
     def _is_up(self) -> bool:
         assert self._process is not None
