@@ -25,6 +25,7 @@ from releaf.service.trust import Place, events_of, state_of
 from served import END_WITHIN, START_WITHIN, free_port
 
 PATIENCE = 60.0  # seconds, for what takes one or two on a machine that does nothing else
+COMPILED_WITHIN = 300.0
 OFTEN = ("--snapshot-events", "150", "--snapshot-seconds", "0.2")
 SHOP = {
     "name": "shop",
@@ -46,8 +47,8 @@ class Unanswered(Exception):
 class Caller:
     """One client's connection."""
 
-    def __init__(self, port: int) -> None:
-        self._port = port
+    def __init__(self, port: int, patience: float = PATIENCE) -> None:
+        self._port, self._patience = port, patience
         self._connection: http.client.HTTPConnection | None = None
 
     def __call__(
@@ -60,14 +61,14 @@ class Caller:
         content = body if isinstance(body, bytes | None) else json.dumps(body).encode()
         try:
             if self._connection is None:
-                self._connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=PATIENCE)
+                self._connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=self._patience)
             self._connection.request(method, path, content, named)
             answer = self._connection.getresponse()
             given = answer.read()
         except (OSError, http.client.HTTPException) as error:
             self.close()
             raise Unanswered(str(error)) from error
-        is_json = answer.headers.get_content_type() == "application/json"
+        is_json = given and answer.headers.get_content_type() == "application/json"
         return answer.status, answer.headers, json.loads(given) if is_json else given
 
     def close(self) -> None:
@@ -114,17 +115,21 @@ class Service:
         return self._process.pid
 
     def start(self, **environment: str) -> None:
-        """Start it and wait until it is ready."""
+        """Start it and wait until it has taken up its experiments, or stands by."""
         variables = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)} | environment
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(self._command, env=variables, stdout=log, stderr=log)
-        wait_until(self.is_ready, START_WITHIN, f"the service does not start: {self.said()[-3000:]}")
+        try:
+            wait_until(self._is_up, START_WITHIN, f"the service does not start, see {self._log}")
+        except BaseException:
+            self.__exit__()
+            raise
 
-    def is_ready(self) -> bool:
+    def _is_up(self) -> bool:
         assert self._process is not None
         assert self._process.poll() is None, f"the service has ended: {self.said()[-3000:]}"
         try:
-            return self.call("GET", "/readyz")[0] == 200
+            return self.call("GET", "/healthz")[0] == 200
         except Unanswered:
             return False
 
@@ -155,7 +160,11 @@ class Service:
         return self._log.read_text()
 
     def create(self, **differences: Any) -> None:
-        status, _, told = self.call("POST", "/v1/experiments", SHOP | differences)
+        """Create an experiment, for which a machine that never did may have to compile first."""
+        self.call.close()  # which may take longer than a connection is kept open
+        call = Caller(self.port, COMPILED_WITHIN)
+        status, _, told = call("POST", "/v1/experiments", SHOP | differences)
+        call.close()
         assert status == 201, told
 
     def info(self, experiment: str = "shop") -> Any:
@@ -325,7 +334,7 @@ class Load:
         call, turn = Caller(self._port), 0
         while not self.is_over:
             turn += 1
-            policy = {"name": ("LinUCB", "EpsilonGreedy", "AdaptiveReleaf")[turn % 3], "parameters": {}}
+            policy: dict[str, Any] = {"name": ("LinUCB", "EpsilonGreedy", "AdaptiveReleaf")[turn % 3], "parameters": {}}
             for method, path, body in (
                 ("POST", "/actions", {"action": f"extra {turn}"}),
                 ("POST", "/shadows", {"name": f"shadow-{turn}", "policy": policy}),
@@ -333,8 +342,10 @@ class Load:
                 ("POST", f"/shadows/shadow-{turn}/promote", None),
                 ("DELETE", "/shadows/former", None),
             ):
-                self.pause(0.1)
-                status, told = self.ask(call, method, path, body)
+                status, told = 0, None
+                while status in (0, 503) and not self.is_over:  # until it is done, be it by an attempt before
+                    self.pause(0.1)
+                    status, told = self.ask(call, method, path, body)
                 if status == 200:
                     self.changes.append(f"{method} {path}")
                 elif status not in (0, 404, 409, 503):
@@ -389,7 +400,7 @@ class _Client:
                 return
 
     def _lines(self) -> None:
-        asked = [{"context": self._context(), "key": self._key()} for _ in range(10)]
+        asked: list[dict[str, Any]] = [{"context": self._context(), "key": self._key()} for _ in range(10)]
         body = b"\n".join(json.dumps(one).encode() for one in asked)
         status, told = self._load.ask(self._call, "POST", "/decide", body, Content_Type="application/x-ndjson")
         if status == 200:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import functools
+import json
 import os
 import shutil
 import tempfile
@@ -15,9 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 import postgres
 from faults import Service, checked, reward_of, settle
+from releaf.cli import app
 from releaf.service.audit import Report, audit
 from releaf.service.store import open_store
 
@@ -27,7 +30,7 @@ BEFORE, AFTER = 12, 8  # decisions before the latest snapshot and after it
 
 @functools.cache
 def killed(kind: str) -> str:
-    """The store of a service that was killed: it decided before its latest snapshot and after, a page for each event."""
+    """The store of a service that was killed: it decided before its latest snapshot and after, a page an event."""
     folder = Path(tempfile.mkdtemp(prefix="releaf-killed-"))
     atexit.register(shutil.rmtree, folder)
     address = str(folder / "store.db") if kind == "sqlite" else postgres.database()
@@ -104,7 +107,7 @@ async def _alter(address: str, table: str, last: int, harm: Harm) -> None:
     import apsw
 
     with closing(apsw.Connection(address)) as file:
-        (body,) = file.execute(f"SELECT body FROM {table} WHERE last = ?", (last,)).fetchone()
+        body = file.execute(f"SELECT body FROM {table} WHERE last = ?", (last,)).get
         file.execute(f"UPDATE {table} SET body = ? WHERE last = ?", (harm(body), last))
 
 
@@ -139,6 +142,58 @@ def settle_waiting(service: Service) -> None:
     for number in range(1, service.info()["counts"]["decisions"] + 1):
         assert reward(service, number) in (200, 404)
     settle(service)
+
+
+# --- releaf store check -----------------------------------------------------------------------------------------
+
+
+def check(address: str, *options: str) -> tuple[int, str]:
+    """The exit code and output of the command."""
+    done = CliRunner().invoke(app, ["store", "check", "--store", address, *options])
+    return done.exit_code, done.output
+
+
+def test_the_check_of_a_store_replays_its_logs(service: Service) -> None:
+    code, output = check(service.store, "--json")
+    told = json.loads(output)
+    (found,) = told.pop("experiments")
+    assert (code, told) == (0, {"sound": True})
+    assert {name: found[name] for name in ("name", "events", "decisions", "rewards", "snapshots", "findings")} == {
+        "name": "shop",
+        "events": LAST,
+        "decisions": BEFORE + AFTER + 1,
+        "rewards": BEFORE + AFTER,
+        "snapshots": [0, SNAPSHOT],
+        "findings": [],
+    }
+    assert "sound" in check(service.store)[1]
+
+
+def test_the_check_of_a_store_finds_a_reward_that_is_not_that_of_the_log(service: Service) -> None:
+    statement = "UPDATE {}rewards SET reward = '0.125' WHERE decision = 3"
+    asyncio.run(execute(service.store, statement))
+    code, output = check(service.store)
+    assert code == 1
+    assert "the table of rewards has RewardRow(decision=3, outcome='rewarded', reward='0.125'" in " ".join(
+        output.split()
+    )
+    with service:
+        assert "served by another process: stop the service first" in check(service.store)[1]
+
+
+async def execute(address: str, statement: str) -> None:
+    """Run a statement, whose {} is for the schema."""
+    if address.startswith("postgresql"):
+        import asyncpg
+
+        connection = await asyncpg.connect(address)
+        await connection.execute(statement.format("releaf."))
+        await connection.close()
+        return
+    import apsw
+
+    with closing(apsw.Connection(address)) as file:
+        file.execute(statement.format(""))
 
 
 # --- the log ----------------------------------------------------------------------------------------------------

@@ -348,7 +348,7 @@ async def readyz(call: Call) -> Health:
         raise Problem(503, "not_ready", what, retry_after=1)
     standby = [running.name for running in hub.experiments.values() if running.status != LIVE]
     if standby and len(standby) == len(hub.experiments):
-        raise Problem(503, "standby", f"another process serves {', '.join(standby)}", retry_after=1)
+        raise Problem(503, "standby", f"not served here: {', '.join(standby)}", retry_after=1)
     return Health("ready", __version__, standby)
 
 

@@ -39,6 +39,8 @@ class Guarded:
             if scope["method"] not in ("GET", "HEAD") and scope["path"] not in ("/login", "/logout"):
                 raise Problem(405, "method_not_allowed", "pages can only be looked at")
             await self._page(scope, receive, send)
+        except ConnectionError:  # the client has gone
+            return
         except Problem as problem:
             headers = [(b"content-type", b"text/plain; charset=utf-8"), *PAGE_HEADERS, *answer_headers(problem)]
             await send_whole(send, problem.status, problem.message.encode(), list(dict(headers).items()))
@@ -54,6 +56,8 @@ class Login:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Show the form, or take what was written in it."""
         if scope["method"] in ("GET", "HEAD"):
+            if self._page is None:
+                raise Problem(404, "not_found", "there is no dashboard here")
             await self._page(scope, receive, send)
             return
         body = await read_body(receive, FORM_LIMIT, self._patience)

@@ -27,6 +27,7 @@ from releaf.service.settings import Settings
 from releaf.service.store.base import StoreError
 
 JSON, NDJSON = b"application/json", b"application/x-ndjson"
+CLIENT_GONE = 499  # as other servers note it; nobody is there to be told
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -152,8 +153,10 @@ class Endpoint:
         except StoreError as error:
             status = 503
             await self._refuse(Problem(503, "unavailable", mask(str(error)), retry_after=1), send)
-        except (asyncio.CancelledError, ConnectionError):
+        except asyncio.CancelledError:
             raise
+        except ConnectionError:
+            status = CLIENT_GONE
         except Exception:
             status = 500
             log.exception("%s %s failed", scope["method"], scope["path"])
