@@ -13,6 +13,7 @@ import httpx
 
 from served import served
 
+FIRST_USE = 300  # seconds: kernels may have to be compiled, on a machine that does much else
 _numbers = itertools.count(1)
 
 
@@ -33,7 +34,7 @@ class Api:
     def __init__(self, url: str, key: str | None = None) -> None:
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
         self.url = url
-        self.http = httpx.Client(base_url=url, headers=headers, timeout=60, trust_env=False)
+        self.http = httpx.Client(base_url=url, headers=headers, timeout=FIRST_USE, trust_env=False)
 
     def new(self, policy: str = "AdaptiveReleaf", actions: Any = ("a", "b"), features: Any = 2, **further: Any) -> str:
         """Create an experiment with a name of its own; its address is returned."""
