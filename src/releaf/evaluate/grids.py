@@ -101,7 +101,9 @@ def table(runs: Sequence[Run], ledgers: Sequence[Ledger]) -> dict[str, list[Any]
 def _combinations(kind: str, choices: Choices, made_by: Any) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each name with each choice of its parameters."""
     if isinstance(choices, str):
-        raise TypeError(f"{kind} names are {choices!r}: expected a list of names, or a mapping from names to parameters")
+        raise TypeError(
+            f"{kind} names are {choices!r}: expected a list of names, or a mapping from names to parameters"
+        )
     for name, parameters in choices.items() if isinstance(choices, Mapping) else ((name, {}) for name in choices):
         known = _parameters(made_by(name)) - ({"actions", "features", "seed"} if kind == "policy" else set())
         for parameter in parameters:

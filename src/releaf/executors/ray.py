@@ -17,7 +17,7 @@ from typing import Any
 from releaf.executors.connection import checked_address, connect, disconnect
 from releaf.executors.tasks import Attempts, Result, Task, checked_retries, checked_workers, noted
 
-PER_CPU = 4  # tasks in flight: enough that no CPU waits for the next, and that a cluster which grows sees that it should
+PER_CPU = 4  # tasks in flight: enough that no CPU waits for the next, and that a cluster which can grow does
 LOOK_AGAIN = 5.0  # seconds after which the cluster may have grown
 WHY = "Was its node lost, or out of memory? `ray status` and the logs of the node tell more."
 
