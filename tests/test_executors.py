@@ -1,7 +1,7 @@
 """Tasks in parallel, on this machine's cores and on a Ray cluster of two nodes: the same results, also through losses.
 
-All tests are of one xdist group, so that with ``--dist loadgroup`` one worker runs them with one cluster; otherwise each
-worker starts its own.
+All are of one xdist group: with ``--dist loadgroup`` one worker runs them with one cluster, otherwise each worker
+starts its own.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ import numpy as np
 import polars as pl
 import psutil
 import pytest
-import tasks
 from typer.testing import CliRunner
 
 import releaf
+import tasks
 from releaf import evaluate
 from releaf.cli import app
 from releaf.evaluate import Run, Store, sweep
@@ -169,7 +169,7 @@ def test_what_a_task_raises_comes_as_it_is_and_names_the_task(engine: Engine) ->
 def test_a_stop_ends_what_is_in_flight(engine: Engine, tmp_path: Path) -> None:
     with engine() as executor:
         results = executor.map(partial(tasks.sleep_for_ever, tmp_path), range(8))
-        assert next(results) == (0, 0)  # type: ignore[call-overload]
+        assert next(results) == (0, 0)
         until(lambda: len(times(tmp_path)) >= 2)
         results.close()  # type: ignore[attr-defined]
         asleep = {int(path.read_text()) for path in tmp_path.iterdir() if path.name != "0"}
@@ -179,7 +179,7 @@ def test_a_stop_ends_what_is_in_flight(engine: Engine, tmp_path: Path) -> None:
 
 def _runs(process: int) -> bool:
     try:
-        return psutil.Process(process).status() != psutil.STATUS_ZOMBIE
+        return bool(psutil.Process(process).status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return False
 
@@ -191,7 +191,7 @@ def test_the_tasks_of_a_node_that_is_killed_are_done_elsewhere(two_nodes: Any, t
     doomed = two_nodes.list_all_nodes()[1]
     with Ray(two_nodes.address) as executor:
         results = executor.map(partial(tasks.stuck_on, tmp_path, doomed.node_id), range(40))
-        found = dict([next(results)])  # type: ignore[call-overload]
+        found = dict([next(results)])
         until(lambda: times(tmp_path))  # the node has a task that would never end
         two_nodes.remove_node(doomed, allow_graceful=False)
         found |= dict(results)
