@@ -142,11 +142,14 @@ def test_workers_are_where_the_program_is(engine: Engine, tmp_path: Path, monkey
 # --- losses and errors ----------------------------------------------------------------------------------------
 
 
-def test_a_worker_that_is_killed_costs_only_its_task(engine: Engine, tmp_path: Path) -> None:
+def test_a_worker_that_is_killed_costs_only_its_task(
+    engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with engine() as executor:
         found = dict(executor.map(partial(tasks.die_at_first, tmp_path), range(11)))
     assert found == {number: number**2 for number in range(11)}
     assert times(tmp_path) == {number: 2 if number % 5 == 0 else 1 for number in range(11)}
+    assert capsys.readouterr().out == ""  # where results may be read from
 
 
 def test_a_task_that_kills_its_workers_is_given_up_and_named(engine: Engine, tmp_path: Path) -> None:
@@ -286,7 +289,17 @@ def test_a_node_with_another_releaf_is_refused(two_nodes: Any, tmp_path: Path) -
         file.write("\n# changed\n")
     with (
         Ray(two_nodes.address, runtime_env={"py_modules": [str(other)]}) as executor,
-        pytest.raises(RuntimeError, match="has another releaf than the program that sent the task"),
+        pytest.raises(ImportError, match="has another releaf than the program that sent the task"),
+    ):
+        list(executor.map(tasks.square, range(2)))
+
+
+def test_a_node_without_releaf_is_named(two_nodes: Any, tmp_path: Path) -> None:
+    (tmp_path / "releaf").mkdir()
+    (tmp_path / "releaf" / "__init__.py").touch()  # in the way of the one that is there
+    with (
+        Ray(two_nodes.address, runtime_env={"py_modules": [str(tmp_path / "releaf")]}) as executor,
+        pytest.raises(ImportError, match=r"a node has no releaf, .* \(ModuleNotFoundError: No module named 'releaf"),
     ):
         list(executor.map(tasks.square, range(2)))
 
@@ -366,7 +379,8 @@ def test_reproduce_on_ray_finds_what_it_finds_here(two_nodes: Any, tmp_path: Pat
     given = ("reproduce", "lemma1", "--quick", "--seeds", 1, "--json", "--report")
     found = command(*given, tmp_path / "1", "--store", tmp_path / "ray", "--ray", two_nodes.address)
     here = command(*given, tmp_path / "2", "--store", tmp_path / "here", "--workers", 1)
-    assert json.loads(found.stdout) == json.loads(here.stdout)
+    told = [json.loads(result.stdout) for result in (found, here)]
+    assert told[0] | {"date": None} == told[1] | {"date": None}
 
 
 @pytest.mark.parametrize("where", ["cores", "ray"])
