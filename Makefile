@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types unit browser postgres soak reproduce bench bench-quality bench-service docs clean
+.PHONY: help demo test lint types unit browser postgres soak reproduce bench bench-quality bench-service bench-scale docs clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -60,6 +60,9 @@ bench-service: $(VENV)/ready-dev postgres ## measure the decision service next t
 	{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends wrk >/dev/null; } || \
 	echo "wrk could not be installed: a slower loop in Python takes its place" >&2
 	$(BIN)/python -m benchmarks service
+
+bench-scale: $(VENV)/ready-dev ## measure training on 20 million rows with one worker, two, and Ray; and stale snapshots
+	$(BIN)/python -m benchmarks scale staleness
 
 docs: $(VENV)/ready-docs ## build the documentation into docs/_build/html
 	$(BIN)/sphinx-build -W --keep-going -n -q docs docs/_build/html

@@ -107,7 +107,11 @@ def test_parts_of_the_same_partition_know_what_one_learner_of_all_cases_would() 
     """Counts and means are those of all cases, where no interval splits any more."""
     draw = np.random.default_rng(1)
     contexts, rewards = draw.random((900, 4)), np.floor(draw.random((900, 3)) / GRAIN) * GRAIN
-    frozen = {"rho": 60.0, "observe": "always", "control_divisor": 1e9}  # after the first split nothing splits
+    frozen: dict[str, Any] = {
+        "rho": 60.0,
+        "observe": "always",
+        "control_divisor": 1e9,
+    }  # after the first split nothing splits
     parts = [learner(**frozen) for _ in range(3)]
     for number, one in enumerate(parts):
         one.replay(contexts[number::3], rewards[number::3])

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from releaf.policies.saving import from_bytes, load
     from releaf.policies.ucb1 import UCB1
     from releaf.policies.zooming import ContextualZooming
+    from releaf.train import fit_log
 
 __all__ = [
     "CMABRL",
@@ -58,6 +59,7 @@ __all__ = [
     "StateError",
     "Trace",
     "__version__",
+    "fit_log",
     "from_bytes",
     "load",
     "plot",
@@ -80,6 +82,7 @@ _LATER = {
     "Releaf": "releaf.policies.releaf",
     "UCB1": "releaf.policies.ucb1",
     "StateError": "releaf.core.state",
+    "fit_log": "releaf.train",
     "from_bytes": "releaf.ensembles",
     "load": "releaf.ensembles",  # the highest room that decides: it knows all policies
 }

@@ -13,6 +13,7 @@ from typing import IO, Annotated, Any
 import typer
 from rich.markup import escape
 
+from releaf.cli import fitting
 from releaf.cli.console import Json, console, errors, explained, fail, print_json, show_problems, steps_bar
 
 POLICY = "AdaptiveReleaf"
@@ -23,7 +24,9 @@ Model = Annotated[Path, typer.Argument(help="A learner that `releaf train` or `s
 
 
 def train(
-    log: Annotated[Path, typer.Argument(help="A CSV, Parquet or Arrow file of decisions, of any size.")],
+    log: Annotated[
+        Path, typer.Argument(help="A CSV, Parquet or Arrow file of decisions, of any size; or a folder of Parquet.")
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the learner.")],
     action: Annotated[str, typer.Option(help="The column of the action that was taken.")] = "action",
     reward: Annotated[str, typer.Option(help="The column of what it earned.")] = "reward",
@@ -37,9 +40,22 @@ def train(
     seed: Annotated[int | None, typer.Option(min=0, help="Of the learner's own generator (0).")] = None,
     go_on: Annotated[Path | None, typer.Option(help="A learner to go on with, instead of a new one.")] = None,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out broken rows, and report them.")] = False,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Sum parts of a Parquet log in so many processes (policy Releaf).")
+    ] = None,
+    ray: Annotated[
+        str | None, typer.Option(help="Sum them on a Ray cluster: auto, local, or its address (policy Releaf).")
+    ] = None,
+    probability: Annotated[
+        str | None, typer.Option(help="With --workers or --ray: a column of probabilities to weigh rewards by.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Learn from a log of decisions: what was known, what was done, what it earned."""
+    """Learn from a log of decisions: what was known, what was done, what it earned.
+
+    Row by row, with any policy; or, with --workers or --ray or a folder of Parquet files, all rows summed on the
+    partitions that they lead to, many parts at once: the same Releaf learner on one core and on a cluster.
+    """
     import time
 
     import releaf
@@ -48,6 +64,25 @@ def train(
     from releaf.train import learn_file
 
     with explained():
+        if workers is not None or ray is not None or log.is_dir() or "*" in str(log):
+            if (policy or "Releaf") != "Releaf" or go_on is not None or reward_range is not None:
+                fail("--workers, --ray and folders are for --policy Releaf, without --go-on and --reward-range")
+            names = {"action": action, "reward": reward, "probability": probability}
+            left_out = [name for name in (*names.values(), *(leave_out or [])) if name]
+            fitting.fit(
+                log,
+                output,
+                features=fitting.features_of(log, schema, left_out),
+                options=_options(option, seed or 0, None),
+                columns=names,
+                skip_bad=skip_bad,
+                workers=workers,
+                ray=ray,
+                as_json=as_json,
+            )
+            return
+        if probability is not None:
+            fail("--probability goes with --workers or --ray: row by row, rewards are learnt as they are")
         if go_on is not None:
             if any(given is not None for given in (policy, schema, option, reward_range, seed)):
                 fail("--go-on goes on with a learner as it is: no --policy, --schema, --option, --reward-range, --seed")

@@ -207,6 +207,13 @@ class Engine:
             self.memory["clock"][ROWS_OF] = 0  # the cells at hand are another context's
         return np.where(np.isnan(estimates), self._overall_means(), estimates)
 
+    def tally_relevance(self, contexts: Array) -> None:
+        """Count which features are relevant in contexts that leave no other trace, where all of them are exploited."""
+        clock, leaf = self.memory["clock"].copy(), self.memory["leaf"].copy()
+        self.doors.estimate_all(self.memory.book, contexts, np.empty((len(contexts), self.actions)))
+        clock[EXPLOITED], clock[ROWS_OF] = self.memory["clock"][EXPLOITED], 0
+        self.memory["clock"][:], self.memory["leaf"][:] = clock, leaf
+
     def _overall_means(self) -> Array:
         """The mean reward of each action over all cells; a half where there is none."""
         counts = self.memory["counts"].reshape(-1, self.actions).sum(axis=0)

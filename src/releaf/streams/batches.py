@@ -13,7 +13,7 @@ import numpy as np
 
 from releaf.decision import Label
 from releaf.features import Boolean, Categorical, Feature, is_missing
-from releaf.schema import Schema
+from releaf.schema import Encoder, Schema
 from releaf.streams.files import open_text
 from releaf.streams.tables import arrow_batches, is_within, kind_of, plain_actions, read_header, records
 from releaf.table import Table, ordered_columns
@@ -75,28 +75,92 @@ def read_log(
     """
     encoder, so_far = schema.encoder(), 0
     for columns, lines, broken in _read(Path(path), (*schema.names, action, reward), schema, tuple(actions), size):
-        contexts = [columns[name] for name in schema.names]
-        found = encoder.problems(contexts)
-        taken = plain_actions(columns[action])
-        if not isinstance(taken, np.ndarray) and None in taken:
-            for row in (row for row, label in enumerate(taken) if label is None):
-                found.setdefault(row, f"{action!r} is missing: expected an action")
-        for row in _outside(columns[reward], reward_range):
-            value = columns[reward][row]
-            shown = value.item() if isinstance(value, np.generic) else value
-            expected = f"expected a number from {reward_range[0]:g} to {reward_range[1]:g} (or another reward range)"
-            found.setdefault(row, f"{reward!r} is {shown!r}: {expected}")
-        keep = np.ones(len(lines), dtype=bool)
-        keep[list(found)] = False
-        problems = sorted([*broken, *((lines[row], why) for row, why in found.items())])
         so_far += len(lines) + len(broken)
-        yield Batch(
-            Table({name: _kept(columns[name], keep) for name in schema.names}),
-            _kept(taken, keep),
-            np.asarray(_kept(columns[reward], keep), dtype=np.float64),
-            problems,
-            so_far,
-        )
+        yield _checked(columns, lines, broken, encoder, action, reward, reward_range, so_far)
+
+
+class Part(NamedTuple):
+    """A row group of a Parquet file: what is read in one go where a log is read by many."""
+
+    path: str
+    group: int
+    start: int  # the number of its first row in the file
+    rows: int
+
+
+def parts_of(path: str | os.PathLike[str]) -> list[Part]:
+    """The parts of a Parquet file."""
+    from pyarrow import parquet
+
+    with parquet.ParquetFile(path, memory_map=True) as file:
+        lengths = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
+    starts = [sum(lengths[:group]) for group in range(len(lengths))]
+    return [Part(str(path), *told) for told in zip(range(len(lengths)), starts, lengths, strict=True)]
+
+
+def read_part(
+    part: Part,
+    schema: Schema,
+    *,
+    action: str,
+    reward: str,
+    probability: str | None = None,
+    reward_range: tuple[float, float] = (0.0, 1.0),
+) -> tuple[Batch, Any]:
+    """The rows of a part, and the probabilities of their actions where there is a column of them."""
+    from pyarrow import parquet
+
+    names = (*schema.names, action, reward)
+    wanted = names if probability is None else (*names, probability)
+    with parquet.ParquetFile(part.path, memory_map=True) as file:
+        _require(wanted, file.schema_arrow.names, Path(part.path))
+        table = file.read_row_group(part.group, columns=list(dict.fromkeys(wanted)))
+    columns = dict(zip(wanted, ordered_columns(table.select(list(wanted)), wanted), strict=True))
+    lines: Any = range(part.start, part.start + len(table))
+    found: dict[int, str] = {}
+    chances = None
+    if probability is not None:
+        chances = np.asarray(columns.pop(probability), dtype=np.float64)
+        for row in np.flatnonzero(~((chances > 0.0) & (chances <= 1.0))).tolist():
+            found[row] = f"{probability!r} is {chances[row]}: expected a probability above 0, up to 1"
+    batch = _checked(columns, lines, [], schema.encoder(), action, reward, reward_range, len(table), found)
+    kept = np.ones(len(table), dtype=bool)
+    kept[[line - part.start for line, _ in batch.problems]] = False
+    return batch, None if chances is None else chances[kept]
+
+
+def _checked(
+    columns: dict[str, Any],
+    lines: Sequence[int],
+    broken: list[tuple[int, str]],
+    encoder: Encoder,
+    action: str,
+    reward: str,
+    reward_range: tuple[float, float],
+    so_far: int,
+    found: dict[int, str] | None = None,
+) -> Batch:
+    """The rows that can be learnt from, and what is wrong with the others."""
+    names = encoder.schema.names
+    found = {**(found or {}), **encoder.problems([columns[name] for name in names])}
+    taken = plain_actions(columns[action])
+    if not isinstance(taken, np.ndarray) and None in taken:
+        for row in (row for row, label in enumerate(taken) if label is None):
+            found.setdefault(row, f"{action!r} is missing: expected an action")
+    for row in _outside(columns[reward], reward_range):
+        value = columns[reward][row]
+        shown = value.item() if isinstance(value, np.generic) else value
+        expected = f"expected a number from {reward_range[0]:g} to {reward_range[1]:g} (or another reward range)"
+        found.setdefault(row, f"{reward!r} is {shown!r}: {expected}")
+    keep = np.ones(len(lines), dtype=bool)
+    keep[list(found)] = False
+    return Batch(
+        Table({name: _kept(columns[name], keep) for name in names}),
+        _kept(taken, keep),
+        np.asarray(_kept(columns[reward], keep), dtype=np.float64),
+        sorted([*broken, *((lines[row], why) for row, why in found.items())]),
+        so_far,
+    )
 
 
 def rows_in(path: str | os.PathLike[str]) -> int | None:

@@ -1,0 +1,78 @@
+"""``releaf train`` where many parts of a log are summed at once."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from releaf.cli.console import console, errors, fail, print_json, require, show_problems, steps_bar
+
+
+def fit(
+    log: Path,
+    output: Path,
+    *,
+    features: Any,
+    options: dict[str, Any],
+    columns: dict[str, Any],
+    skip_bad: bool,
+    workers: int | None,
+    ray: str | None,
+    as_json: bool,
+) -> None:
+    """Sum a log on this machine's cores or on a cluster, and write the learner."""
+    require("tables", "pyarrow")
+    from rich.markup import escape
+
+    from releaf.executors import executor_for
+    from releaf.train import Report, fit_log
+
+    report, started = Report(), time.perf_counter()
+    with steps_bar() as progress, executor_for(workers, ray) as executor:
+        bar = progress.add_task("starting", total=None)
+
+        def told(what: str, done: int, total: int) -> None:
+            progress.update(bar, description=what, completed=done, total=total)
+
+        learner = fit_log(
+            str(log),
+            features,
+            executor=executor,
+            skip_bad=skip_bad,
+            report=report,
+            progress=told,
+            **columns,
+            **options,
+        )
+    seconds = time.perf_counter() - started
+    output.parent.mkdir(parents=True, exist_ok=True)
+    learner.save(output)
+    show_problems(str(log), "row", report.problems, report.left_out)
+    if as_json:
+        problems = [{"row": line, "problem": why} for line, why in report.problems]
+        told_ = {"learnt": report.learnt, "left_out": report.left_out, "problems": problems, "seconds": seconds}
+        print_json({"model": str(output), "policy": "Releaf", "actions": learner.actions, **told_})
+        return
+    speed = f"{report.learnt / max(seconds, 1e-9):,.0f} rows a second"
+    console.print(f"{output} has learnt {report.learnt:,} rows ({speed}): {escape(repr(learner))}", highlight=False)
+    console.print(f"Next: releaf relevance {output}, or releaf decide {output} < rows.csv", highlight=False)
+
+
+def features_of(log: Path, schema: Path | None, leave_out: list[str]) -> Any:
+    """The features of a log: those of a schema, or guessed from the first rows of its first file."""
+    from releaf import Schema
+    from releaf.cli.models import LOOKED_AT, guessed
+    from releaf.streams.tables import read_first
+    from releaf.train.fit import files_of
+
+    if schema is not None:
+        return Schema.from_toml(schema.read_text(encoding="utf-8"))
+    first = Path(files_of(str(log))[0])
+    columns, more = read_first(first, LOOKED_AT)
+    for name in leave_out:
+        if name not in columns:
+            fail(f"{first} has no column {name!r}; it has {', '.join(columns)}")
+    features = guessed(columns, leave_out, more)
+    errors.print(f"Features guessed from the first rows of {first.name}: {', '.join(features.names)}", highlight=False)
+    return features

@@ -1,0 +1,338 @@
+"""Learn from a log of any size, many parts of it at once: the same learner, bit for bit, however the work is divided.
+
+The log is read twice. First the values of every feature are counted on a fine grid; from the counts of all parts follow
+the partitions, by the paper's rule on the number of arrivals. Then the rewards are summed in all cells of these
+partitions, none thrown away. Both are sums of whole numbers, so the order of files and the number of workers make no
+difference. Quantiles, where there are some, come from a sample that is drawn by the rows' own values, in a reading
+before the other two.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from releaf.core import summing
+from releaf.core.cells import GRAIN
+from releaf.core.engine import Settings
+from releaf.core.merging import Leaves
+from releaf.decision import Label
+from releaf.executors import Executor, Local
+from releaf.features import Quantile
+from releaf.policies import Releaf
+from releaf.schema import Features, Schema
+from releaf.streams.batches import Batch, Part, parts_of, read_part
+from releaf.train import sampling
+from releaf.train.stream import SHOWN, Report
+
+Array = np.ndarray[Any, np.dtype[Any]]
+MOST_TASKS = 256
+MOST_CELLS = 2**22  # that a worker sums at a time, for all actions together: 64 MB, or twice that with weights
+Parts = tuple[Part, ...]
+Progress = Callable[[str, int, int], None]
+
+
+class Columns(NamedTuple):
+    """Where in the log things stand, and what is done with rows that can't be used."""
+
+    schema: Schema
+    action: str
+    reward: str
+    probability: str | None
+    skip_bad: bool
+
+
+class Job(NamedTuple):
+    """What is to be done with all parts of the log; workers share it."""
+
+    columns: Columns
+    encoder: dict[str, Array] | None = None  # the quantiles
+    actions: tuple[Label, ...] = ()
+    categories: Array | None = None
+    places: Array | None = None
+    layout: summing.Layout | None = None
+    last: bool = False  # whether to draw a sample of contexts too
+
+
+def fit_log(
+    dataset: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    features: Features,
+    *,
+    actions: Sequence[Label] | None = None,
+    action: str = "action",
+    reward: str = "reward",
+    probability: str | None = None,
+    executor: Executor | None = None,
+    skip_bad: bool = False,
+    report: Report | None = None,
+    progress: Progress | None = None,
+    **parameters: Any,
+) -> Releaf:
+    """A :class:`releaf.Releaf` that knows what a log of any size tells; it goes on learning online, or in the service.
+
+    Unlike :func:`learn_file`, which lives through a log row by row, this sums all rows on the partitions that all of
+    them lead to, so that nothing is forgotten when an interval splits; and parts of the log are summed at the
+    same time, on this machine's cores or a cluster's. The result is the same, bit for bit, for any number of workers
+    and any order of files.
+
+    Parameters
+    ----------
+    dataset
+        A Parquet file, a folder of them, a pattern such as ``"logs/*.parquet"``, or several of these.
+    features
+        As for :class:`releaf.Releaf`; names are those of the columns.
+    actions
+        The actions that there are; those of the log, in their order, when None.
+    action, reward
+        The columns of the action taken, and of its reward, from 0 to 1.
+    probability
+        The column of the probability with which the action was taken. Where it is given, rewards are weighted by its
+        inverse, so that what the log preferred does not count for more within an interval.
+    executor
+        Where to work; on this machine's cores when None.
+    skip_bad
+        Leave out rows that can't be used. Otherwise the first of them raises, with its file and row.
+    report
+        Is told what became of the rows.
+    progress
+        Told what is being done, how many rows are done, and how many there are.
+    **parameters
+        Of the learner, such as ``seed`` and ``rho``.
+    """
+    columns = Columns(Schema.of(features), action, reward, probability, skip_bad)
+    parts = _all_parts(dataset)
+    work = _Work(parts, columns, executor or Local(), progress or (lambda what, done, total: None))
+    encoder = work.quantiles()
+    parameters = {"seed": 0, **parameters}  # the same learner for everyone
+    settings = Releaf(actions or 2, columns.schema, **parameters)._engine.settings
+    looked = work.look(encoder, actions, settings)
+    report = report if report is not None else Report()
+    report.learnt, report.left_out = looked.rows, looked.left_out
+    report.problems = [(line, f"{path}: {why}") for path, line, why in sorted(looked.problems)[:SHOWN]]
+    learner = Releaf(looked.actions, columns.schema, **parameters)
+    leaves = summing.partitions(settings, looked.counts)
+    rows, sample = work.sum(encoder, looked.actions, settings, leaves)
+    known = summing.knowledge(leaves, rows, looked.rows, len(looked.actions))
+    fitted = learner._knowing(known)
+    fitted._token = 0  # of a learner that anyone would have made of this log
+    if encoder is not None:
+        fitted._encoder.restore(encoder)
+    if len(sample):
+        fitted._engine.tally_relevance(sample)
+    return fitted
+
+
+def files_of(dataset: Any) -> list[str]:
+    """The Parquet files that are meant, in the order of their names."""
+    given = [dataset] if isinstance(dataset, str | os.PathLike) else list(dataset)
+    files: set[str] = set()
+    for entry in given:
+        found = _matching(os.fspath(entry))
+        if not found:
+            raise FileNotFoundError(f"there is no Parquet file at {entry}")
+        files.update(found)
+    return sorted(files)
+
+
+def _matching(entry: str) -> list[str]:
+    if os.path.isdir(entry):
+        return [str(path) for path in Path(entry).glob("**/*.parquet")]
+    return [entry] if os.path.exists(entry) else glob.glob(entry, recursive=True)
+
+
+def _all_parts(dataset: Any) -> list[Part]:
+    files = files_of(dataset)
+    parts = [part for path in files for part in parts_of(path)]
+    if not sum(part.rows for part in parts):
+        raise ValueError(f"the log has no rows: {', '.join(files[:3])}")
+    return parts
+
+
+class Looked(NamedTuple):
+    """What the first reading found."""
+
+    counts: Array
+    actions: tuple[Label, ...]
+    rows: int
+    left_out: int
+    problems: list[tuple[str, int, str]]
+
+
+class _Work:
+    """The readings of one log."""
+
+    def __init__(self, parts: list[Part], columns: Columns, executor: Executor, progress: Progress) -> None:
+        self._groups = _grouped(parts)
+        self._columns, self._executor, self._progress = columns, executor, progress
+        self._total = sum(part.rows for part in parts)
+
+    def _run(self, what: str, function: Callable[[Job, Parts], Any], job: Job) -> Iterable[Any]:
+        """The results for all groups of parts, as they are done."""
+        done = 0
+        self._progress(what, 0, self._total)
+        for place, result in self._executor.map(partial(function, job), self._groups):
+            done += sum(part.rows for part in self._groups[place])
+            self._progress(what, done, self._total)
+            yield result
+
+    def quantiles(self) -> dict[str, Array] | None:
+        """What the quantiles of the log are, as an encoder keeps them; None where no feature asks for them."""
+        schema = self._columns.schema
+        places = [place for place, feature in enumerate(schema.features) if isinstance(feature, Quantile)]
+        if not places:
+            return None
+        drawn = sampling.nothing(len(places))
+        seen = np.zeros(len(places), dtype=np.int64)
+        for sample, count in self._run("sampling", sample_part, Job(self._columns)):
+            drawn, seen = sampling.joined(drawn, sample), seen + count
+        sizes = [getattr(schema.features[place], "size", 0) for place in places]
+        return {
+            f"quantile{place}": sampling.as_sketch(drawn, column, size, int(seen[column]))
+            for column, (place, size) in enumerate(zip(places, sizes, strict=True))
+        }
+
+    def look(self, encoder: dict[str, Array] | None, actions: Sequence[Label] | None, settings: Settings) -> Looked:
+        """Count the values of all features, and find the actions."""
+        categories, places = np.array(settings.categories), summing.stretches(settings)
+        job = Job(self._columns, encoder, tuple(actions or ()), categories, places)
+        counts = np.zeros((len(places), int(places.max()) + 1), dtype=np.int64)
+        labels: set[Label] = set()
+        rows, left_out, problems = 0, 0, []
+        for found, seen, learnt, broken, shown in self._run("counting", look_part, job):
+            counts += found
+            labels |= seen
+            rows, left_out = rows + learnt, left_out + broken
+            problems += shown
+        if not rows:
+            raise ValueError(f"none of the {left_out:,} rows can be used; the first: {sorted(problems)[0][2]}")
+        unknown = sorted(map(str, labels - set(actions))) if actions is not None else []
+        if unknown:
+            raise ValueError(f"the log has actions that were not given: {', '.join(unknown[:5])}")
+        ordered = tuple(actions) if actions is not None else _in_order(labels)
+        return Looked(counts, ordered, rows, left_out, problems)
+
+    def sum(
+        self,
+        encoder: dict[str, Array] | None,
+        actions: tuple[Label, ...],
+        settings: Settings,
+        leaves: tuple[Leaves, ...],
+    ) -> tuple[list[Any], Array]:
+        """The cells that were observed, and a sample of encoded contexts."""
+        blocks = summing.layouts(settings, leaves, max(1, MOST_CELLS // len(actions)))
+        categories, places = np.array(settings.categories), summing.stretches(settings)
+        job = Job(self._columns, encoder, actions, categories, places)
+        rows, first = [], 0
+        drawn = sampling.nothing(len(leaves))
+        for number, layout in enumerate(blocks, 1):
+            what = "summing" if len(blocks) == 1 else f"summing, block {number} of {len(blocks)}"
+            sums = np.zeros((layout.cells, len(actions), 2 if self._columns.probability is None else 4), dtype=np.int64)
+            given = job._replace(layout=layout, last=number == len(blocks))
+            for found, sample in self._run(what, sum_part, given):
+                sums += found
+                drawn = sampling.joined(drawn, sample)
+            rows.append(summing.observed_rows(layout, first, leaves, sums))
+            first += len(layout.tuples)
+        return rows, np.ascontiguousarray(drawn.values)
+
+
+def _grouped(parts: list[Part]) -> list[tuple[Part, ...]]:
+    """Parts for one task each: not so many that handing results over takes longer than the work."""
+    count = min(len(parts), MOST_TASKS)
+    return [tuple(parts[number::count]) for number in range(count)]
+
+
+def _in_order(labels: set[Label]) -> tuple[Label, ...]:
+    """Numbers before texts, each in their order."""
+    texts = sorted(label for label in labels if isinstance(label, str))
+    return (*sorted(label for label in labels if not isinstance(label, str)), *texts)
+
+
+# --- what workers do ----------------------------------------------------------------------------------------
+
+
+def sample_part(job: Job, parts: Parts) -> tuple[sampling.Sample, Array]:
+    """A sample of the values of features that are ranked, and how many there are of each."""
+    schema = job.columns.schema
+    places = [place for place, feature in enumerate(schema.features) if isinstance(feature, Quantile)]
+    drawn, seen = sampling.nothing(len(places)), np.zeros(len(places), dtype=np.int64)
+    for batch, _ in _batches(job, parts):
+        values = np.column_stack([_numbers(batch, schema.names[place]) for place in places])
+        drawn = sampling.joined(drawn, sampling.draw(values, batch.rewards))
+        seen += (~np.isnan(values)).sum(axis=0)
+    return drawn, seen
+
+
+def look_part(job: Job, parts: Parts) -> tuple[Array, set[Label], int, int, list[tuple[str, int, str]]]:
+    """Counts of values, actions, rows that can be used, rows that can't, and what is wrong with the first of these."""
+    assert job.places is not None
+    counts = np.zeros((len(job.places), int(job.places.max()) + 1), dtype=np.int64)
+    labels: set[Label] = set()
+    rows, left_out, problems = 0, 0, []
+    for batch, part in _batches(job, parts):
+        summing.count_values(_units(job, batch), job.categories, job.places, counts)
+        labels |= set(np.unique(batch.actions).tolist() if isinstance(batch.actions, np.ndarray) else batch.actions)
+        rows, left_out = rows + len(batch.rewards), left_out + len(batch.problems)
+        problems += [(part.path, line, why) for line, why in batch.problems[:SHOWN]]
+    return counts, labels, rows, left_out, sorted(problems)[:SHOWN]
+
+
+def sum_part(job: Job, parts: Parts) -> tuple[Array, sampling.Sample]:
+    """Counts and sums of rewards in the cells of a layout, and a sample of contexts."""
+    layout, columns = job.layout, job.columns
+    assert layout is not None
+    weighted = columns.probability is not None
+    sums = np.zeros((layout.cells, len(job.actions), 4 if weighted else 2), dtype=np.int64)
+    position = {label: place for place, label in enumerate(job.actions)}
+    drawn = sampling.nothing(len(columns.schema))
+    for part in parts:
+        batch, chances = read_part(part, columns.schema, **_names(columns))
+        units = _units(job, batch)
+        labels = batch.actions.tolist() if isinstance(batch.actions, np.ndarray) else batch.actions
+        taken = np.fromiter((position[label] for label in labels), dtype=np.int64, count=len(labels))
+        grains = np.floor(batch.rewards / GRAIN + 0.5).astype(np.int64)
+        weights = _weights(chances, batch.rewards)
+        where = (layout.leaf_of, layout.tuples, layout.offsets, layout.strides)
+        summing.sum_cells(units, taken, grains, weights, job.categories, job.places, *where, sums)
+        if job.last:
+            drawn = sampling.joined(drawn, sampling.draw(units, batch.rewards))
+    return sums, drawn
+
+
+def _weights(chances: Any, rewards: Array) -> Array:
+    """Inverse probabilities, and rewards times these, in whole grains."""
+    if chances is None:
+        return np.zeros((1, 2), dtype=np.int64)
+    heavy = np.minimum(1.0 / chances, summing.HEAVIEST)
+    both = [heavy / summing.WEIGHT_GRAIN, heavy * rewards / summing.WEIGHTED_GRAIN]
+    return np.floor(np.column_stack(both) + 0.5).astype(np.int64)
+
+
+def _names(columns: Columns) -> dict[str, Any]:
+    return {"action": columns.action, "reward": columns.reward, "probability": columns.probability}
+
+
+def _batches(job: Job, parts: Parts) -> Iterable[tuple[Batch, Part]]:
+    for part in parts:
+        batch, _ = read_part(part, job.columns.schema, **_names(job.columns))
+        if batch.problems and not job.columns.skip_bad:
+            line, why = batch.problems[0]
+            raise ValueError(f"{part.path}, row {line}: {why}")
+        yield batch, part
+
+
+def _units(job: Job, batch: Batch) -> Array:
+    encoder = job.columns.schema.encoder()
+    if job.encoder is not None:
+        encoder.restore(job.encoder)
+    return encoder.encode_many(batch.contexts, learns=False)
+
+
+def _numbers(batch: Batch, name: str) -> Array:
+    return np.array([np.nan if value is None else value for value in batch.contexts.columns[name]], dtype=np.float64)

@@ -1,0 +1,245 @@
+"""Learning from a log in parts: the same learner however the work is divided, and the one that the rule asks for."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import releaf
+from reference import GRAIN
+from releaf import theory
+from releaf.executors import Local
+from releaf.train import Report, fit, fit_log
+
+NAMES = ["x", "y", "z"]
+Table = dict[str, Any]
+
+
+def log(count: int, seed: int = 0, actions: int = 2) -> Table:
+    """Rewards of action a depend on feature a; actions are taken more often where x is high."""
+    draw = np.random.default_rng(seed)
+    contexts = draw.random((count, 3)) ** 1.5
+    chance = np.clip(0.2 + 0.6 * contexts[:, 0], 0, 1)
+    taken = (draw.random(count) < chance).astype(int) % actions
+    reward = (draw.random(count) < 0.2 + 0.6 * contexts[np.arange(count), taken]).astype(float)
+    p = np.where(taken == 1, chance, 1 - chance)
+    return {**dict(zip(NAMES, contexts.T, strict=True)), "action": taken, "reward": reward, "p": p}
+
+
+def write(folder: Path, table: Table, files: int, group: int = 500) -> list[Path]:
+    folder.mkdir(exist_ok=True)
+    paths = []
+    whole = pa.table(table)
+    for number, rows in enumerate(np.array_split(np.arange(len(whole)), files)):
+        paths.append(folder / f"{number:02}.parquet")
+        pq.write_table(whole.take(rows), paths[-1], row_group_size=group)
+    return paths
+
+
+def in_plain_python(table: Table, rho: float) -> dict[tuple[Any, ...], list[float]]:
+    """Rewards in each cell of the partition that the counts of all values lead to, for each pair and action."""
+
+    def leaf(values: np.ndarray[Any, Any], value: float) -> tuple[int, int]:
+        level, rank = 0, 0
+        while True:
+            low, high = rank / 2**level, (rank + 1) / 2**level
+            inside = (values > low) & (values <= high) | ((values == 0) & (low == 0))
+            if inside.sum() < 2 ** (rho * level):
+                return level, rank
+            level, rank = level + 1, 2 * rank + int(value > (low + high) / 2)
+
+    cells: dict[tuple[Any, ...], list[float]] = {}
+    columns = [np.asarray(table[name]) for name in NAMES]
+    for row in range(len(table["reward"])):
+        leaves = [leaf(column, column[row]) for column in columns]
+        for i, j in itertools.combinations(range(3), 2):
+            key = (i, j, leaves[i], leaves[j], int(table["action"][row]))
+            cells.setdefault(key, []).append(float(table["reward"][row]))
+    return cells
+
+
+def cells_of(learner: releaf.Releaf) -> dict[tuple[Any, ...], tuple[int, float]]:
+    from releaf.core import merging
+
+    known = merging.gather(learner._engine, learner.seed)
+    top = 2**52
+    leaves = [
+        [(int(math.log2(top // int(w))), int(s) // int(w)) for s, w in zip(own.starts, own.widths, strict=True)]
+        for own in known.leaves
+    ]
+    pairs = list(itertools.combinations(range(3), 2))
+    found = {}
+    for which, places, counts, sums in zip(*known.rows, strict=True):
+        i, j = pairs[which]
+        for action in range(len(counts)):
+            if counts[action]:
+                key = (i, j, leaves[i][places[0]], leaves[j][places[1]], action)
+                found[key] = (int(counts[action]), float(sums[action]))
+    return found
+
+
+def test_cells_hold_all_rewards_on_the_partition_that_all_arrivals_lead_to(tmp_path: Path) -> None:
+    table = log(700)
+    fitted = fit_log(write(tmp_path, table, 2), NAMES, rho=2.0)
+    expected = in_plain_python(table, 2.0)
+    found = cells_of(fitted)
+    assert found.keys() == expected.keys()
+    for key, rewards in expected.items():
+        assert found[key] == (len(rewards), math.fsum(rewards))
+    assert fitted.steps == fitted.observations == 700
+    assert [interval.arrivals for interval in fitted.partition("x")] == _arrivals(fitted, table["x"])
+
+
+def _arrivals(fitted: Any, values: np.ndarray[Any, Any]) -> list[int]:
+    return [
+        int(((values > part.low) & (values <= part.high) | ((values == 0) & (part.low == 0))).sum())
+        for part in fitted.partition("x")
+    ]
+
+
+def test_workers_files_and_row_groups_make_no_difference(tmp_path: Path) -> None:
+    table = log(6000)
+    one = fit_log(write(tmp_path / "one", table, 1, group=6000), NAMES, executor=Local(1)).to_bytes()
+    many = write(tmp_path / "many", table, 7, group=100)
+    assert fit_log(many, NAMES, executor=Local(2)).to_bytes() == one
+    assert fit_log(many[::-1], NAMES, executor=Local(3)).to_bytes() == one
+    assert fit_log(str(tmp_path / "many"), NAMES, executor=Local(1)).to_bytes() == one
+    assert fit_log(f"{tmp_path}/many/*.parquet", NAMES).to_bytes() == one
+
+
+def test_rows_in_another_order_make_no_difference(tmp_path: Path) -> None:
+    table = log(3000)
+    order = np.random.default_rng(1).permutation(3000)
+    mixed = {name: np.asarray(column)[order] for name, column in table.items()}
+    straight = fit_log(write(tmp_path / "a", table, 3), NAMES, probability="p")
+    assert fit_log(write(tmp_path / "b", mixed, 5), NAMES, probability="p").to_bytes() == straight.to_bytes()
+
+
+def test_many_cells_are_summed_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = write(tmp_path, log(4000), 2)
+    at_once = fit_log(paths, NAMES, rho=2.0, executor=Local(1)).to_bytes()
+    monkeypatch.setattr(fit, "MOST_CELLS", 100)
+    assert fit_log(paths, NAMES, rho=2.0, executor=Local(1)).to_bytes() == at_once
+
+
+def mixed_log(count: int, seed: int = 0) -> Table:
+    draw = np.random.default_rng(seed)
+    income = np.exp(draw.normal(10, 2, count))
+    income[draw.random(count) < 0.1] = np.nan
+    return {
+        "income": pa.array(income, from_pandas=True),
+        "age": draw.uniform(18, 90, count),
+        "plan": draw.choice(["a", "b", "c"], count),
+        "member": draw.random(count) < 0.5,
+        "action": draw.choice(["call", "wait"], count),
+        "reward": np.round(draw.random(count), 3),
+    }
+
+
+SCHEMA = releaf.Schema(
+    income=releaf.Quantile(missing=True),
+    age=releaf.Continuous(0, 120),
+    plan=releaf.Categorical("a", "b", "c"),
+    member=releaf.Boolean(),
+)
+
+
+def test_quantiles_categories_and_missing_values(tmp_path: Path) -> None:
+    table = mixed_log(4000)
+    fitted = fit_log(write(tmp_path / "a", table, 1), SCHEMA, executor=Local(1))
+    assert fit_log(write(tmp_path / "b", table, 6, group=90), SCHEMA, executor=Local(2)).to_bytes() == fitted.to_bytes()
+    assert fitted.actions == ("call", "wait")
+    sketch = fitted._encoder.sketches[0]
+    given = np.array([value for value in table["income"].to_pylist() if value is not None])
+    for share in (0.1, 0.5, 0.9):
+        assert sketch.rank(float(np.quantile(given, share))) == pytest.approx(share, abs=0.03)
+    missing = [interval for interval in fitted.partition("income") if interval.low != interval.low]
+    assert missing[0].arrivals == table["income"].null_count
+    choice = fitted.decide({"income": None, "age": 40, "plan": "b", "member": True})
+    assert choice.action in fitted.actions
+
+
+def test_it_finds_what_is_relevant_and_goes_on_learning(tmp_path: Path) -> None:
+    fitted = fit_log(write(tmp_path, log(60_000), 4, group=5000), NAMES, seed=1)
+    relevance = fitted.relevance()
+    assert relevance[0].argmax() == 0
+    assert relevance[1].argmax() == 1
+    before = fitted.observations
+    for context in np.random.default_rng(2).random((300, 3)):
+        choice = fitted.decide(context)
+        if choice.wants_reward:
+            fitted.learn(choice, 1.0)
+    assert fitted.observations >= before
+    again = releaf.from_bytes(fitted.to_bytes())
+    assert again.steps == 60_300
+
+
+def test_parts_of_a_log_fitted_by_themselves_can_be_merged(tmp_path: Path) -> None:
+    first, second = (fit_log(write(tmp_path / str(n), log(800, n), 1), NAMES, rho=3.0) for n in (1, 2))
+    both = first.merge(second)
+    assert both.steps == 1600
+    assert both.merge(first).to_bytes() == first.merge(both).to_bytes()
+
+
+def test_weights_undo_what_the_log_preferred(tmp_path: Path) -> None:
+    """An action was taken mostly where x was high, which is no feature: its rewards look better than they are."""
+    draw = np.random.default_rng(3)
+    count = 40_000
+    x, y, z = draw.random((3, count))
+    chance = np.where(x > 0.5, 0.9, 0.1)
+    taken = (draw.random(count) < chance).astype(int)
+    p = np.where(taken == 1, chance, 1 - chance)
+    paths = write(tmp_path, {"y": y, "z": z, "action": taken, "reward": x, "p": p}, 2, group=5000)
+    plain, weighted = fit_log(paths, ["y", "z"]), fit_log(paths, ["y", "z"], probability="p")
+    assert _mean(plain, 1) == pytest.approx(0.7, abs=0.02)
+    assert _mean(weighted, 1) == pytest.approx(0.5, abs=0.02)
+
+
+def _mean(learner: Any, action: int) -> float:
+    from releaf.core import merging
+
+    rows = merging.gather(learner._engine, learner.seed).rows
+    return float(rows.sums[:, action].sum() / rows.counts[:, action].sum())
+
+
+def test_a_broken_row_is_named_or_left_out_and_told(tmp_path: Path) -> None:
+    table = log(100)
+    table["y"][7], table["reward"][60] = 3.0, -1.0
+    paths = write(tmp_path, table, 2, group=10)
+    with pytest.raises(ValueError, match=r"00\.parquet, row 7: feature 'y' is 3.0"):
+        fit_log(paths, NAMES)
+    report = Report()
+    fitted = fit_log(paths, NAMES, skip_bad=True, report=report)
+    assert (report.learnt, report.left_out) == (98, 2)
+    assert [line for line, _ in report.problems] == [7, 10]
+    assert "01.parquet" in report.problems[1][1]
+    assert fitted.steps == 98
+
+
+def test_what_is_wrong_is_said(tmp_path: Path) -> None:
+    paths = write(tmp_path / "log", log(50), 1)
+    with pytest.raises(FileNotFoundError, match="no Parquet file at nowhere"):
+        fit_log("nowhere", NAMES)
+    with pytest.raises(ValueError, match="has no column 'w'"):
+        fit_log(paths, ["x", "w"])
+    with pytest.raises(ValueError, match="actions that were not given: 1"):
+        fit_log(paths, NAMES, actions=[0])
+    with pytest.raises(ValueError, match="has no rows"):
+        fit_log(write(tmp_path / "none", {name: np.zeros(0) for name in log(1)}, 1), NAMES)
+
+
+def test_rewards_count_to_a_fine_grain(tmp_path: Path) -> None:
+    table = log(300)
+    table["reward"] = np.random.default_rng(0).random(300)
+    fitted = fit_log(write(tmp_path, table, 1), NAMES, rho=theory.balanced_rho(1))
+    sums = fitted._engine.memory["sums"]
+    assert np.array_equal(sums / GRAIN, np.round(sums / GRAIN))
+    per_pair = np.floor(table["reward"] / GRAIN + 0.5).sum() * GRAIN
+    assert sums.sum() == pytest.approx(3 * per_pair, rel=1e-15)
