@@ -23,8 +23,9 @@ lint: $(VENV)/ready-dev ## check style and the architecture's layers
 types: $(VENV)/ready-dev ## check types
 	$(BIN)/mypy
 
+# Tests of one group share what is costly to start, such as a Ray cluster, so that one worker runs them all.
 unit: $(VENV)/ready-dev browser postgres ## run the tests in parallel
-	$(BIN)/python -m pytest -n auto -m "not soak"
+	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not soak"
 
 soak: $(VENV)/ready-dev postgres ## run the long tests
 	$(BIN)/python -m pytest -n auto -m soak

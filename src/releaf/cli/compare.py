@@ -9,7 +9,18 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from releaf.cli.console import Json, console, explained, fail, print_json, require, steps_bar
+from releaf.cli.console import (
+    Json,
+    OnRay,
+    Workers,
+    console,
+    explained,
+    fail,
+    print_json,
+    require,
+    require_ray,
+    steps_bar,
+)
 from releaf.cli.models import make_policy
 
 POLICIES = ["AdaptiveReleaf", "Releaf", "LinUCB", "LinTS", "EpsilonGreedy", "Random"]
@@ -26,7 +37,8 @@ def compare(
     ] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="How long each stream is (10,000).")] = None,
     seeds: Annotated[int, typer.Option(min=1, help="How many runs of each.")] = 3,
-    workers: Annotated[int | None, typer.Option(min=1, help="How many processes (one for each core).")] = None,
+    workers: Workers = None,
+    ray: OnRay = None,
     store: Annotated[Path, typer.Option(help="Where finished runs are kept, not to be done again.")] = Path(
         "releaf-runs"
     ),
@@ -34,17 +46,18 @@ def compare(
 ) -> None:
     """Run policies over streams or tables of your own, and compare what they lose and how many labels they need."""
     require("reproduce", "pyarrow")
+    require_ray(ray)
     from releaf.evaluate import Store, sweep
-    from releaf.executors import Local
+    from releaf.executors import executor_for
 
     with explained():
         names = policies or POLICIES
         for name in names:
             make_policy(name)
         runs = _runs(names, _described(stream or ([] if table else ["breast_cancer"]), table or [], steps), seeds)
-        with steps_bar() as progress:
+        with executor_for(workers, ray) as executor, steps_bar() as progress:
             task = progress.add_task("comparing", total=len(runs))
-            ledgers = sweep(runs, Store(store), Local(workers), lambda *_: progress.advance(task))
+            ledgers = sweep(runs, Store(store), executor, lambda *_: progress.advance(task))
     found: dict[tuple[str, str], list[Any]] = {}
     for run, ledger in zip(runs, ledgers, strict=True):
         found.setdefault((run.label, run.policy), []).append(ledger)

@@ -20,6 +20,13 @@ if not console.is_terminal:
 errors = Console(stderr=True, soft_wrap=True)
 MOST_LINES = 20  # broken rows that are shown one by one
 
+Workers = Annotated[
+    int | None, typer.Option(min=1, help="How many tasks at a time (one for each core, or CPU of the cluster).")
+]
+OnRay = Annotated[
+    str | None,
+    typer.Option("--ray", metavar="ADDRESS", help="Work on a Ray cluster: auto, host:port, or local to start one."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
@@ -34,6 +41,16 @@ def require(extra: str, *packages: str) -> None:
     missing = [name for name in packages if find_spec(name) is None]
     if missing:
         fail(f'this needs {", ".join(missing)}: pip install "releaf[{extra}]"')
+
+
+def require_ray(address: str | None) -> None:
+    """Say what is wrong with the address of a cluster before anything is done."""
+    if address is not None:
+        from releaf.executors.connection import checked_address
+
+        require("ray", "ray")
+        with explained():
+            checked_address(address)
 
 
 def fail(message: str) -> None:
@@ -59,7 +76,7 @@ def explained() -> Iterator[None]:
     except FileNotFoundError as error:
         fail(f"there is no file {error.filename}" if error.filename else str(error))
     except (ValueError, TypeError, ImportError, OSError, EOFError, StateError, DataError) as error:
-        fail(str(error))
+        fail("\n".join([str(error), *getattr(error, "__notes__", ())]))  # notes tell of which task it is
 
 
 def print_json(data: Any) -> None:

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from releaf.cli.console import Json, console, errors, explained, fail, print_json, show_problems, steps_bar
+from releaf.cli.console import (
+    Json,
+    OnRay,
+    console,
+    errors,
+    explained,
+    fail,
+    print_json,
+    require_ray,
+    show_problems,
+    steps_bar,
+)
 from releaf.cli.models import LOOKED_AT, guessed, make_policy
 
 POLICIES = ("AdaptiveReleaf", "LinUCB", "LinTS", "Releaf", "UCB1")
@@ -50,6 +62,10 @@ def evaluate(
     reward_range: Annotated[tuple[float, float], typer.Option(help="The lowest and the highest reward.")] = (0.0, 1.0),
     seed: Annotated[int, typer.Option(min=0, help="Of the policies.")] = 0,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out broken rows.")] = False,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="How many policies at a time (one; as many as there are CPUs on Ray).")
+    ] = None,
+    ray: OnRay = None,
     as_json: Json = False,
 ) -> None:
     """Estimate what policies would have earned, from a log of another one's decisions.
@@ -58,7 +74,9 @@ def evaluate(
     with inverse probabilities (IPS, SNIPS) and doubly robust (DR), with 95 % intervals. A model in a file is taken as
     it is: one that was trained on this very log would be flattered.
     """
+    require_ray(ray)
     from releaf import Schema, load
+    from releaf.executors import executor_for
     from releaf.streams.tables import kind_of
 
     with explained():
@@ -69,19 +87,19 @@ def evaluate(
         found = _read(log, action, reward, probability, features, leave_out or [], known, reward_range, skip_bad)
         policies = {name: _made(name, found, seed, reward_range) for name in policy or ([] if model else POLICIES)}
         policies |= models
-        lines = [_logged(found)]
-        with steps_bar() as progress:
-            task = progress.add_task("evaluating", total=len(policies))
-            for name, learner in policies.items():
-                progress.update(task, description=name)
-                lines.append(_line(name, learner, found, learns=name not in models))
-                progress.advance(task)
+        tasks = [(name, learner, name not in models) for name, learner in policies.items()]
+        with executor_for(workers or (None if ray else 1), ray) as executor, steps_bar() as progress:
+            bar, lines = progress.add_task("evaluating", total=len(tasks)), {}
+            for place, line in executor.map(partial(_line, found), tasks):
+                lines[place] = line
+                progress.advance(bar)
     if found.skipped:
         show_problems(str(log), "line" if kind_of(log) == "csv" else "row", list(found.problems), found.skipped)
+    told = [_logged(found), *(lines[place] for place in range(len(tasks)))]
     if as_json:
-        print_json(lines)
+        print_json(told)
         return
-    _show(lines)
+    _show(told)
 
 
 def _read(
@@ -144,10 +162,12 @@ def _logged(log: Any) -> dict[str, Any]:
     return {"policy": "the log's own", "ips": told, "snips": told, "dr": told, "effective_rows": len(log) - half}
 
 
-def _line(name: str, learner: Any, log: Any, learns: bool) -> dict[str, Any]:
+def _line(log: Any, task: tuple[str, Any, bool]) -> dict[str, Any]:
+    """What a policy would have earned, once it has learnt from the first half of the log where it is to learn."""
     from releaf import evaluate as estimates
     from releaf.evaluate.offpolicy import effective_rows, halves
 
+    name, learner, learns = task
     first, second = halves(log)
     if learns:
         low, high = getattr(learner, "reward_range", (log.rewards.min(initial=0.0), log.rewards.max(initial=1.0)))

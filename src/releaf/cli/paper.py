@@ -10,7 +10,17 @@ from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from releaf.cli.console import Json, console, print_json, require, steps_bar
+from releaf.cli.console import (
+    Json,
+    OnRay,
+    Workers,
+    console,
+    explained,
+    print_json,
+    require,
+    require_ray,
+    steps_bar,
+)
 
 NAMES = ("breast-cancer", "intrusion", "webpages", "synthetic", "lemma1", "relevance", "bounds")
 
@@ -102,13 +112,15 @@ def reproduce(
     store: Annotated[Path, typer.Option(help="Where finished runs are kept, not to be done again.")] = Path(
         "releaf-runs"
     ),
-    workers: Annotated[int | None, typer.Option(min=1, help="How many processes (one for each core).")] = None,
+    workers: Workers = None,
+    ray: OnRay = None,
     as_json: Json = False,
 ) -> None:
     """Run the paper's experiments, print its tables next to ours, and write a report with plots."""
     require("reproduce", "pyarrow", "altair", "vl_convert", "sklearn")
+    require_ray(ray)
     from releaf.evaluate import Store
-    from releaf.executors import Local
+    from releaf.executors import executor_for
     from releaf.paper import EXPERIMENTS
     from releaf.report import page
     from releaf.report.terminal import figures_table
@@ -126,21 +138,22 @@ def reproduce(
     about += " A quick look: streams are shorter than the captions say, so labels can't be compared." if quick else ""
     sections: list[page.Section] = []
     failed = False
-    for experiment in chosen:
-        try:
-            results = _results(experiment.runs(seeds, quick), experiment.title, Store(store), Local(workers))
-        except DataError as error:
-            console.print(f"[red]{experiment.title} is left out:[/] {escape(str(error))}")
-            failed = True
-            continue
-        except KeyboardInterrupt:
-            console.print(f"Stopped. Finished runs are kept in {store}; the same command goes on from them.")
-            raise typer.Exit(130) from None
-        figures = experiment.figures(results)
-        for shown in figures if not as_json else ():
-            console.print(figures_table(shown))
-        sections.append(page.Section(experiment.name, experiment.title, figures, experiment.pictures(results)))
-        page.write(report, "RELEAF, reproduced", about, sections)
+    with explained(), executor_for(workers, ray) as executor:
+        for experiment in chosen:
+            try:
+                results = _results(experiment.runs(seeds, quick), experiment.title, Store(store), executor)
+            except DataError as error:
+                console.print(f"[red]{experiment.title} is left out:[/] {escape(str(error))}")
+                failed = True
+                continue
+            except KeyboardInterrupt:
+                console.print(f"Stopped. Finished runs are kept in {store}; the same command goes on from them.")
+                raise typer.Exit(130) from None
+            figures = experiment.figures(results)
+            for shown in figures if not as_json else ():
+                console.print(figures_table(shown))
+            sections.append(page.Section(experiment.name, experiment.title, figures, experiment.pictures(results)))
+            page.write(report, "RELEAF, reproduced", about, sections)
     if sections:
         pictures = page.save_pictures(report.parent, sections)
         page.save_figures(report.parent / "figures.json", sections)

@@ -38,8 +38,8 @@ def connect(address: str, workers: int | None, runtime_env: dict[str, Any] | Non
         given: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "runtime_env": runtime_env}
         if address == "local":
             given |= {"num_cpus": workers, "include_dashboard": False}
-        elif address != "auto":
-            _reach(address)
+        else:
+            _reach(os.environ.get("RAY_ADDRESS", address) if address == "auto" else address)
         try:
             ray.init(address, **given)
         except (ConnectionError, RuntimeError) as error:  # the latter where versions differ
@@ -61,7 +61,10 @@ def _problem(address: str, error: Exception) -> str:
 
 
 def _reach(address: str) -> None:
+    """Raise where nobody is at an address."""
     host, _, port = address.rpartition(":")
+    if not (host and port.isdigit()):  # it is for Ray to find out
+        return
     try:
         socket.create_connection((host.strip("[]"), int(port)), PATIENCE).close()
     except (OSError, OverflowError) as error:

@@ -17,11 +17,11 @@ from typing import Any
 from releaf.executors.connection import checked_address, connect, disconnect
 from releaf.executors.tasks import Attempts, Result, Task, checked_retries, checked_workers, noted
 
-PER_CPU = (
-    4  # tasks in flight: enough that no CPU waits for the next, and that a cluster which grows sees that it should
-)
+PER_CPU = 4  # tasks in flight: enough that no CPU waits for the next, and that a cluster which can grow does
 LOOK_AGAIN = 5.0  # seconds after which the cluster may have grown
 WHY = "Was its node lost, or out of memory? `ray status` and the logs of the node tell more."
+SAME = "install the same version on all nodes"
+NOT_IMPORTED = "failed to import on the worker"  # in what Ray says when a node can't read what it is sent
 
 
 class Ray:
@@ -147,6 +147,8 @@ def _result(reference: Any, place: int, task: Any) -> Any:
         return ray.get(reference)
     except ray.exceptions.RayTaskError as error:
         raised = error.cause if isinstance(error.cause, BaseException) else error
+        if NOT_IMPORTED in str(raised):
+            raise ImportError(f"a node has no releaf, or not all of it ({_last_line(raised)}): {SAME}") from error
         raise noted(raised, place, task) from (error if raised is not error else None)
 
 
@@ -158,15 +160,18 @@ def _lost() -> tuple[type[Exception], ...]:
     return (*gone, exceptions.OutOfMemoryError)
 
 
-def _first_line(error: Exception) -> str:
+def _first_line(error: BaseException) -> str:
     return str(error).strip().partition("\n")[0]
+
+
+def _last_line(error: BaseException) -> str:
+    return str(error).strip().rpartition("\n")[2]
 
 
 def _do(function: Callable[[Any], Any], task: Any, folder: str | None, sources: str) -> Any:
     """One task, on a worker."""
     if _sources() != sources:
-        where = f"node {platform.node()} has another releaf than the program that sent the task"
-        raise RuntimeError(f"{where}: install the same version on all nodes")
+        raise ImportError(f"node {platform.node()} has another releaf than the program that sent the task: {SAME}")
     if folder is not None and Path.cwd() != Path(folder):
         with suppress(OSError):
             os.chdir(folder)
