@@ -22,7 +22,7 @@ NAMES = (
     "train",
 )
 TABLED = ("quality",)  # with a table of its own
-APART = (*TABLED, "service")  # hours of one, servers for the other: only when named
+APART = (*TABLED, "service", "staleness", "storage")  # hours, or servers of their own: only when named
 RESULTS = Path(__file__).parent / "results"
 VERDICTS = {True: "[green]met[/]", False: "[red]missed[/]", None: "[dim]for information[/]"}
 
