@@ -11,6 +11,7 @@ import contextlib
 import random
 import tempfile
 from collections.abc import Awaitable, Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ FEATURES, ACTIONS = 10, [f"action {number}" for number in range(4)]
 DECISIONS, PAGES = 50_000, (1, 20, 500)  # decisions in a group commit
 FEW = 2_000  # where each is a commit of its own
 NAME = "cases"
+LOG = "unnest('{releaf.pages, releaf.rewards}'::regclass[]) name"
 Size = Callable[[Any], Awaitable[int]]
 
 
@@ -35,7 +37,7 @@ def run(say: Say) -> list[Finding]:
             findings += asyncio.run(_measured(str(path), "SQLite", together, _size_of_file))
             if postgres:
                 say(f"storage: PostgreSQL, {together} together")
-                findings += asyncio.run(_measured(f"{postgres}", "PostgreSQL", together, _size_of_tables))
+                findings += asyncio.run(_measured(postgres, "PostgreSQL", together, _size_of_tables))
     return findings
 
 
@@ -60,7 +62,7 @@ async def _measured(store: str, kind: str, together: int, size_of: Size) -> list
         rewards = [RewardOf(decision=event.number, reward=float(draw.random() < event.context[0])) for event in given]
         await running.reward(rewards)
     sizes.append(await size_of(hub.store))
-    bytes_each = [(after - before) / decisions for before, after in zip(sizes, sizes[1:], strict=False)]
+    bytes_each = [(after - before) / decisions for before, after in pairwise(sizes)]
     detail = {"store": kind, "together": together, "features": FEATURES, "events": 2 * decisions}
     findings = [
         Finding(what=f"storage: {kind}, {together} together: a {what}", value=each, unit="bytes", detail=detail)
@@ -95,6 +97,6 @@ async def _size_of_tables(store: Any) -> int:
 
     connection = await asyncpg.connect(store._address)
     try:
-        return int(await connection.fetchval("SELECT sum(pg_total_relation_size(oid)) FROM pg_class WHERE relkind = 'r' AND relname IN ('pages', 'rewards')"))
+        return int(await connection.fetchval("SELECT sum(pg_total_relation_size(name)) FROM " + LOG))
     finally:
         await connection.close()
