@@ -22,7 +22,7 @@ NAMES = (
     "train",
 )
 TABLED = ("quality",)  # with a table of its own
-APART = (*TABLED, "service", "scale")  # hours of one, servers and clusters for the others: only when named
+APART = (*TABLED, "service", "storage", "scale", "staleness")  # hours, servers, clusters: only when named
 RESULTS = Path(__file__).parent / "results"
 VERDICTS = {True: "[green]met[/]", False: "[red]missed[/]", None: "[dim]for information[/]"}
 

@@ -1,4 +1,4 @@
-"""Write the tables of the documentation from what was measured: docs/policies.md and docs/evidence.md.
+"""Write the tables of the documentation from what was measured: policies, evidence, scale and others.
 
 python tools/make_doc_tables.py           write them
 python tools/make_doc_tables.py --check   fail where they are not what they should be
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scale_tables
 
 import releaf
 from releaf import ensembles, policies
@@ -140,6 +141,8 @@ def pages() -> dict[Path, str]:
     wanted = {ROOT / "docs" / "policies.md": {"properties": properties(), "errors": errors()}}
     wanted[ROOT / "docs" / "evidence.md"] = evidence()
     wanted[ROOT / "docs" / "adaptive.md"] = quality()
+    scale = {name: _table(headings, lines) for name, (headings, lines) in scale_tables.tables().items()}
+    wanted[ROOT / "docs" / "explanation" / "scale.md"] = scale
     return {path: _with_tables(path, tables) for path, tables in wanted.items()}
 
 
