@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import math
@@ -299,6 +300,8 @@ class Running:
     async def load(self) -> None:
         """Make the state from the latest good snapshot and the log after it."""
         self.status = RECOVERING
+        with contextlib.suppress(Problem):
+            await self._desk.flushed(self)  # a write that is still under way belongs to the log
         started = time.perf_counter()
         snapshot, state = await self._read_snapshot()
         if state is None or snapshot is None:
