@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -121,13 +122,13 @@ class Life:
         waiting = list(self.state.waiting)
         if waiting:
             decision = waiting[draw % len(waiting)]
-            value = self.state.checked_reward(decision, self.reward(decision, draw))
+            value = self.state.checked_reward(decision, self.reward(decision, draw), self.now)
             yield self.state.reward(decision, value, self.now)
 
     def do_reward_badly(self, draw: int) -> Iterator[AnyEvent]:
         decision = draw % (self.state.tally.decisions + 2)
         bad = [1.5, -1.0, [0.5], {"nobody": 1.0}, [0.1] * 40][draw % 5]
-        yield self.state.reward(decision, self.state.checked_reward(decision, bad), self.now)
+        yield self.state.reward(decision, self.state.checked_reward(decision, bad, self.now), self.now)
 
     def do_expire(self, draw: int) -> Iterator[AnyEvent]:
         self.now += draw % 30
@@ -234,7 +235,7 @@ def test_whatever_comes_is_taken_or_refused(policy: str, features: str, batches:
     for decision, reward in zip(list(life.state.waiting), rewards, strict=False):
         before = memory.as_bytes(life.state)
         try:
-            value = life.state.checked_reward(decision, reward)
+            value = life.state.checked_reward(decision, reward, 0.0)
         except Problem:
             assert memory.as_bytes(life.state) == before
         else:
@@ -252,7 +253,7 @@ def test_a_replay_is_a_learner_that_never_stopped(policy: str) -> None:
         choice = home.decide(life.log[-1].context)  # type: ignore[union-attr]
         if choice.wants_reward and step % 3:
             life.now += 1
-            event = life.state.reward(choice.id, life.state.checked_reward(choice.id, step % 11 / 10), life.now)
+            event = life.state.reward(choice.id, life.state.checked_reward(choice.id, step % 11 / 10, 0.0), life.now)
             life.log.append(event)
             home.learn(choice, step % 11 / 10)
     assert _knowledge(life.replayed().learner) == _knowledge(life.state.learner) == _knowledge(home)
@@ -356,3 +357,61 @@ def test_a_shadow_that_was_made_for_other_actions_is_refused() -> None:
     with pytest.raises(Problem, match="have just changed"):
         life.state.add_shadow("one", POLICIES["LinUCB"], learner, life.now)
     assert memory.as_bytes(life.state) == before
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_shadow_has_no_value_where_the_policy_in_charge_never_tries_what_it_would_do(seed: int) -> None:
+    """AdaptiveReleaf soon takes one action alone: rewards on which both agree would tell of that one only."""
+    state = _with_random_shadow({"name": "AdaptiveReleaf", "parameters": {"seed": seed}}, seed)
+    told = state.shadows[0].tell()
+    assert told.overlap is not None
+    assert told.overlap < 0.7
+    assert not told.supported
+    assert (told.value, told.low, told.high) == (None, None, None)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_shadow_s_interval_holds_its_true_value_where_every_action_is_tried(seed: int) -> None:
+    state = _with_random_shadow({"name": "EpsilonGreedy", "parameters": {"epsilon": 0.3, "seed": seed}}, seed)
+    told = state.shadows[0].tell()
+    assert told.supported
+    assert told.low is not None
+    assert told.high is not None
+    assert told.low - 0.01 <= 0.5 <= told.high + 0.01
+
+
+def _with_random_shadow(policy: dict[str, Any], seed: int) -> Experiment:
+    """An action that earns 0.3 and one that earns 0.7; chance would earn 0.5."""
+    import random
+
+    spec = msgspec.convert({"name": "truth", "actions": ["a", "b"], "features": 2, "policy": policy}, NewExperiment)
+    state = Experiment(spec, policies.new_learner(spec))
+    shadow = PolicySpec(name="Random", parameters={"seed": seed + 100})
+    state.add_shadow("chance", shadow, policies.build(shadow, ("a", "b"), state.learner.schema), 1.0)
+    draw = random.Random(seed)
+    for _ in range(4000):
+        (event,) = state.decide([[draw.random(), draw.random()]], [None], 1.0)
+        if event.wants_reward:
+            state.reward(event.number, float(draw.random() < (0.7 if event.action == "b" else 0.3)), 1.0)
+    return state
+
+
+def test_a_shadow_with_a_label_budget_is_refused_where_the_policy_in_charge_asks_for_some_rewards_only() -> None:
+    spec = msgspec.convert(
+        {"name": "thrift", "actions": ["a", "b"], "features": 2, "policy": {"name": "Releaf"}}, NewExperiment
+    )
+    state = Experiment(spec, policies.new_learner(spec))
+    shadow = PolicySpec(name="AdaptiveReleaf", parameters={"label_budget": 50})
+    with pytest.raises(Problem, match="leave the budget out"):
+        state.add_shadow("s", shadow, policies.build(shadow, ("a", "b"), state.learner.schema), 1.0)
+
+
+def test_a_reward_is_too_late_from_its_deadline_on_also_before_that_is_written_down() -> None:
+    given = {"name": "late", "actions": ["a", "b"], "features": 2, "rewards": {"within_seconds": 10.0}}
+    spec = msgspec.convert(given, NewExperiment)
+    state = Experiment(spec, policies.new_learner(spec))
+    state.decide([[0.5, 0.5]], [None], 100.0)
+    assert state.checked_reward(1, 1.0, 109.0) == 1.0
+    with pytest.raises(Problem, match="too late") as refused:
+        state.checked_reward(1, 1.0, 110.0)
+    assert refused.value.status == 410

@@ -21,6 +21,7 @@ from releaf.service.guard import Guard
 from releaf.service.http import JSON, Call, Endpoint, Operation, Raw
 from releaf.service.hub import Hub
 from releaf.service.keys import Keyring
+from releaf.service.messages import Counts
 from releaf.service.metrics import ExperimentReading, Metrics, StoreLag
 from releaf.service.openapi import describe
 from releaf.service.operations import OPERATIONS
@@ -32,6 +33,7 @@ from releaf.service.store.base import Store
 
 log = logging.getLogger("releaf.service")
 GRACE_SECONDS = 30
+NOTHING = Counts(0, 0, 0, 0, 0, 0, 0, None)  # known of an experiment that another process serves
 SWITCH_SECONDS = 0.001  # for which a thread that makes a snapshot may keep requests from going on
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
@@ -56,6 +58,7 @@ def make_service(settings: Settings, store: Store | None = None) -> Service:
         settings,
         keyring.reload,
         lambda seconds, events: metrics.committed(events, seconds),
+        metrics.commit_failed,
     )
     metrics.experiments = lambda: _readings(hub)
     metrics.store_lag = lambda: StoreLag(*hub.desk.lag())
@@ -114,9 +117,8 @@ async def not_found(call: Call) -> Raw:
 def _readings(hub: Hub) -> list[ExperimentReading]:
     infos = [running.info() for running in hub.experiments.values()]
     return [
-        ExperimentReading(info.name, info.status, info.counts, info.label_budget, info.events, info.snapshot)
+        ExperimentReading(info.name, info.status, info.counts or NOTHING, info.label_budget, info.events, info.snapshot)
         for info in infos
-        if info.counts is not None
     ]
 
 

@@ -54,10 +54,18 @@ class Desk:
         Seconds after which a write counts as failed for those who wait.
     written
         Told how long a write took, in seconds, and how many events it had.
+    failed
+        Told of each write that failed.
     """
 
-    def __init__(self, store: Store, timeout: float, written: Callable[[float, int], None]) -> None:
-        self._store, self._timeout, self._written = store, timeout, written
+    def __init__(
+        self,
+        store: Store,
+        timeout: float,
+        written: Callable[[float, int], None],
+        failed: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._store, self._timeout, self._written, self._failed = store, timeout, written, failed
         self._gathering: dict[Author, _Batch] = {}
         self._in_flight: dict[Author, _Batch] = {}
         self._wake = asyncio.Event()
@@ -131,9 +139,11 @@ class Desk:
                 await self._commit(commits, batches)
         except Exception as failure:  # whatever it is, those who wait have to hear of it, and the next write goes on
             error = failure if isinstance(failure, StoreError) else StoreError(f"an error of the program: {failure!r}")
+            self._failed()
             for author, batch in batches.items():
-                author.page_lost(error)
-                self.forget(author, error)
+                if batch.events:
+                    author.page_lost(error)
+                    self.forget(author, error)
                 _fail(batch, error)
             return
         self._written(time.perf_counter() - started, sum(len(batch.events) for batch in batches.values()))

@@ -20,7 +20,7 @@ from releaf.service.events import AnyEvent, Decided, Expired, Rewarded
 from releaf.service.messages import Counts, NewExperiment, PolicySpec
 from releaf.service.problems import Problem, invalid
 from releaf.service.seat import Seat, packed, unpacked
-from releaf.service.series import Series
+from releaf.service.series import Series, iso
 from releaf.service.store.base import RewardRow
 from releaf.table import ordered_values
 
@@ -114,10 +114,14 @@ class Experiment:
             made.append(event)
         return made
 
-    def checked_reward(self, decision: int, reward: Any) -> Reward:
+    def checked_reward(self, decision: int, reward: Any, at: float) -> Reward:
         """A reward as the log keeps it, which ``reward`` will take."""
-        if decision not in self.waiting:
+        waiting = self.waiting.get(decision)
+        if waiting is None:
             raise NotWaiting
+        if waiting[2] is not None and waiting[2] <= at:
+            message = f"decision {decision} waited until {iso(waiting[2])}: its reward comes too late"
+            raise Problem(410, "too_late", message)
         value = self.plain_reward(decision, reward)
         try:
             self.learner.require_reward(self.seat.step(self.place(decision)), value)
@@ -168,6 +172,13 @@ class Experiment:
 
     def add_shadow(self, name: str, policy: PolicySpec, learner: Any, at: float) -> AnyEvent:
         """A learner that decides beside the one in charge from now on."""
+        if getattr(learner, "label_budget", None) is not None and self.learner.observe == "explored":
+            raise Problem(
+                409,
+                "budget",
+                "a shadow with a label budget would spend it on rewards that the policy in charge, which asks for some "
+                "only, does not ask for: leave the budget out",
+            )
         self._require_running()
         if len(self.shadows) >= MOST_SHADOWS:
             raise Problem(409, "conflict", f"there are {MOST_SHADOWS} shadows already: remove one first")
@@ -281,7 +292,7 @@ class Experiment:
         for shadow in self.shadows:
             self._credit(shadow, decision, waiting, reward)
             shadow.learn(place, reward, action)
-        gained = reward if isinstance(reward, float) else self._reward_of(decision, action, reward)
+        gained = reward if isinstance(reward, float) else self._reward_of(decision, action, reward) or 0.0
         self.tally.reward_sum += gained
         self.series.rewarded(place, gained)
         del self.waiting[decision]
@@ -292,13 +303,19 @@ class Experiment:
         if choice is None:
             return
         if not isinstance(reward, float):
-            shadow.sums.count(1.0, self._reward_of(decision, choice, reward))
-        elif probability and choice == action:
-            shadow.sums.count(1.0 / probability, reward)
+            own = self._reward_of(decision, choice, reward)
+            if own is not None:
+                shadow.sums.seen += 1
+                shadow.sums.count(1.0, own)
+        elif probability:
+            shadow.sums.seen += 1
+            if choice == action:
+                shadow.sums.count(1.0 / probability, reward)
 
-    def _reward_of(self, decision: int, action: Label, rewards: list[float]) -> float:
+    def _reward_of(self, decision: int, action: Label, rewards: list[float]) -> float | None:
+        """The reward of one action; None where it was retired since."""
         actions = self._rewarded_actions(decision)
-        return rewards[actions.index(action)] if action in actions else 0.0
+        return rewards[actions.index(action)] if action in actions else None
 
     def _expire(self, event: Expired) -> None:
         for number in event.decisions:
@@ -348,13 +365,26 @@ class Experiment:
             raise invalid(str(error)) from None
 
     def plain_reward(self, decision: int, reward: Any) -> Reward:
-        """A reward as the log keeps it: a number, or one for each action in their order."""
-        if isinstance(reward, dict):
-            actions = self._rewarded_actions(decision)
-            if set(reward) != {str(action) for action in actions}:
-                raise invalid(f"a reward is wanted for each of the actions {actions}, got {sorted(reward)}")
-            return [float(reward[str(action)]) for action in actions]
-        return [float(value) for value in reward] if isinstance(reward, list) else float(reward)
+        """A reward as the log keeps it: a number, or one for each action in their order.
+
+        Rewards may be given for all actions that there were at the decision; those of retired ones are left out.
+        """
+        if isinstance(reward, int | float):
+            return float(reward)
+        asked, actions = self.actions_at(decision), self._rewarded_actions(decision)
+        if isinstance(reward, list):
+            if len(reward) != len(asked) or len(asked) == len(actions):
+                return [float(value) for value in reward]
+            reward = dict(zip(map(str, asked), reward, strict=True))
+        wanted = {str(action) for action in actions}
+        if set(reward) != wanted and set(reward) != {str(action) for action in asked}:
+            raise invalid(f"a reward is wanted for each of the actions {actions}, got {sorted(reward)}")
+        return [float(reward[str(action)]) for action in actions]
+
+    def was_given(self, decision: int, kept: Any, reward: Any) -> bool:
+        """Whether a reward is the one that the log keeps, be it from before an action was retired."""
+        given = list(reward.values()) if isinstance(reward, dict) else reward
+        return bool(kept == self.plain_reward(decision, reward) or kept == given)
 
     def default_reward(self, decision: int) -> Reward | None:
         """What counts as the reward of a decision when none comes; None where it is dropped.

@@ -17,7 +17,7 @@ from releaf.service.policies import spec_of
 from releaf.service.problems import Problem, invalid, unavailable
 from releaf.service.running import LIVE, RECOVERING, STANDBY, Clock, Running, first_snapshot
 from releaf.service.settings import Settings
-from releaf.service.store.base import ExperimentRow, KeyRow, Store, StoreError
+from releaf.service.store.base import ExperimentRow, KeyRow, LeaseLost, Store, StoreError
 
 TEND_SECONDS = 0.5
 REFRESH_SECONDS = 2.0
@@ -37,6 +37,8 @@ class Hub:
         Told the API keys at the start and about every other second.
     written
         Told how long a write took, in seconds, and how many events it had.
+    failed
+        Told of each write that failed.
     """
 
     def __init__(
@@ -45,9 +47,10 @@ class Hub:
         settings: Settings,
         keys_changed: Callable[[list[KeyRow]], None] = lambda keys: None,
         written: Callable[[float, int], None] = lambda seconds, events: None,
+        failed: Callable[[], None] = lambda: None,
     ) -> None:
         self.store, self.settings, self.clock = store, settings, Clock()
-        self.desk = Desk(store, settings.commit_timeout, written)
+        self.desk = Desk(store, settings.commit_timeout, written, failed)
         self.experiments: dict[str, Running] = {}
         self.ready = False
         self.messages: list[str] = []
@@ -63,7 +66,7 @@ class Hub:
         self.desk.start()
         await self._refresh()
         for running in self.experiments.values():
-            await self._take_up(running)
+            await self._tend_one(running)
         self.ready = True
         self._tending = asyncio.create_task(self._tend(), name="hub")
 
@@ -110,7 +113,8 @@ class Hub:
         """Let an experiment decide no more."""
         if not running.live().retired:
             await running.change("retire")
-            await self.store.retire(running.id)
+        await running.flushed()
+        await self.store.retire(running.id)
 
     # --- tending ------------------------------------------------------------------------------------------------
 
@@ -147,16 +151,28 @@ class Hub:
                 log.exception("tending failed")
 
     async def _tend_once(self) -> None:
+        if time.monotonic() - self._refreshed >= REFRESH_SECONDS:
+            await self._refresh()
+        for running in list(self.experiments.values()):
+            if running.status == LIVE and not self.store.holds(running.id):
+                running.page_lost(LeaseLost("the lease is gone"))
         lost = any(running.status == RECOVERING for running in self.experiments.values())
         if lost:
             await self.store.ping()  # raises while nothing can be written, so memory is not made in vain
         for running in list(self.experiments.values()):
+            await self._tend_one(running)
+
+    async def _tend_one(self, running: Running) -> None:
+        """Take an experiment up, or see to its deadlines; what goes wrong with it does not concern the others."""
+        try:
             if running.status in (STANDBY, RECOVERING):
                 await self._take_up(running)
             elif running.status == LIVE:
                 await running.expire()
-        if time.monotonic() - self._refreshed >= REFRESH_SECONDS:
-            await self._refresh()
+        except (StoreError, Problem) as error:
+            log.warning("experiment %s: %s", running.name, error)
+        except Exception:
+            log.exception("experiment %s can't be tended", running.name)
 
 
 def _require_default(spec: NewExperiment, learner: object) -> None:

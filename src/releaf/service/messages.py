@@ -67,7 +67,11 @@ class Counts(Struct):
 
 
 class ShadowInfo(Struct):
-    """A policy that decides beside the one in charge, and what it would have earned."""
+    """A policy that decides beside the one in charge, and what it would have earned.
+
+    The value is null where it is not ``supported``: where the policy in charge hardly ever does what this one would do
+    instead (its ``least_probability`` or ``epsilon`` is 0), rewards can't tell what that would earn.
+    """
 
     name: str
     policy: PolicySpec
@@ -79,6 +83,8 @@ class ShadowInfo(Struct):
     high: float | None
     effective: float
     refused: int
+    overlap: float | None
+    supported: bool
 
 
 class ExperimentInfo(Struct):
@@ -93,6 +99,7 @@ class ExperimentInfo(Struct):
     rewards: RewardRules
     counts: Counts | None
     label_budget: int | None
+    labels_spent: int | None
     shadows: list[ShadowInfo]
     events: int
     snapshot: int

@@ -91,9 +91,11 @@ async def exported(running: Running, form: str) -> AsyncIterator[bytes]:
 async def _with_rewards(running: Running, events: list[Decided]) -> list[Recorded]:
     if not events:
         return []
-    rows = await running.store.rewards(running.id, events[0].number, events[-1].number)
     state = running.live()
-    names, waiting = state.learner.schema.names, state.waiting
+    names = state.learner.schema.names
+    waiting = {event.number for event in events if event.number in state.waiting}
+    await running.flushed()  # rewards that came before now are on disk, so that none is missed between the two looks
+    rows = await running.store.rewards(running.id, events[0].number, events[-1].number)
     return [recorded(event, rows.get(event.number), names, event.number in waiting) for event in events]
 
 

@@ -195,7 +195,7 @@ class Running:
         for _ in range(_ATTEMPTS):
             state = self.live()
             idle = [one for one in given if one.decision not in state.waiting]
-            repeated = {one.decision for one in idle if await self._was_given(one)}
+            repeated = await self._given_before(idle) if idle else set()
             try:
                 return await self._reward_now(given, repeated)
             except NotWaiting:  # another request has just given it
@@ -214,17 +214,22 @@ class Running:
             fresh.discard(one.decision)
         return told
 
-    async def _was_given(self, one: RewardOf) -> bool:
-        """Whether this very reward came before; a Problem where the decision waits for none."""
-        number = one.decision
-        if not 1 <= number <= self.decisions():
-            message = f"unknown decision {number}: this experiment has made decisions 1 to {self.decisions()}"
+    async def _given_before(self, idle: Sequence[RewardOf]) -> set[int]:
+        """The decisions whose very reward came before; a Problem where one waits for none."""
+        made, numbers = self.live().tally.decisions, [one.decision for one in idle]
+        unknown = next((number for number in numbers if not 1 <= number <= made), None)
+        if unknown is not None:
+            message = f"unknown decision {unknown}: this experiment has made decisions 1 to {made}"
             raise Problem(404, "unknown_decision", message)
         await self._desk.flushed(self)
-        row = (await self.store.rewards(self.id, number, number)).get(number)
+        rows = await self.store.rewards(self.id, min(numbers), max(numbers))
+        return {one.decision for one in idle if await self._was_given(one, rows.get(one.decision))}
+
+    async def _was_given(self, one: RewardOf, row: RewardRow | None) -> bool:
+        number = one.decision
         if row is not None:
             if row.outcome == "rewarded" and row.reward is not None:
-                if json.loads(row.reward) == self.live().plain_reward(number, one.reward):
+                if self.live().was_given(number, json.loads(row.reward), one.reward):
                     return True
                 raise Problem(409, "already_rewarded", f"decision {number} was given the reward {row.reward} before")
             became = f"counts with the default {row.reward}" if row.outcome == "default" else "no longer waits"
@@ -259,8 +264,9 @@ class Running:
 
     async def decided(self, number: int) -> Decided:
         """A decision as the log has it."""
-        if not 1 <= number <= self.decisions():
-            message = f"unknown decision {number}: this experiment has made decisions 1 to {self.decisions()}"
+        made = self.live().tally.decisions
+        if not 1 <= number <= made:
+            message = f"unknown decision {number}: this experiment has made decisions 1 to {made}"
             raise Problem(404, "unknown_decision", message)
         await self._desk.flushed(self)
         if number not in self._page[1]:
@@ -289,6 +295,7 @@ class Running:
             rewards=self.spec.rewards,
             counts=state.counts() if state else None,
             label_budget=getattr(state.learner, "label_budget", None) if state else None,
+            labels_spent=_labels_spent(state) if state else None,
             shadows=[shadow.tell() for shadow in state.shadows] if state else [],
             events=self.last,
             snapshot=self.snapshot_last,
@@ -309,7 +316,7 @@ class Running:
             return
         self.last, self.checksum, self.snapshot_last = snapshot.last, snapshot.page_checksum, snapshot.last
         await self._check_before(snapshot)
-        known = await self._follow(state)
+        known = max(await self._follow(state), await self.store.latest_set_aside(self.id))
         if state.diverged is not None:
             self.note(
                 f"decision {state.diverged} came out differently when its log was replayed: the log stands as it was "
@@ -414,6 +421,12 @@ class Running:
             await self._save(self._capture(self.state))
 
 
+def _labels_spent(state: Experiment) -> int | None:
+    """How many rewards the learner in charge has asked for, where it has a budget of them."""
+    budget = getattr(state.learner, "label_budget", None)
+    return None if budget is None else int(state.learner.explorations)
+
+
 def _rewarded(
     state: Experiment, given: Sequence[RewardOf], repeated: set[int], at: float
 ) -> tuple[list[Rewarded], list[RewardRow]]:
@@ -421,7 +434,7 @@ def _rewarded(
     values: dict[int, Any] = {}
     for one in given:
         if one.decision not in repeated:
-            value = state.checked_reward(one.decision, one.reward)
+            value = state.checked_reward(one.decision, one.reward, at)
             if values.setdefault(one.decision, value) != value:
                 raise Problem(409, "conflict", f"two rewards for decision {one.decision} in one request")
     return [state.reward(decision, value, at) for decision, value in values.items()], state.take_outcomes()

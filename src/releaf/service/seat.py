@@ -15,6 +15,7 @@ from releaf.service.messages import PolicySpec, ShadowInfo
 
 Label = str | int
 _Z95 = 1.959963984540054
+LEAST_SUPPORT = 0.2  # by which the mean weight may differ from 1
 
 
 class Sums(Struct):
@@ -28,7 +29,8 @@ class Sums(Struct):
     agreed: int = 0  # decisions in which it would have done the same
     decisions: int = 0
     refused: int = 0  # rewards that it could not learn, since they are out of its range
-    matched: int = 0  # rewards with a weight
+    seen: int = 0  # rewards of decisions whose probability is known
+    matched: int = 0  # those of them with a weight
     w: float = 0.0
     wr: float = 0.0
     ww: float = 0.0
@@ -44,9 +46,28 @@ class Sums(Struct):
         self.wwr += weight * weight * reward
         self.wwrr += weight * weight * reward * reward
 
+    def overlap(self) -> float | None:
+        """The mean weight: about 1 where the policy in charge tries now and then whatever this one would do."""
+        return self.w / self.seen if self.seen else None
+
+    def is_supported(self) -> bool:
+        """Whether the rewards can tell its value at all: the mean weight is 1, as far as chance allows.
+
+        Where the policy in charge never does what this one would do instead, no reward tells what that would earn,
+        and the estimate would be of the decisions on which both agree.
+        """
+        mean = self.overlap()
+        if mean is None:
+            return False
+        spread = math.sqrt(max(self.ww / self.seen - mean * mean, 0.0) / self.seen)
+        return abs(mean - 1.0) <= LEAST_SUPPORT + 2.0 * spread
+
     def value(self) -> tuple[float | None, float | None, float | None]:
-        """The self-normalised estimate (SNIPS) of the mean reward, and its 95 % interval by the delta method."""
-        if not self.w:
+        """The self-normalised estimate (SNIPS) of the mean reward, and its 95 % interval by the delta method.
+
+        None where the rewards can't tell.
+        """
+        if not self.w or not self.is_supported():
             return None, None, None
         value = self.wr / self.w
         if self.matched < 2:
@@ -127,6 +148,8 @@ class Seat:
             high=high,
             effective=sums.effective(),
             refused=sums.refused,
+            overlap=sums.overlap(),
+            supported=sums.is_supported(),
         )
 
     def freeze(self) -> Callable[[], SeatRecord]:

@@ -155,6 +155,9 @@ class Store(Protocol):
         Snapshots stay: drop those of later events, which would belong to another log from now on.
         """
 
+    async def latest_set_aside(self, experiment: int) -> int:
+        """The number of the latest decision in pages that were set aside; 0 where there are none."""
+
     # --- snapshots
 
     async def snapshots(self, experiment: int) -> list[int]:

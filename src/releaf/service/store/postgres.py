@@ -272,6 +272,10 @@ class PostgresStore:
         moved = await self._write(SET_ASIDE, experiment, after, time.time(), why, held=(experiment,))
         return int(moved[0][0])
 
+    async def latest_set_aside(self, experiment: int) -> int:
+        rows = await self._read("SELECT max(decision) FROM pages_set_aside WHERE experiment = $1", experiment)
+        return int(rows[0][0] or 0)
+
     # --- snapshots
 
     async def snapshots(self, experiment: int) -> list[int]:

@@ -290,6 +290,10 @@ class SqliteStore:
                 self._writer.execute(f"DELETE {where}", which)
             return self._writer.changes()
 
+    async def latest_set_aside(self, experiment: int) -> int:
+        rows = await self._read("SELECT max(decision) FROM pages_set_aside WHERE experiment = ?", (experiment,))
+        return int(rows[0][0] or 0)
+
     # --- snapshots
 
     async def snapshots(self, experiment: int) -> list[int]:

@@ -9,9 +9,9 @@ const FIRST = {
   features: [{ name: "age", kind: "continuous", low: 0, high: 120 }, { name: "smoker", kind: "boolean" }],
 };
 
-function card({ name, status, policy, actions, features, counts, label_budget: budget, messages, created }) {
+function card({ name, status, policy, actions, features, counts, label_budget: budget, labels_spent: spent, messages, created }) {
   const known = counts ?? {}; // not known where another process serves the experiment
-  const labels = budget === null || !counts ? count(known.asked) : `${count(known.asked)} / ${count(budget)}`;
+  const labels = budget === null || !counts ? count(known.asked) : `${count(spent ?? known.asked)} / ${count(budget)}`;
   const figures = [
     ["Decisions", count(known.decisions)],
     ["Explored", share(known.explored, known.decisions)],

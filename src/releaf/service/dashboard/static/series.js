@@ -3,15 +3,16 @@ import { framed } from "./charts.js";
 import { count, empty, command, curl, figure, fill, find, make, moment, share, table } from "./kit.js";
 import { plausible } from "./context.js";
 
-export function tiles({ counts, label_budget: budget }) {
+export function tiles({ counts, label_budget: budget, labels_spent: labels }) {
   if (!counts) return fill(find("tiles")); // another process has them
   const late = [
     counts.defaults ? `${count(counts.defaults)} by default` : null,
     counts.dropped ? `${count(counts.dropped)} dropped` : null,
   ];
+  const asked = labels ?? counts.asked;
   const spent = budget ? `of ${count(budget)}` : "";
   const bar = budget ? make("progress", {
-    max: budget, value: Math.min(counts.asked, budget), className: counts.asked >= budget ? "full" : "",
+    max: budget, value: Math.min(asked, budget), className: asked >= budget ? "full" : "",
     "aria-label": "Labels spent of the budget",
   }) : null;
   const all = [
@@ -20,7 +21,7 @@ export function tiles({ counts, label_budget: budget }) {
     ["Mean reward", figure(counts.mean_reward), "", ""],
     ["Rewards", count(counts.rewards), late.filter(Boolean).join(", "), ""],
     ["Waiting", count(counts.waiting), counts.waiting ? "for their reward" : "", ""],
-    ["Labels spent", count(counts.asked), budget ? share(counts.asked, budget) : "no budget set", spent, bar],
+    ["Labels spent", count(asked), budget ? share(asked, budget) : "no budget set", spent, bar],
   ];
   fill(find("tiles"), all.map(([term, value, sub, beside, extra]) => make("div", { className: "tile" },
     make("dt", {}, term),

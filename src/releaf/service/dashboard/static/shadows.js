@@ -10,8 +10,11 @@ const ABOUT =
   "policy in charge, and it can take charge with one click. Add one below.";
 const ABOUT_VALUE =
   "Value: what the shadow would have earned for each decision, with its 95 % interval, estimated from decisions " +
-  "whose probability is known. Where it decides differently too often, the effective sample is small and the " +
-  "interval wide.";
+  "whose probability is known. That needs a policy in charge which now and then tries what the shadow would do instead.";
+
+const UNSUPPORTED =
+  "The policy in charge hardly ever does what this one would do instead, so rewards can't tell what that would earn. " +
+  "Give it a least_probability or an epsilon above 0.";
 
 const parameters = ({ parameters: given }) =>
   Object.entries(given).map(([name, value]) => `${name} ${JSON.stringify(value)}`).join(", ");
@@ -86,9 +89,11 @@ export class Shadows {
       ["Kind", ({ policy }) => make("span", { title: parameters(policy) }, policy.name)],
       [
         "Value",
-        ({ value, low, high }) => (
+        ({ value, low, high, supported, matched }) => (
           value === null
-            ? "not yet known"
+            ? supported === false && matched > 10
+              ? make("span", { title: UNSUPPORTED }, "can't be told")
+              : "not yet known"
             : low === null
             ? figure(value)
             : `${figure(value)} [${figure(low)}, ${figure(high)}]`
