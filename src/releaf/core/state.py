@@ -48,7 +48,10 @@ def from_bytes(content: bytes, name: str) -> tuple[dict[str, Any], dict[str, Arr
     try:
         header = json.loads(bytes(body[8 : 8 + int.from_bytes(body[:8], "little")]))
         if header["format"] == FORMAT:
-            return header, {array: _array(body, place) for array, place in header.pop("arrays").items()}
+            views = {array: _view(body, place) for array, place in header.pop("arrays").items()}
+            if sum(view.nbytes for view in views.values()) > len(body):
+                raise StateError(f"{name} has a header that no releaf writes: its arrays overlap")
+            return header, {array: view.copy() for array, view in views.items()}
     except StateError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -110,12 +113,12 @@ def _body(header: dict[str, Any], arrays: dict[str, Array]) -> list[bytes]:
     return [len(text).to_bytes(8, "little"), text, *pieces]
 
 
-def _array(body: memoryview, place: dict[str, Any]) -> Array:
+def _view(body: memoryview, place: dict[str, Any]) -> Array:
     if place["dtype"] not in _DTYPES:
         raise StateError(f"array type {place['dtype']!r} is not one of {sorted(_DTYPES)}")
     begin = 8 + int.from_bytes(body[:8], "little") + place["offset"]
     flat = np.frombuffer(body[begin : begin + place["bytes"]], dtype=place["dtype"])
-    return flat.reshape(place["shape"]).copy()
+    return flat.reshape(place["shape"])
 
 
 def _sync_folder(folder: Path) -> None:

@@ -15,10 +15,12 @@ from releaf._version import __version__
 from releaf.core import state
 from releaf.decision import Label
 from releaf.features import MISSING
+from releaf.policies.checks import whole
 from releaf.policies.waiting import Waiting, as_arrays
 from releaf.schema import Encoder, Schema
 
 Array = np.ndarray[Any, np.dtype[Any]]
+MOST_STEPS = 2**53  # numbers of decisions that JSON keeps exactly wherever it is read
 _REGISTRY: dict[str, type[Saved]] = {}
 
 
@@ -106,7 +108,8 @@ class Saved:
             **cls._given(header, arrays),
         )
         policy._labels = tuple(header["actions"])
-        policy._steps, policy._token = header["steps"], header["token"]
+        policy._steps = whole("steps", header["steps"], least=0, most=MOST_STEPS)
+        policy._token = whole("token", header["token"], least=0)
         numbers, contexts, choices = (arrays[f"waiting.{part}"] for part in ("numbers", "contexts", "choices"))
         policy._require_waiting(numbers, contexts, choices)
         own = np.array(contexts)

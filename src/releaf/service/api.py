@@ -128,6 +128,7 @@ async def decide(call: Call) -> Answer | Answers | Raw:
         raise invalid("key goes with context; expected keys, one for each context")
     contexts: list[Any] = ask.contexts
     _require_few(call, len(contexts))
+    running.require_time_for(len(contexts))
     if ask.keys is not None and len(ask.keys) != len(contexts):
         raise invalid(f"got {len(ask.keys)} keys for {len(contexts)} contexts: expected one for each")
     keys: list[str | None] = [*ask.keys] if ask.keys is not None else [None] * len(contexts)
@@ -161,6 +162,7 @@ async def _decide_lines(call: Call, running: Running) -> Raw:
     """Each line by itself: what is wrong with one does not concern the others."""
     lines: list[bytes] = call.lines or []
     _require_few(call, len(lines))
+    running.require_time_for(len(lines))
     asked = [_read_line(_asks, line, _require_one_context) for line in lines]
 
     async def ask(some: list[Ask]) -> list[Any]:

@@ -345,6 +345,7 @@ class Experiment:
         self.seat = promoted
         former = Seat(FORMER, before.policy, before.learner, before.since)
         former.offset, former.sums.since = before.offset, self.place(self.tally.decisions)
+        former.seconds = before.seconds
         self.shadows.append(former)
 
     def place(self, decision: int) -> int:

@@ -76,13 +76,15 @@ class Hub:
         if self._tending is not None:
             self._tending.cancel()
             await asyncio.gather(self._tending, return_exceptions=True)
-        await self.desk.stop()
-        for running in self.experiments.values():
-            try:
-                await running.snapshot_now()
-            except (StoreError, Problem) as error:
-                log.warning("experiment %s: no snapshot at the end: %s", running.name, error)
-        await self.store.close()
+        try:
+            await self.desk.stop()
+            for running in self.experiments.values():
+                try:
+                    await running.snapshot_now()
+                except Exception as error:  # the other experiments get theirs all the same
+                    running.note(f"no snapshot at the end: {error!r}")
+        finally:
+            await self.store.close()
 
     def find(self, name: str) -> Running:
         """The experiment of that name."""
@@ -97,10 +99,14 @@ class Hub:
         learner = await asyncio.to_thread(policies.new_learner, spec)
         _require_default(spec, learner)
         kept = spec if spec.model is None else msgspec.structs.replace(spec, model=None, policy=spec_of(learner))
-        state = Experiment(kept, learner)
-        body = await asyncio.to_thread(first_snapshot, state)
         try:
-            row = await self.store.create(spec.name, self.clock.now(), msgspec.json.encode(kept), body)
+            told = msgspec.json.encode(kept)
+            msgspec.json.decode(told, type=NewExperiment)
+            body = await asyncio.to_thread(first_snapshot, Experiment(kept, learner))
+        except (msgspec.MsgspecError, ValueError, TypeError, KeyError, OverflowError, MemoryError) as error:
+            raise invalid(f"the experiment could not be read again after a restart: {error}") from None
+        try:
+            row = await self.store.create(spec.name, self.clock.now(), told, body)
         except KeyError:
             raise Problem(409, "name_taken", f"there is an experiment {spec.name!r} already") from None
         except StoreError as error:

@@ -7,12 +7,14 @@ import copy
 import inspect
 import math
 import secrets
+import time
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
 from releaf import Schema, StateError, from_bytes, policies
+from releaf.core import state
 from releaf.service.messages import NewExperiment, PolicyInfo, PolicySpec
 from releaf.service.problems import Problem, invalid
 
@@ -21,6 +23,7 @@ MOST_BYTES = 256 << 20  # of a learner: it is copied for snapshots, and when act
 MOST_PENDING = 1_000_000
 MOST_VALUES = 1_000_000  # of categories and samples of quantiles, all features together
 LARGE = 2_000  # actions times features, from which on a learner's size is looked at first
+TIMED = 5  # decisions, the fastest of which counts: the others had to wait for something else
 KNOWN: dict[str, Any] = {
     name: getattr(policies, name) for name in policies.__all__ if hasattr(getattr(policies, name), "traits")
 }
@@ -51,15 +54,25 @@ def new_learner(spec: NewExperiment) -> Any:
     if spec.model is None:
         return build(spec.policy, tuple(spec.actions), schema)
     try:
-        learner = from_bytes(base64.b64decode(spec.model, validate=True))
-    except (ValueError, StateError) as error:
+        content = base64.b64decode(spec.model, validate=True)
+        _require_modest_model(state.from_bytes(content, "content")[0], spec.actions, schema)
+        return from_bytes(content)
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, MemoryError, RecursionError) as error:
         raise invalid(f"model is no learner in base64 that this version can go on with: {error}") from None
-    if learner.actions != tuple(spec.actions) or learner.schema != schema:
+
+
+def _require_modest_model(header: dict[str, Any], actions: list[Any], schema: Schema) -> None:
+    """Refuse a model that is of another experiment or too large, going by its header, before anything is made of it."""
+    name, labels, features = header["class"], header["actions"], Schema.from_dict(header["schema"])
+    if not isinstance(name, str) or name not in KNOWN:
+        raise StateError(f"it holds a {name!r}: expected one of {', '.join(KNOWN)}")
+    same = [(type(label), label) for label in labels] == [(type(action), action) for action in actions]
+    if not same or features != schema:
         raise invalid(
-            f"the model decides on actions {list(learner.actions)} and features {list(learner.schema.names)}: "
+            f"the model decides on actions {labels} and features {list(features.names)}: "
             "expected those of the experiment"
         )
-    return learner
+    _require_modest(name, tuple(actions), schema, header["parameters"])
 
 
 def spec_of(learner: Any) -> PolicySpec:
@@ -106,6 +119,16 @@ def build(policy: PolicySpec, actions: tuple[Any, ...], schema: Schema) -> Any:
         raise invalid(f"{policy.name} has no parameter {unknown[0]!r}; see /v1/policies")
     if "seed" in inspect.signature(make).parameters and given.get("seed") is None:
         given["seed"] = policy.parameters["seed"] = secrets.randbits(32)
+    try:
+        _require_modest(policy.name, actions, schema, given)
+        return make(actions, schema, **given)
+    except (ValueError, TypeError, OverflowError, MemoryError) as error:
+        raise invalid(f"{policy.name} can't be made: {error}") from None
+
+
+def _require_modest(name: str, actions: tuple[Any, ...], schema: Schema, given: dict[str, Any]) -> None:
+    """Refuse parameters with which a learner would take too much memory."""
+    make = KNOWN[name]
     pending = given.get("max_pending", 1)
     if isinstance(pending, int) and pending > MOST_PENDING:
         raise invalid(f"max_pending is {pending:,}: expected at most {MOST_PENDING:,}")
@@ -114,12 +137,8 @@ def build(policy: PolicySpec, actions: tuple[Any, ...], schema: Schema) -> Any:
         tuples = math.comb(len(schema), min(2 * size, len(schema)))
         if tuples > MOST_TUPLES:
             raise invalid(f"{len(schema)} features have {tuples:,} tuples of {2 * size}: more than {MOST_TUPLES:,}")
-    try:
-        if len(actions) * len(schema) > LARGE:
-            _require_small(policy.name, len(actions), lambda few: make(actions[:few], schema, **given))
-        return make(actions, schema, **given)
-    except (ValueError, TypeError, OverflowError, MemoryError) as error:
-        raise invalid(f"{policy.name} can't be made: {error}") from None
+    if len(actions) * len(schema) > LARGE:
+        _require_small(name, len(actions), lambda few: make(actions[:few], schema, **given))
 
 
 def _require_small(name: str, actions: int, make: Callable[[int], Any]) -> None:
@@ -134,8 +153,11 @@ def _require_small(name: str, actions: int, make: Callable[[int], Any]) -> None:
         )
 
 
-def warm(learner: Any) -> None:
-    """Compile what the first decision and the first reward need, on a copy, so that no request has to wait for it."""
+def warm(learner: Any) -> float:
+    """Compile what the first decision and the first reward need, on a copy, so that no request has to wait for it.
+
+    Returns how many seconds a decision takes.
+    """
     twin = copy.deepcopy(learner)
     context = [_any_value(feature) for feature in twin.schema.features]
     choice = twin.preview(context)
@@ -145,6 +167,13 @@ def warm(learner: Any) -> None:
     if choice.wants_reward:
         low = getattr(twin, "reward_range", (0.0, 1.0))[0]
         twin.learn(choice, [low] * len(twin.actions) if twin.wants_all else low)
+    return min(_seconds(lambda: twin.decide(context)) for _ in range(TIMED))
+
+
+def _seconds(do: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    do()
+    return time.perf_counter() - started
 
 
 def _any_value(feature: Any) -> Any:

@@ -36,6 +36,7 @@ SNAPSHOTS_KEPT = 2  # besides the first, from which the whole log can be lived t
 MOST_MESSAGES = 20
 EVENTS_IN_A_ROW = 2000  # of a replay, before other requests get their turn
 FEED_LENGTH = 1000
+LONGEST_BATCH = 0.5  # seconds of deciding, in which no other request gets its turn
 _ATTEMPTS = 3
 log = logging.getLogger("releaf.service")
 T = TypeVar("T")
@@ -159,6 +160,17 @@ class Running:
         except Exception as error:
             raise self._failed(error) from error
 
+    def require_time_for(self, contexts: int) -> None:
+        """Refuse a batch that would keep all other requests waiting for too long."""
+        state = self.live()
+        seconds = sum(seat.seconds for seat in (state.seat, *state.shadows))
+        if contexts > 1 and contexts * seconds > LONGEST_BATCH:
+            fit = max(1, int(LONGEST_BATCH / seconds))
+            message = f"{contexts:,} contexts in one request: a decision takes {1000 * seconds:,.3g} ms here, shadows "
+            raise Problem(
+                413, "too_many", f"{message}included, and others have to wait for it: expected at most {fit:,}"
+            )
+
     async def decide(self, contexts: list[Any], keys: Sequence[str | None]) -> list[Decided]:
         """Decide, durably. A context whose key was seen before gets the decision of that time."""
         given = [key for key in keys if key is not None]
@@ -251,8 +263,11 @@ class Running:
         """Let another policy decide beside the one in charge."""
         learner = self.live().learner
         made = await asyncio.to_thread(policies.build, given.policy, learner.actions, learner.schema)
-        await asyncio.to_thread(policies.warm, made)
+        seconds = await asyncio.to_thread(policies.warm, made)
         await self.change("add_shadow", given.name, given.policy, made)
+        for shadow in self.live().shadows:
+            if shadow.name == given.name:
+                shadow.seconds = seconds
 
     async def expire(self) -> None:
         """Deal with decisions whose deadline has passed."""
@@ -322,7 +337,8 @@ class Running:
                 f"decision {state.diverged} came out differently when its log was replayed: the log stands as it was "
                 "answered, but the learner may not be bit for bit what it was (another processor or version?)"
             )
-        await asyncio.to_thread(policies.warm, state.learner)
+        for seat in (state.seat, *state.shadows):
+            seat.seconds = await asyncio.to_thread(policies.warm, seat.learner)
         state.take_outcomes()
         self._ahead = max(0.0, state.last_at - self._clock.now())
         self.state, self.status = state, LIVE
@@ -409,8 +425,8 @@ class Running:
                 self.id, [*(last for last in sound[SNAPSHOTS_KEPT:] if last), *self._unreadable]
             )
             self._unreadable.clear()
-        except (StoreError, ValueError, KeyError) as error:
-            self.note(f"a snapshot could not be made ({error}); older ones stay, and it is tried again later")
+        except Exception as error:  # whatever it is, the log is whole without a snapshot, and others want theirs
+            self.note(f"a snapshot could not be made ({error!r}); older ones stay, and it is tried again later")
 
     async def snapshot_now(self) -> None:
         """Save the present state, where something happened since the latest snapshot."""
@@ -441,5 +457,7 @@ def _rewarded(
 
 
 def first_snapshot(state: Experiment) -> bytes:
-    """What a new experiment begins from."""
-    return memory.packed(memory.as_bytes(state))
+    """What a new experiment begins from; a ValueError where it could not be begun from that again."""
+    body = memory.packed(memory.as_bytes(state))
+    memory.from_bytes(memory.unpacked(body))
+    return body

@@ -113,6 +113,7 @@ class Seat:
         self.name, self.policy, self.learner, self.since = name, policy, learner, since
         self.offset: int = learner.steps - since  # of the learner's own count of decisions over the experiment's
         self.sums = Sums(since=since)
+        self.seconds = 0.0  # that a decision takes, as far as it was measured
 
     def step(self, place: int) -> int:
         """The learner's own number of a decision."""
