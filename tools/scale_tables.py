@@ -66,7 +66,8 @@ def _runs(rate: int, stream: str) -> list[dict[str, Any]]:
 
 def _staleness() -> tuple[list[str], Lines]:
     lines = []
-    for stream, rate in (("steady", 100), ("steady", 1_000), ("change", 100), ("change", 1_000)):
+    details = [finding["detail"] for finding in findings("staleness").values()]
+    for stream, rate in dict.fromkeys((detail["stream"], detail["rate"]) for detail in details):
         runs = [run for run in _runs(rate, stream) if run["learns"] == ONE]
         for policy in dict.fromkeys(run["policy"] for run in runs):
             own = {run["age"]: run for run in runs if run["policy"] == policy}
