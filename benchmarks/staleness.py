@@ -93,8 +93,10 @@ def _finding(case: Case, outcomes: list[dict[str, Any]]) -> Finding:
     return Finding(what=what, value=detail["regret"]["mean"], unit="", detail=detail)
 
 
-def _margin(values: Array) -> float:
-    """Half of the 95 % interval of the mean."""
+def _margin(values: Array) -> float | None:
+    """Half of the 95 % interval of the mean; None where there are too few for one."""
+    if len(values) < 3:
+        return None
     return float(stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
 
 

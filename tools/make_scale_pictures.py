@@ -39,7 +39,7 @@ def labels() -> Any:
     rows = [row for row in measured() if row["policy"] not in ("AdaptiveReleaf", "LinUCB")]
     for row in rows:
         decisions = 60 * len(row["by_minute"]) * row["rate"]
-        row["labels"] = {name: value / decisions for name, value in row["labels"].items()}
+        row["labels"] = {name: (value or 0.0) / decisions for name, value in row["labels"].items()}
     return _by_age("labels", "share of decisions that ask", rows, [0.003, 0.01, 0.03, 0.1, 0.3], ".1~%")
 
 
@@ -48,8 +48,9 @@ def _by_age(name: str, title: str, rows: Rows, ticks: list[float], form: str) ->
     shown = [
         {"age": f"{row['age']} s", "policy": row["policy"], "value": row[name]["mean"], "rate": row["rate"]}
         | {"stream": row["stream"]}
-        | {"low": max(row[name]["mean"] - row[name]["margin"], lowest), "high": row[name]["mean"] + row[name]["margin"]}
+        | {"low": max(row[name]["mean"] - margin, lowest), "high": row[name]["mean"] + margin}
         for row in rows
+        for margin in [row[name]["margin"] or 0.0]
     ]
     panels, policies = [], [policy for policy in COLOURS if any(row["policy"] == policy for row in rows)]
     for rate in sorted({row["rate"] for row in shown}):

@@ -90,8 +90,8 @@ def _merging() -> tuple[list[str], Lines]:
     return ["how the writer learns", *(f"copies {age} s old: regret; explored" for age in ages)], lines
 
 
-def _spread(found: dict[str, float]) -> str:
-    return f"{found['mean']:.3g} ±{found['margin']:.2g}"
+def _spread(found: dict[str, Any]) -> str:
+    return f"{found['mean']:.3g}" + ("" if found["margin"] is None else f" ±{found['margin']:.2g}")
 
 
 # --- storage and cost ---------------------------------------------------------------------------------------
