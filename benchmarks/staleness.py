@@ -29,7 +29,7 @@ from releaf.executors import Local
 
 MINUTES = 10
 AGES = (0, 1, 10, 60)  # seconds
-SEEDS = {1_000: 2, 100: 4}  # at so many decisions a second
+SEEDS = {1_000: 3, 100: 4}  # at so many decisions a second
 BUDGET = 2_000
 STREAMS = ("steady", "change")
 FRUGAL = f"AdaptiveReleaf, {BUDGET:,} labels"  # which has none left when the world changes

@@ -21,6 +21,7 @@ MEASURED = ROOT / "benchmarks" / "results" / "staleness.json"
 ONE = "one learner"
 COLOURS = {"AdaptiveReleaf": BLUE, "AdaptiveReleaf, 2,000 labels": GREEN, "Releaf": ORANGE, "LinUCB": GREY}
 WORLDS = {"steady": "a steady world", "change": "a world that changes once"}
+MINUTE_TICKS = [1.0, 2, 5, 10, 20, 50, 100, 200]
 Rows = list[dict[str, Any]]
 
 
@@ -64,12 +65,12 @@ def _by_age(name: str, title: str, rows: Rows, ticks: list[float], form: str) ->
 
 def _panel(rows: Rows, heading: str, title: str, ticks: list[float], form: str, policies: list[str]) -> Any:
     ages = list(dict.fromkeys(row["age"] for row in rows))
-    scale = altair.Scale(type="log", domain=[ticks[0], ticks[-1]])
+    scale = _log(ticks)
     base = altair.Chart(altair.Data(values=rows)).encode(
         x=altair.X("age:N", sort=ages, title="age of the copy, at most", axis=altair.Axis(labelAngle=0, grid=False)),
         color=altair.Color("policy:N", title=None, scale=_colours(policies), legend=_legend()),
     )
-    y = altair.Y("value:Q", title=title, scale=scale, axis=altair.Axis(format=form, values=ticks))
+    y = altair.Y("value:Q", title=title, scale=scale, axis=_at(ticks, form))
     lines = base.mark_line(strokeWidth=2.2, point=altair.OverlayMarkDef(size=45)).encode(y=y)
     margins = base.mark_rule(strokeWidth=1.4, opacity=0.55, clip=True).encode(
         y=altair.Y("low:Q", scale=scale, title=title), y2="high:Q"
@@ -89,7 +90,7 @@ def _colours(policies: list[str]) -> Any:
 def minutes() -> Any:
     """AdaptiveReleaf's regret minute by minute, for each age, where the world changes after five."""
     rows = [
-        {"minute": minute, "value": max(value, 0.3), "age": f"{row['age']} s"}
+        {"minute": minute, "value": value, "age": f"{row['age']} s"}
         for row in measured()
         if (row["stream"], row["rate"], row["policy"]) == ("change", 1_000, "AdaptiveReleaf")
         for minute, value in enumerate(row["by_minute"], 1)
@@ -101,15 +102,19 @@ def minutes() -> Any:
         .mark_line(strokeWidth=2.2, point=altair.OverlayMarkDef(size=40))
         .encode(
             x=altair.X("minute:O", title="minute", axis=altair.Axis(labelAngle=0, grid=False)),
-            y=altair.Y("value:Q", title="regret of 1,000 decisions", scale=altair.Scale(type="log"), axis=_ticks()),
+            y=altair.Y("value:Q", title="regret of 1,000 decisions", scale=_log(MINUTE_TICKS), axis=_at(MINUTE_TICKS)),
             color=altair.Color("age:N", sort=ages, scale=scale, title="age of the copy, at most"),
         )
         .properties(width=560, height=200)
     )
 
 
-def _ticks() -> Any:
-    return altair.Axis(format="~g", tickCount=5)
+def _log(ticks: list[float]) -> Any:
+    return altair.Scale(type="log", domain=[ticks[0], ticks[-1]])
+
+
+def _at(ticks: list[float], form: str = "~g") -> Any:
+    return altair.Axis(format=form, values=ticks)
 
 
 DRAWN: dict[str, Callable[[], Any]] = {

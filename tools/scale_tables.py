@@ -67,7 +67,7 @@ def _runs(rate: int, stream: str) -> list[dict[str, Any]]:
 def _staleness() -> tuple[list[str], Lines]:
     lines = []
     details = [finding["detail"] for finding in findings("staleness").values()]
-    for stream, rate in dict.fromkeys((detail["stream"], detail["rate"]) for detail in details):
+    for stream, rate in sorted({(detail["stream"], detail["rate"]) for detail in details}, reverse=True):
         runs = [run for run in _runs(rate, stream) if run["learns"] == ONE]
         for policy in dict.fromkeys(run["policy"] for run in runs):
             own = {run["age"]: run for run in runs if run["policy"] == policy}
