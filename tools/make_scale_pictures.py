@@ -41,7 +41,7 @@ def labels() -> Any:
     for row in rows:
         decisions = 60 * len(row["by_minute"]) * row["rate"]
         row["labels"] = {name: (value or 0.0) / decisions for name, value in row["labels"].items()}
-    return _by_age("labels", "share of decisions that ask", rows, [0.003, 0.01, 0.03, 0.1, 0.3], ".1~%")
+    return _by_age("labels", "share of decisions that ask", rows, [0.003, 0.01, 0.03, 0.1, 0.3, 1], ".1~%")
 
 
 def _by_age(name: str, title: str, rows: Rows, ticks: list[float], form: str) -> Any:
