@@ -6,9 +6,9 @@ goes out. So a decision is taken on a copy that is half the age old on average; 
 the next decision. Regret is exact, against the best expected reward.
 
 With several replicas each decides for its share of the contexts on a copy of its own, and sends a *delta*: a learner
-that saw only the contexts and rewards of this time. The writer adds them with ``Releaf.merge``. A delta begins empty;
-or with the intervals of the copy, in which nothing is known yet; or so, and the writer splits the intervals that the
-sum has made full before the next copy goes out.
+that saw only the contexts and rewards of this time. The writer adds them with ``Releaf.merge``. A delta begins empty,
+or with the intervals of the copy, in which nothing is known yet; and the writer splits the intervals that the sum has
+made full before the next copy goes out, or leaves them as they are.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from releaf.executors import Local
 
 MINUTES = 10
 AGES = (0, 1, 10, 60)  # seconds
-SEEDS = {1_000: 2, 100: 4}  # at so many decisions a second
+SEEDS = {1_000: 3, 100: 4}  # at so many decisions a second
 BUDGET = 2_000
 STREAMS = ("steady", "change")
 FRUGAL = f"AdaptiveReleaf, {BUDGET:,} labels"  # which has none left when the world changes
 POLICIES = ("AdaptiveReleaf", FRUGAL, "Releaf", "LinUCB")
 REPLICAS, MERGED_RATE, MERGED_AGES = 4, 100, (10, 60)
 ONE, EMPTY, INTERVALS = "one learner", "deltas begin empty", "deltas begin with the intervals"
-SPLIT = f"{INTERVALS}, the writer splits"
-DELTAS = (EMPTY, INTERVALS, SPLIT)
+SPLITS = ", the writer splits"
+DELTAS = (EMPTY, EMPTY + SPLITS, INTERVALS, INTERVALS + SPLITS)
 
 
 class Case(NamedTuple):
@@ -93,8 +93,10 @@ def _finding(case: Case, outcomes: list[dict[str, Any]]) -> Finding:
     return Finding(what=what, value=detail["regret"]["mean"], unit="", detail=detail)
 
 
-def _margin(values: Array) -> float:
-    """Half of the 95 % interval of the mean."""
+def _margin(values: Array) -> float | None:
+    """Half of the 95 % interval of the mean; None where there are too few for one."""
+    if len(values) < 3:
+        return None
     return float(stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
 
 
@@ -162,9 +164,9 @@ def merged(writer: Any, stream: streams.Stream, length: int, learns: str) -> Liv
             deciding = releaf.from_bytes(content)
             deciding._set_generator(first * REPLICAS + replica)  # else all replicas draw the same
             choices = deciding.decide_many(stream.contexts[rows])
-            total = total.merge(_delta(writer, stream, rows, choices, learns != EMPTY))
+            total = total.merge(_delta(writer, stream, rows, choices, learns.startswith(INTERVALS)))
             parts.append(_part(stream, rows, choices))
-        writer = _split(total) if learns == SPLIT else total
+        writer = _split(total) if learns.endswith(SPLITS) else total
     return _joined(parts)
 
 

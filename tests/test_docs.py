@@ -71,11 +71,14 @@ def test_the_tables_are_up_to_date() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_the_pictures_can_be_made_anew_and_are_small(tmp_path: Path) -> None:
-    command = [sys.executable, str(ROOT / "tools" / "make_doc_pictures.py"), str(tmp_path)]
+@pytest.mark.parametrize(
+    ("tool", "pictures"), [("make_doc_pictures", "pictures/*.svg"), ("make_scale_pictures", "results/staleness-*.svg")]
+)
+def test_the_pictures_can_be_made_anew_and_are_small(tool: str, pictures: str, tmp_path: Path) -> None:
+    command = [sys.executable, str(ROOT / "tools" / f"{tool}.py"), str(tmp_path)]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
-    made, kept = sorted(tmp_path.glob("*.svg")), sorted((DOCS / "pictures").glob("*.svg"))
+    made, kept = sorted(tmp_path.glob("*.svg")), sorted(DOCS.glob(pictures))
     assert [path.name for path in made] == [path.name for path in kept]
     assert all(path.stat().st_size < LARGEST_PICTURE for path in [*made, *kept])
 

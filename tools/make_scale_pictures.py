@@ -21,6 +21,7 @@ MEASURED = ROOT / "benchmarks" / "results" / "staleness.json"
 ONE = "one learner"
 COLOURS = {"AdaptiveReleaf": BLUE, "AdaptiveReleaf, 2,000 labels": GREEN, "Releaf": ORANGE, "LinUCB": GREY}
 WORLDS = {"steady": "a steady world", "change": "a world that changes once"}
+MINUTE_TICKS = [1.0, 2, 5, 10, 20, 50, 100, 200]
 Rows = list[dict[str, Any]]
 
 
@@ -31,7 +32,7 @@ def measured() -> Rows:
 
 def regret() -> Any:
     """Regret against the age of the copy, for each policy, rate and world."""
-    return _by_age("regret", "regret of 1,000 decisions", measured(), altair.Scale(type="log", domain=[1, 200]))
+    return _by_age("regret", "regret of 1,000 decisions", measured(), [0.5, 1, 2, 5, 10, 20, 50, 100, 200], "~g")
 
 
 def labels() -> Any:
@@ -39,51 +40,57 @@ def labels() -> Any:
     rows = [row for row in measured() if row["policy"] not in ("AdaptiveReleaf", "LinUCB")]
     for row in rows:
         decisions = 60 * len(row["by_minute"]) * row["rate"]
-        row["labels"] = {name: value / decisions for name, value in row["labels"].items()}
-    return _by_age("labels", "share of decisions that ask", rows, altair.Scale(type="log", domain=[0.002, 1]), "%")
+        row["labels"] = {name: (value or 0.0) / decisions for name, value in row["labels"].items()}
+    return _by_age("labels", "share of decisions that ask", rows, [0.003, 0.01, 0.03, 0.1, 0.3, 1], ".1~%")
 
 
-def _by_age(name: str, title: str, rows: Rows, scale: Any, form: str = "~g") -> Any:
-    lowest = scale.domain[0]
+def _by_age(name: str, title: str, rows: Rows, ticks: list[float], form: str) -> Any:
+    lowest = ticks[0]
     shown = [
         {"age": f"{row['age']} s", "policy": row["policy"], "value": row[name]["mean"], "rate": row["rate"]}
         | {"stream": row["stream"]}
-        | {"low": max(row[name]["mean"] - row[name]["margin"], lowest), "high": row[name]["mean"] + row[name]["margin"]}
+        | {"low": max(row[name]["mean"] - margin, lowest), "high": row[name]["mean"] + margin}
         for row in rows
+        for margin in [row[name]["margin"] or 0.0]
     ]
-    panels = []
+    panels, policies = [], [policy for policy in COLOURS if any(row["policy"] == policy for row in rows)]
     for rate in sorted({row["rate"] for row in shown}):
         line = []
         for stream in WORLDS:
             here = [row for row in shown if row["rate"] == rate and row["stream"] == stream]
-            line.append(_panel(here, f"{WORLDS[stream]}, {rate:,} decisions/s", title, scale, form))
+            line.append(_panel(here, f"{WORLDS[stream]}, {rate:,} decisions/s", title, ticks, form, policies))
         panels.append(altair.hconcat(*line, spacing=24))
     return altair.vconcat(*panels, spacing=18)
 
 
-def _panel(rows: Rows, heading: str, title: str, scale: Any, form: str) -> Any:
+def _panel(rows: Rows, heading: str, title: str, ticks: list[float], form: str, policies: list[str]) -> Any:
     ages = list(dict.fromkeys(row["age"] for row in rows))
+    scale = _log(ticks)
     base = altair.Chart(altair.Data(values=rows)).encode(
         x=altair.X("age:N", sort=ages, title="age of the copy, at most", axis=altair.Axis(labelAngle=0, grid=False)),
-        color=altair.Color("policy:N", title=None, scale=_colours(), legend=altair.Legend(columns=4, columnPadding=20)),
+        color=altair.Color("policy:N", title=None, scale=_colours(policies), legend=_legend()),
     )
-    y = altair.Y("value:Q", title=title, scale=scale, axis=altair.Axis(format=form, tickCount=4))
+    y = altair.Y("value:Q", title=title, scale=scale, axis=_at(ticks, form))
     lines = base.mark_line(strokeWidth=2.2, point=altair.OverlayMarkDef(size=45)).encode(y=y)
     margins = base.mark_rule(strokeWidth=1.4, opacity=0.55, clip=True).encode(
         y=altair.Y("low:Q", scale=scale, title=title), y2="high:Q"
     )
     heading = altair.Title(heading, fontSize=13, fontWeight="normal", anchor="start")
-    return (margins + lines).properties(width=245, height=165, title=heading)
+    return (margins + lines).properties(width=245, height=150, title=heading)
 
 
-def _colours() -> Any:
-    return altair.Scale(domain=list(COLOURS), range=list(COLOURS.values()))
+def _legend() -> Any:
+    return altair.Legend(columns=4, columnPadding=20, symbolOpacity=1)
+
+
+def _colours(policies: list[str]) -> Any:
+    return altair.Scale(domain=policies, range=[COLOURS[policy] for policy in policies])
 
 
 def minutes() -> Any:
     """AdaptiveReleaf's regret minute by minute, for each age, where the world changes after five."""
     rows = [
-        {"minute": minute, "value": max(value, 0.3), "age": f"{row['age']} s"}
+        {"minute": minute, "value": value, "age": f"{row['age']} s"}
         for row in measured()
         if (row["stream"], row["rate"], row["policy"]) == ("change", 1_000, "AdaptiveReleaf")
         for minute, value in enumerate(row["by_minute"], 1)
@@ -95,15 +102,19 @@ def minutes() -> Any:
         .mark_line(strokeWidth=2.2, point=altair.OverlayMarkDef(size=40))
         .encode(
             x=altair.X("minute:O", title="minute", axis=altair.Axis(labelAngle=0, grid=False)),
-            y=altair.Y("value:Q", title="regret of 1,000 decisions", scale=altair.Scale(type="log"), axis=_ticks()),
+            y=altair.Y("value:Q", title="regret of 1,000 decisions", scale=_log(MINUTE_TICKS), axis=_at(MINUTE_TICKS)),
             color=altair.Color("age:N", sort=ages, scale=scale, title="age of the copy, at most"),
         )
         .properties(width=560, height=200)
     )
 
 
-def _ticks() -> Any:
-    return altair.Axis(format="~g", tickCount=5)
+def _log(ticks: list[float]) -> Any:
+    return altair.Scale(type="log", domain=[ticks[0], ticks[-1]])
+
+
+def _at(ticks: list[float], form: str = "~g") -> Any:
+    return altair.Axis(format=form, values=ticks)
 
 
 DRAWN: dict[str, Callable[[], Any]] = {

@@ -66,7 +66,8 @@ def _runs(rate: int, stream: str) -> list[dict[str, Any]]:
 
 def _staleness() -> tuple[list[str], Lines]:
     lines = []
-    for stream, rate in (("steady", 100), ("steady", 1_000), ("change", 100), ("change", 1_000)):
+    details = [finding["detail"] for finding in findings("staleness").values()]
+    for stream, rate in sorted({(detail["stream"], detail["rate"]) for detail in details}, reverse=True):
         runs = [run for run in _runs(rate, stream) if run["learns"] == ONE]
         for policy in dict.fromkeys(run["policy"] for run in runs):
             own = {run["age"]: run for run in runs if run["policy"] == policy}
@@ -89,8 +90,8 @@ def _merging() -> tuple[list[str], Lines]:
     return ["how the writer learns", *(f"copies {age} s old: regret; explored" for age in ages)], lines
 
 
-def _spread(found: dict[str, float]) -> str:
-    return f"{found['mean']:.3g} ±{found['margin']:.2g}"
+def _spread(found: dict[str, Any]) -> str:
+    return f"{found['mean']:.3g}" + ("" if found["margin"] is None else f" ±{found['margin']:.2g}")
 
 
 # --- storage and cost ---------------------------------------------------------------------------------------
