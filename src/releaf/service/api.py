@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ from msgspec import UNSET
 from releaf._version import __version__
 from releaf.service import reading, records
 from releaf.service.events import AnyEvent, Decided, Expired, Rewarded
+from releaf.service.guard import client_of
 from releaf.service.http import Call, Raw, decoded, encoder, header
 from releaf.service.messages import (
     AllLearnt,
@@ -35,7 +37,8 @@ from releaf.service.messages import (
 from releaf.service.metrics import CONTENT_TYPE
 from releaf.service.policies import known_policies
 from releaf.service.problems import Problem, invalid
-from releaf.service.running import FEED_LENGTH, LIVE, RECOVERING, Running
+from releaf.service.running import LIVE, RECOVERING, Running
+from releaf.service.watchers import Feed
 
 QUIET_SECONDS = 15.0
 _asks = msgspec.json.Decoder(Ask)
@@ -292,28 +295,30 @@ async def get_model(call: Call) -> Raw:
 async def feed(call: Call) -> Raw:
     running = _running(call)
     running.live()
-    return Raw(
-        _feed(call, running), b"text/event-stream", [(b"cache-control", b"no-store"), (b"x-accel-buffering", b"no")]
-    )
+    watched = call.hub.watchers.admit(call.identity.id or client_of(call.scope))
+    headers = [(b"cache-control", b"no-store"), (b"x-accel-buffering", b"no")]
+    return Raw(_feed(call, running, watched), b"text/event-stream", headers)
 
 
-async def _feed(call: Call, running: Running) -> AsyncIterator[bytes]:
-    queue: asyncio.Queue[AnyEvent] = asyncio.Queue(FEED_LENGTH)
-    running.feeds.add(queue)
+async def _feed(call: Call, running: Running, watched: Feed) -> AsyncIterator[bytes]:
+    running.feeds.add(watched)
     try:
         yield b": watching\n\n"
+        told = time.monotonic()
         while True:
-            try:
-                async with asyncio.timeout(QUIET_SECONDS):
-                    event = await queue.get()
-            except TimeoutError:
-                if not call.guard.knows(call.identity):  # the key was revoked meanwhile
-                    return
+            event = await call.hub.watchers.next(watched, lambda: call.guard.knows(call.identity))
+            if event is not None:
+                yield b"".join(_told_event(running, event))
+            elif time.monotonic() - told >= QUIET_SECONDS:
                 yield b": still here\n\n"
+            else:
                 continue
-            yield b"".join(_told_event(running, event))
+            told = time.monotonic()
+    except EOFError:
+        return
     finally:
-        running.feeds.discard(queue)
+        running.feeds.discard(watched)
+        call.hub.watchers.leave(watched)
 
 
 def _told_event(running: Running, event: AnyEvent) -> list[bytes]:

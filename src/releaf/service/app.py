@@ -5,15 +5,18 @@ from __future__ import annotations
 import itertools
 import logging
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+import uvicorn
 from starlette.routing import BaseRoute, Route, Router
+from uvicorn.config import STARTUP_FAILURE
 
 from releaf.service import dashboard, logs
 from releaf.service.entrance import entrance
@@ -26,10 +29,12 @@ from releaf.service.metrics import ExperimentReading, Metrics, StoreLag
 from releaf.service.openapi import describe
 from releaf.service.operations import OPERATIONS
 from releaf.service.problems import Problem
+from releaf.service.protocol import connections_with
 from releaf.service.sessions import Sessions
 from releaf.service.settings import Settings
 from releaf.service.store import open_store
 from releaf.service.store.base import Store
+from releaf.service.watchers import Watchers
 
 log = logging.getLogger("releaf.service")
 GRACE_SECONDS = 30
@@ -124,15 +129,23 @@ def _readings(hub: Hub) -> list[ExperimentReading]:
 
 def serve(settings: Settings, level: str = "INFO") -> None:
     """Run a service until it is told to stop: it then finishes requests, saves snapshots and ends."""
-    import uvicorn
-
     sys.setswitchinterval(SWITCH_SECONDS)
     signal.signal(signal.SIGTERM, lambda number, frame: None)  # raised again when all is done: it then ends with 0
     logs.configure(settings.log_format, level=level)
     service = make_service(settings)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # which uvicorn raises again when all is done
-    uvicorn.run(
+    server = make_server(service, settings)
+    with suppress(KeyboardInterrupt):
+        server.run()
+    if not server.started:
+        sys.exit(STARTUP_FAILURE)
+
+
+def make_server(service: Service, settings: Settings) -> uvicorn.Server:
+    """The server of a service: what it takes from the network, and how long it waits."""
+    config = uvicorn.Config(
         service.app,
+        http=connections_with(settings),
         host=settings.host,
         port=settings.port,
         ws="none",
@@ -143,9 +156,23 @@ def serve(settings: Settings, level: str = "INFO") -> None:
         date_header=False,
         timeout_keep_alive=65,
         timeout_graceful_shutdown=GRACE_SECONDS,
-        h11_max_incomplete_event_size=64 << 10,
+        limit_concurrency=settings.connection_limit + 1,  # the first that is refused
         backlog=2048,
     )
+    return Server(config, service.hub.watchers)
+
+
+class Server(uvicorn.Server):
+    """A server that ends feeds when it is told to stop, since it waits for all answers to end."""
+
+    def __init__(self, config: uvicorn.Config, watchers: Watchers) -> None:
+        super().__init__(config)
+        self._watchers = watchers
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop listening, finish what was begun, and end."""
+        self._watchers.end()
+        await super().shutdown(sockets)
 
 
 def _compile_ahead() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+import string
 from collections.abc import Sequence
 from typing import Any
-from urllib.parse import parse_qs, urlencode
+from urllib.parse import parse_qs, quote, unquote, urlencode
 
 from starlette.routing import BaseRoute, Route
 
@@ -16,6 +18,8 @@ from releaf.service.sessions import came_by_https, no_cookie, session_cookie
 from releaf.service.settings import Settings
 
 FORM_LIMIT = 16 << 10
+MOST_FIELDS = 10
+log = logging.getLogger("releaf.service")
 
 
 def entrance(pages: Sequence[Route], guard: Guard, settings: Settings) -> list[BaseRoute]:
@@ -42,8 +46,10 @@ class Guarded:
         except ConnectionError:  # the client has gone
             return
         except Problem as problem:
-            headers = [(b"content-type", b"text/plain; charset=utf-8"), *PAGE_HEADERS, *answer_headers(problem)]
-            await send_whole(send, problem.status, problem.message.encode(), list(dict(headers).items()))
+            await _refuse(problem, send)
+        except Exception:
+            log.exception("%s %s failed", scope["method"], scope["path"])
+            await _refuse(Problem(500, "error", "an error of the program; its log says more"), send)
 
 
 class Login:
@@ -61,7 +67,7 @@ class Login:
             await self._page(scope, receive, send)
             return
         body = await read_body(receive, FORM_LIMIT, self._patience)
-        form = parse_qs(body.decode("utf-8", "replace"), max_num_fields=10)
+        form = _read_form(body)
         key, wanted = (form.get(name, [""])[0] for name in ("key", "next"))
         then = wanted if _is_local(wanted) else "/"
         try:
@@ -88,13 +94,31 @@ class Logout:
         await _redirect(send, "/login", no_cookie(secure=came_by_https(scope)))
 
 
+def _read_form(body: bytes) -> dict[str, list[str]]:
+    try:
+        return parse_qs(body.decode("utf-8", "replace"), max_num_fields=MOST_FIELDS)
+    except ValueError:
+        raise Problem(400, "form", f"the form can't be read: expected at most {MOST_FIELDS} fields") from None
+
+
 def _is_local(path: str) -> bool:
-    """Whether it leads to a page of ours: two slashes of either kind lead to another host."""
-    return path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable()
+    """Whether it leads to a page of ours: two slashes of either kind lead to another host.
+
+    Browsers leave out tabs and the like; other programs on the way may decode what is percent-encoded.
+    """
+    plain = unquote(path)
+    if not (path.isascii() and path.isprintable() and plain.isprintable()):
+        return False
+    return path.startswith("/") and not plain.startswith(("//", "/\\"))
+
+
+async def _refuse(problem: Problem, send: Send) -> None:
+    headers = [(b"content-type", b"text/plain; charset=utf-8"), *PAGE_HEADERS, *answer_headers(problem)]
+    await send_whole(send, problem.status, problem.message.encode(), list(dict(headers).items()))
 
 
 async def _redirect(send: Send, to: str, cookie: str | None = None) -> None:
-    place = "".join(part if part.isascii() else "" for part in to).encode()
+    place = quote(to, safe=string.punctuation).encode()  # leaving a character out could make two slashes meet
     headers = [*PAGE_HEADERS, (b"location", place)]
     if cookie is not None:
         headers.append((b"set-cookie", cookie.encode()))

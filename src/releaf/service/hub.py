@@ -18,6 +18,7 @@ from releaf.service.problems import Problem, invalid, unavailable
 from releaf.service.running import LIVE, RECOVERING, STANDBY, Clock, Running, first_snapshot
 from releaf.service.settings import Settings
 from releaf.service.store.base import ExperimentRow, KeyRow, LeaseLost, Store, StoreError
+from releaf.service.watchers import Watchers
 
 TEND_SECONDS = 0.5
 REFRESH_SECONDS = 2.0
@@ -52,6 +53,7 @@ class Hub:
         self.store, self.settings, self.clock = store, settings, Clock()
         self.desk = Desk(store, settings.commit_timeout, written, failed)
         self.experiments: dict[str, Running] = {}
+        self.watchers = Watchers(settings.feed_limit)
         self.ready = False
         self.messages: list[str] = []
         self._keys_changed = keys_changed

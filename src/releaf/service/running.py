@@ -30,12 +30,12 @@ from releaf.service.store.base import (
     body_checksum,
 )
 from releaf.service.trust import Place, events_of, leads_to, state_of
+from releaf.service.watchers import Feed
 
 LIVE, STANDBY, RECOVERING, DAMAGED, RETIRED = "live", "standby", "recovering", "damaged", "retired"
 SNAPSHOTS_KEPT = 2  # besides the first, from which the whole log can be lived through again
 MOST_MESSAGES = 20
 EVENTS_IN_A_ROW = 2000  # of a replay, before other requests get their turn
-FEED_LENGTH = 1000
 LONGEST_BATCH = 0.5  # seconds of deciding, in which no other request gets its turn
 _ATTEMPTS = 3
 log = logging.getLogger("releaf.service")
@@ -85,7 +85,7 @@ class Running:
         self.snapshot_last = 0
         self._unreadable: set[int] = set()  # snapshots that are damaged: dropped when there is a good one
         self.messages: list[str] = []
-        self.feeds: set[asyncio.Queue[AnyEvent]] = set()
+        self.feeds: set[Feed] = set()
         self._ahead = 0.0  # of the clock, where the log has later times
         self._captured: Captured | None = None
         self._saved_at = -math.inf

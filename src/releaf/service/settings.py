@@ -28,7 +28,11 @@ class Settings:
     rate_limit
         The most requests a second of one key, or of one address where no key is needed; 0 for no limit.
     read_timeout
-        Seconds in which the whole body of a request has to arrive.
+        Seconds in which the headers of a request have to arrive, and then its whole body.
+    connection_limit
+        The most connections at a time; requests on further ones are answered with 503.
+    feed_limit
+        The most feeds at a time of one key, or of one address where no key is needed.
     commit_timeout
         Seconds after which a request is answered with 503 when its event is still not on disk.
     snapshot_events
@@ -48,6 +52,8 @@ class Settings:
     batch_limit: int = 10_000
     rate_limit: float = 10_000.0
     read_timeout: float = 30.0
+    connection_limit: int = 4096
+    feed_limit: int = 50
     commit_timeout: float = 10.0
     snapshot_events: int = 50_000
     snapshot_seconds: float = 10.0
