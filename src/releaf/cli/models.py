@@ -23,6 +23,10 @@ SHADES = " ░▒▓█"
 Model = Annotated[Path, typer.Argument(help="A learner that `releaf train` or `save` wrote.")]
 
 
+# Columns of a log that the decision service exported, which are no features.
+SERVICE_COLUMNS = {"decision", "at", "explored", "wants_reward", "outcome", "rewarded_at"}
+
+
 def train(
     log: Annotated[
         Path, typer.Argument(help="A CSV, Parquet or Arrow file of decisions, of any size; or a folder of Parquet.")
@@ -171,7 +175,7 @@ def guessed(columns: dict[str, Any], leave_out: list[str], more: bool) -> Any:
     from releaf import Schema
     from releaf.features import feature_from_dict, feature_to_dict
 
-    left_out = list(dict.fromkeys(leave_out))
+    left_out = list(dict.fromkeys([*leave_out, *(SERVICE_COLUMNS if set(columns) >= SERVICE_COLUMNS else ())]))
     if "probability" in columns and "probability" not in left_out:
         errors.print("The column 'probability' is taken for that of the actions, and left out.", highlight=False)
         left_out.append("probability")

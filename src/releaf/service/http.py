@@ -163,7 +163,8 @@ class Endpoint:
             await self._refuse(Problem(500, "error", "an error of the program; its log says more"), send)
         seconds = time.perf_counter() - started
         self._metrics.answered(name, status, seconds)
-        if status >= 400 or seconds > SLOW or log.isEnabledFor(logging.DEBUG):
+        expected = status == 503 and name == "readyz"  # a standby is asked every few seconds
+        if (status >= 400 and not expected) or seconds > SLOW or log.isEnabledFor(logging.DEBUG):
             client, key = client_of(scope), identity.id
             log_answer(name, scope["method"], scope["path"], status, seconds, client=client, key=key)
 

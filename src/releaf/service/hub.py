@@ -98,6 +98,7 @@ class Hub:
         """Begin an experiment."""
         if spec.name in self.experiments:
             raise Problem(409, "name_taken", f"there is an experiment {spec.name!r} already, maybe a retired one")
+        log.info("experiment %s: making a learner; where kernels have to be compiled, that takes minutes", spec.name)
         learner = await asyncio.to_thread(policies.new_learner, spec)
         _require_default(spec, learner)
         kept = spec if spec.model is None else msgspec.structs.replace(spec, model=None, policy=spec_of(learner))
@@ -145,6 +146,9 @@ class Hub:
                 return
             if await self.store.acquire(running.id):
                 await running.load()
+            elif not running.is_warm:  # so that a take-over need not wait for kernels
+                running.status, running.is_warm = STANDBY, True
+                await asyncio.to_thread(_warm_for, running.spec)
             else:
                 running.status = STANDBY
 
@@ -181,6 +185,11 @@ class Hub:
             log.warning("experiment %s: %s", running.name, error)
         except Exception:
             log.exception("experiment %s can't be tended", running.name)
+
+
+def _warm_for(spec: NewExperiment) -> None:
+    if spec.policy.name in policies.KNOWN:
+        policies.warm(policies.build(spec.policy, tuple(spec.actions), policies.schema_of(spec)))
 
 
 def _require_default(spec: NewExperiment, learner: object) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from releaf import Schema, StateError, from_bytes, policies
+from releaf import Schema, StateError, ensembles, from_bytes, policies
 from releaf.core import state
 from releaf.service.messages import NewExperiment, PolicyInfo, PolicySpec
 from releaf.service.problems import Problem, invalid
@@ -27,6 +27,7 @@ TIMED = 5  # decisions, the fastest of which counts: the others had to wait for 
 KNOWN: dict[str, Any] = {
     name: getattr(policies, name) for name in policies.__all__ if hasattr(getattr(policies, name), "traits")
 }
+VOTING = tuple(name for name in ensembles.__all__ if hasattr(getattr(ensembles, name), "traits"))  # as models only
 _OWN = ("actions", "features")
 
 
@@ -64,15 +65,16 @@ def new_learner(spec: NewExperiment) -> Any:
 def _require_modest_model(header: dict[str, Any], actions: list[Any], schema: Schema) -> None:
     """Refuse a model that is of another experiment or too large, going by its header, before anything is made of it."""
     name, labels, features = header["class"], header["actions"], Schema.from_dict(header["schema"])
-    if not isinstance(name, str) or name not in KNOWN:
-        raise StateError(f"it holds a {name!r}: expected one of {', '.join(KNOWN)}")
+    if not isinstance(name, str) or name not in (*KNOWN, *VOTING):
+        raise StateError(f"it holds a {name!r}: expected one of {', '.join((*KNOWN, *VOTING))}")
     same = [(type(label), label) for label in labels] == [(type(action), action) for action in actions]
     if not same or features != schema:
         raise invalid(
             f"the model decides on actions {labels} and features {list(features.names)}: "
             "expected those of the experiment"
         )
-    _require_modest(name, tuple(actions), schema, header["parameters"])
+    if name in KNOWN:  # an ensemble is no larger than what was sent
+        _require_modest(name, tuple(actions), schema, header["parameters"])
 
 
 def spec_of(learner: Any) -> PolicySpec:
@@ -163,6 +165,8 @@ def warm(learner: Any) -> float:
     choice = twin.preview(context)
     if hasattr(twin, "explain"):
         twin.explain(choice)
+    if hasattr(twin, "effect"):
+        twin.effect(0)
     choice = twin.decide(context)
     if choice.wants_reward:
         low = getattr(twin, "reward_range", (0.0, 1.0))[0]

@@ -80,6 +80,7 @@ class Running:
         self.store, self._desk, self._clock, self._settings = store, desk, clock, settings
         self.status = STANDBY
         self.taking_up = asyncio.Lock()
+        self.is_warm = False  # kernels are loaded, on a standby
         self.state: Experiment | None = None
         self.last, self.checksum = 0, b""
         self.snapshot_last = 0
@@ -314,7 +315,7 @@ class Running:
             shadows=[shadow.tell() for shadow in state.shadows] if state else [],
             events=self.last,
             snapshot=self.snapshot_last,
-            messages=self.messages,
+            messages=[*self.messages, *_advice(state)] if state else self.messages,
         )
 
     # --- from the store to memory and back ----------------------------------------------------------------------
@@ -345,7 +346,7 @@ class Running:
         if known > state.tally.decisions:  # clients may have those decisions: their numbers are not given again
             await self.change("lose", known)
         took, after = time.perf_counter() - started, self.last - snapshot.last
-        log.info("experiment %s: %d events after the snapshot replayed in %.2f s", self.name, after, took)
+        log.info("experiment %s: live after %.2f s, with %d events after the snapshot", self.name, took, after)
 
     async def _read_snapshot(self) -> tuple[Snapshot | None, Experiment | None]:
         for last in await self.store.snapshots(self.id):
@@ -435,6 +436,17 @@ class Running:
         if self.state is not None and self.status == LIVE and self.last > self.snapshot_last:
             await self._desk.flushed(self)
             await self._save(self._capture(self.state))
+
+
+def _advice(state: Experiment) -> list[str]:
+    """What its owner should do something about."""
+    budget, spent = getattr(state.learner, "label_budget", None), _labels_spent(state)
+    if budget is None or spent is None or spent < budget:
+        return []
+    return [
+        f"the label budget of {budget:,} is spent: no more rewards are asked for, so nothing more is learnt, also of "
+        "new actions and shadows; create an experiment with a larger one, from this model"
+    ]
 
 
 def _labels_spent(state: Experiment) -> int | None:
