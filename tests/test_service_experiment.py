@@ -370,14 +370,16 @@ def test_a_shadow_has_no_value_where_the_policy_in_charge_never_tries_what_it_wo
     assert (told.value, told.low, told.high) == (None, None, None)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_a_shadow_s_interval_holds_its_true_value_where_every_action_is_tried(seed: int) -> None:
-    state = _with_random_shadow({"name": "EpsilonGreedy", "parameters": {"epsilon": 0.3, "seed": seed}}, seed)
-    told = state.shadows[0].tell()
-    assert told.supported
-    assert told.low is not None
-    assert told.high is not None
-    assert told.low - 0.01 <= 0.5 <= told.high + 0.01
+def test_a_shadow_s_interval_mostly_holds_its_true_value_where_every_action_is_tried() -> None:
+    held = 0
+    for seed in range(8):
+        state = _with_random_shadow({"name": "EpsilonGreedy", "parameters": {"epsilon": 0.3, "seed": seed}}, seed)
+        told = state.shadows[0].tell()
+        assert told.supported
+        assert told.low is not None
+        assert told.high is not None
+        held += told.low <= 0.5 <= told.high
+    assert held >= 6  # of 95 % intervals
 
 
 def _with_random_shadow(policy: dict[str, Any], seed: int) -> Experiment:

@@ -130,8 +130,8 @@ def _readings(hub: Hub) -> list[ExperimentReading]:
 def serve(settings: Settings, level: str = "INFO") -> None:
     """Run a service until it is told to stop: it then finishes requests, saves snapshots and ends."""
     sys.setswitchinterval(SWITCH_SECONDS)
-    signal.signal(signal.SIGTERM, lambda number, frame: None)  # raised again when all is done: it then ends with 0
     logs.configure(settings.log_format, level=level)
+    _compile_ahead()
     service = make_service(settings)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # which uvicorn raises again when all is done
     server = make_server(service, settings)

@@ -60,7 +60,7 @@ class Sums(Struct):
         if mean is None:
             return False
         spread = math.sqrt(max(self.ww / self.seen - mean * mean, 0.0) / self.seen)
-        return abs(mean - 1.0) <= LEAST_SUPPORT + 2.0 * spread
+        return abs(mean - 1.0) <= LEAST_SUPPORT + 3.0 * spread
 
     def value(self) -> tuple[float | None, float | None, float | None]:
         """The self-normalised estimate (SNIPS) of the mean reward, and its 95 % interval by the delta method.
