@@ -117,7 +117,7 @@ def open_page(chromium: Any) -> Iterator[Open]:
     ) -> Any:
         if context is None:
             context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, **more)
-            context.set_default_timeout(15_000)
+            context.set_default_timeout(60_000)  # of a machine that does much else
             contexts.append(context)
         tab = context.new_page()
         host = "/".join(url.split("/")[:3])
