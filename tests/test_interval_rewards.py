@@ -58,7 +58,7 @@ def assert_as_in_history(bandit: PartitionedPolicy, history: History) -> None:
         for entries, rewards in zip(found, expected, strict=True):
             assert [entry.count for entry in entries] == [len(each) for each in rewards]
             means = [math.fsum(each) / len(each) if each else math.nan for each in rewards]
-            assert [entry.mean for entry in entries] == pytest.approx(means, abs=1e-12, nan_ok=True)
+            assert [entry.mean for entry in entries] == pytest.approx(means, abs=2**-26, nan_ok=True)
 
 
 def step(bandit: PartitionedPolicy, history: History, context: Any, row: list[float]) -> None:
