@@ -52,7 +52,7 @@ def test_a_service_that_is_told_to_end_finishes_what_it_began(tmp_path: Path, ad
         found = checked(address, load)
         assert found.snapshots == [0, found.events]
         service.start()
-        assert "experiment shop: 0 events after the snapshot replayed" in service.said()
+        assert "with 0 events after the snapshot" in service.said()
         assert service.decide()["decision"] == found.decisions + 1
 
 
