@@ -156,8 +156,9 @@ class TextFormatter(logging.Formatter):
 
 
 def _fields(record: logging.LogRecord) -> dict[str, Any]:
-    """What was given with ``extra``; empty texts say nothing and are left out."""
-    return {name: _field(name, value) for name, value in vars(record).items() if name not in STANDARD and value != ""}
+    """What was given with ``extra``; empty texts say nothing, and what begins with _ is of other packages."""
+    given = {name: value for name, value in vars(record).items() if name not in STANDARD and name[0] != "_"}
+    return {name: _field(name, value) for name, value in given.items() if value != ""}
 
 
 def _time(record: logging.LogRecord) -> str:
