@@ -76,9 +76,9 @@ def fit_log(
 ) -> Releaf:
     """A :class:`releaf.Releaf` that knows what a log of any size tells; it goes on learning online, or in the service.
 
-    Unlike :func:`releaf.train.learn_file`, which lives through a log row by row, this sums all rows on the partitions that all of
-    them lead to, so that nothing is forgotten when an interval splits; and parts of the log are summed at the
-    same time, on this machine's cores or a cluster's. The result is the same, bit for bit, for any number of workers
+    Unlike :func:`releaf.train.learn_file`, which lives through a log row by row, this sums all rows on the partitions
+    that all of them lead to, so that nothing is forgotten when an interval splits; and parts of the log are summed at
+    the same time, on this machine's cores or a cluster's. The result is the same, bit for bit, for any number of workers
     and any order of files.
 
     Parameters
