@@ -78,8 +78,8 @@ def fit_log(
 
     Unlike :func:`releaf.train.learn_file`, which lives through a log row by row, this sums all rows on the partitions
     that all of them lead to, so that nothing is forgotten when an interval splits; and parts of the log are summed at
-    the same time, on this machine's cores or a cluster's. The result is the same, bit for bit, for any number of workers
-    and any order of files.
+    the same time, on this machine's cores or a cluster's. The result is the same, bit for bit, for any number of
+    workers and any order of files.
 
     Parameters
     ----------
