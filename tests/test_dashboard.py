@@ -294,6 +294,7 @@ def test_intervals_of_a_feature_are_a_click_or_a_key_away(open_page: Open, servi
     tab.locator("#drill").get_by_text("Figures").last.click()
     table = tab.locator("#drill table").last
     told = service.call("GET", "/drill/partition/age")
+    table.locator("tbody tr").nth(len(told["intervals"]) - 1).wait_for(state="attached")
     assert table.locator("tbody tr").count() == len(told["intervals"])
     assert table.locator("tbody tr").first.locator("td").first.inner_text() == str(told["intervals"][0]["arrivals"])
 
