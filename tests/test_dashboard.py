@@ -262,7 +262,7 @@ def test_charts_change_while_decisions_and_rewards_come(open_page: Open, service
     assert tab.locator("#feed li").count() == 100
 
     tab.locator("#series figure").first.get_by_text("Figures").click()
-    assert tab.locator("#series figure").first.locator("tbody tr").count() > 20
+    tab.locator("#series figure").first.locator("tbody tr").nth(20).wait_for(state="attached")
     for name in CHARTS:
         keep_pixels(tab, name)
     tab.get_by_role("button", name="Time", exact=True).click()
