@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -70,7 +70,7 @@ def two_nodes(cluster: Any) -> Any:
 def engine(request: pytest.FixtureRequest) -> Engine:
     """Makes an engine of two workers."""
     if request.param == "local":
-        return lambda **given: nullcontext(Local(2, **given))
+        return lambda **given: Local(2, **given)
     address = request.getfixturevalue("two_nodes").address
     return lambda **given: Ray(address, **given)
 
@@ -137,6 +137,37 @@ def test_workers_are_where_the_program_is(engine: Engine, tmp_path: Path, monkey
         found = [told for _, told in executor.map(tasks.where, range(4))]
     assert {folder for _, folder, _ in found} == {str(tmp_path)}
     assert os.getpid() not in {process for process, _, _ in found}
+
+
+def test_processes_stay_for_further_tasks_until_the_executor_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Local(2) as executor:
+        first = {process for _, (process, _, _) in executor.map(tasks.where, range(8))}
+        monkeypatch.chdir(tmp_path)
+        again = [told for _, told in executor.map(tasks.where, range(8))]
+        assert {process for process, _, _ in again} <= first
+        assert {folder for _, folder, _ in again} == {str(tmp_path)}
+    until(lambda: not any(map(_runs, first)))
+    assert len(list(executor.map(tasks.square, range(4)))) == 4
+    executor.close()
+
+
+def test_processes_end_with_an_executor_that_nobody_holds() -> None:
+    processes = {process for _, (process, _, _) in Local(2).map(tasks.where, range(8))}
+    until(lambda: not any(map(_runs, processes)))
+
+
+def test_tasks_may_be_asked_for_while_others_are_under_way() -> None:
+    with Local(2) as executor:
+        for place, result in executor.map(tasks.square, range(4)):
+            assert dict(executor.map(partial(_added, result), range(3))) == {
+                number: place**2 + number for number in range(3)
+            }
+
+
+def _added(result: int, number: int) -> int:
+    return result + number
 
 
 # --- losses and errors ----------------------------------------------------------------------------------------
@@ -275,10 +306,14 @@ def test_of_300_runs_none_is_done_again_after_a_stop(
     (tmp_path / "counts").mkdir()
     command = [sys.executable, *(str(tmp_path / name) for name in ("program.py", "runs", "counts")), address]
     settings: dict[str, Any] = {"env": os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}, "text": True}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, **settings) as process:
+    said = tmp_path / "said"
+    with (
+        said.open("w") as errors,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, **settings) as process,
+    ):
         assert process.stdout is not None
         for _ in range(100):
-            assert process.stdout.readline().startswith("False ")
+            assert process.stdout.readline().startswith("False "), said.read_text()
         process.send_signal(how)
         process.communicate(timeout=PATIENCE)
     finished = {path.stem: path.stat().st_mtime_ns for path in (tmp_path / "runs").glob("*.parquet")}

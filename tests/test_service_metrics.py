@@ -91,14 +91,11 @@ def test_the_exploration_rate_is_of_the_last_thousand_decisions() -> None:
     metrics = Metrics()
     metrics.experiments = lambda: [TRIAGE, EMPTY]
     recent = metrics.recent("triage")
-    recent.add(True)
-    recent.add(False)
+    recent.add([True, False])
     assert values(metrics)["releaf_exploration_rate", "triage"] == 0.5
-    for number in range(1_000):
-        recent.add(number % 10 == 0)
+    recent.add([number % 10 == 0 for number in range(1_000)])
     assert values(metrics)["releaf_exploration_rate", "triage"] == 0.1
-    for _ in range(500):
-        recent.add(True)
+    recent.add([True] * 500)
     assert values(metrics)["releaf_exploration_rate", "triage"] == 0.55
     assert metrics.recent("triage") is recent
     assert ("releaf_exploration_rate", "empty") not in values(metrics)
@@ -108,7 +105,7 @@ def test_the_exploration_rate_agrees_with_counting_anew() -> None:
     recent, told = RecentDecisions(), []
     for number in range(3_500):
         explored = number * number % 7 < 3
-        recent.add(explored)
+        recent.add([explored])
         told.append(explored)
         assert recent.exploration_rate == sum(told[-1_000:]) / len(told[-1_000:])
 
@@ -169,7 +166,7 @@ def test_counting_a_decision_costs_a_few_microseconds_at_most() -> None:
 
     def observe() -> None:
         metrics.answered("decide", 200, 0.0012)
-        recent.add(False)
+        recent.add([False])
 
     rounds = timeit.repeat(observe, number=1_000, repeat=20)
     assert min(rounds) / 1_000 < 4e-6

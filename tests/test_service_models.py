@@ -138,7 +138,7 @@ def test_each_experiment_gets_its_last_snapshot_whatever_befalls_another(tmp_pat
         bad = made[0].live()
         bad.tally.decisions = 2**70  # which no snapshot can hold
         await hub.stop()
-        assert [running.snapshot_last for running in made] == [0, 1]
+        assert [running.snapshots.last for running in made] == [0, 1]
         assert "OverflowError" in made[0].messages[-1]
         again = hub_in(tmp_path)  # the store was given up, and the log has it all
         await again.start()

@@ -21,8 +21,5 @@ def executor_for(workers: int | None = None, ray: str | None = None) -> Iterator
     ray
         The address of a Ray cluster, as for :class:`Ray`; this machine's cores without Ray when None.
     """
-    if ray is None:
-        yield Local(workers)
-    else:
-        with Ray(ray, workers=workers) as executor:
-            yield executor
+    with Local(workers) if ray is None else Ray(ray, workers=workers) as executor:
+        yield executor

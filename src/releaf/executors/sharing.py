@@ -3,32 +3,38 @@
 from __future__ import annotations
 
 import mmap
+import os
 import pickle
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer as Buffer
 
 ALIGNED = 64  # bytes, as compiled loops like arrays
 
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What a process needs to have the function: itself without its arrays, and where these lie in which file."""
+    """What a process needs to have the function: where it lies, itself without its arrays, and then these."""
 
-    pickled: bytes
     file: str
     spans: tuple[tuple[int, int], ...]
+    folder: str  # in which the program works now
 
     def load(self) -> Callable[[Any], Any]:
-        """The function. What a process writes to an array is its own."""
-        if not self.spans:
-            return _function(self.pickled, [])
+        """The function, in the program's folder. What a process writes to an array is its own."""
+        with suppress(OSError):  # it may be gone
+            os.chdir(self.folder)
         with Path(self.file).open("rb") as file:
             mapped = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
-        return _function(self.pickled, [mapped[begin:end] for begin, end in self.spans])
+        pickled, *arrays = (mapped[begin:end] for begin, end in self.spans)
+        function: Callable[[Any], Any] = pickle.loads(pickled, buffers=arrays)
+        return function
 
 
 @contextmanager
@@ -37,16 +43,12 @@ def shared(function: Callable[[Any], Any]) -> Iterator[Shared]:
     arrays: list[pickle.PickleBuffer] = []
     pickled = pickle.dumps(function, protocol=5, buffer_callback=arrays.append)
     with tempfile.TemporaryDirectory(prefix="releaf-shared-", ignore_cleanup_errors=True) as folder:
-        path, spans = Path(folder) / "arrays", []
+        path, spans = Path(folder) / "function", []
         with path.open("wb") as file:
-            for array in arrays:
+            contents: list[Buffer] = [pickled, *(array.raw() for array in arrays)]
+            for content in contents:
                 begin = file.tell()
-                file.write(array.raw())
+                file.write(content)
                 spans.append((begin, file.tell()))
-                file.write(bytes(-file.tell() % ALIGNED or ALIGNED))  # never an empty file, which can't be mapped
-        yield Shared(pickled, str(path), tuple(spans))
-
-
-def _function(pickled: bytes, arrays: list[memoryview]) -> Callable[[Any], Any]:
-    function: Callable[[Any], Any] = pickle.loads(pickled, buffers=arrays)
-    return function
+                file.write(bytes(-file.tell() % ALIGNED))
+        yield Shared(str(path), tuple(spans), os.getcwd())

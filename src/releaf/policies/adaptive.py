@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from statistics import NormalDist
 from typing import Any, Literal, Self
@@ -245,6 +246,21 @@ class AdaptiveReleaf(CompiledPolicy):
         if not self._is_unit:
             estimates = [self._low + self._span * estimate for estimate in estimates]
         return decision >> 1, False, probability, tuple(estimates), self._named or self._name_relevant()
+
+    def _choose_all(self, units: Array) -> Iterable[Verdict]:
+        count = len(units)
+        decisions, chances = np.empty(count, dtype=np.int64), np.empty(count)
+        estimates = np.empty((count, len(self.actions)))
+        self._doors.decide_all(self._book, units, decisions, chances, estimates)
+        if not self._is_unit:
+            estimates = self._low + self._span * estimates
+        relevant = self._named or self._name_relevant()
+        return [
+            (decision >> 1, True, chance, None, None)
+            if decision & 1
+            else (decision >> 1, False, chance, tuple(expected), relevant)
+            for decision, chance, expected in zip(decisions.tolist(), chances.tolist(), estimates.tolist(), strict=True)
+        ]
 
     def _name_relevant(self) -> Relevant:
         """The relevant features of each action, kept until the next fit."""

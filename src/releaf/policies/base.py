@@ -6,7 +6,7 @@ import secrets
 import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import count
 from typing import Any, ClassVar
 
@@ -136,11 +136,11 @@ class OnlinePolicy(Saved, Reading, Served, ABC):
         else:
             unit = self._encode(context)
         with self._lock:
-            return self._decide(unit)
+            return self._decided(unit, self._choose(unit))
 
-    def _decide(self, unit: Array) -> Decision:
-        """Decide for an encoded context, and remember the decision where its reward is wanted; under the lock."""
-        index, explored, probability, estimates, relevant = self._choose(unit)
+    def _decided(self, unit: Array, verdict: Verdict) -> Decision:
+        """The decision for an encoded context, remembered where its reward is wanted; under the lock."""
+        index, explored, probability, estimates, relevant = verdict
         labels, token = self._labels, self._token
         self._steps = step = self._steps + 1
         wants_reward = self._always_wants or (explored and self.observe != "never")
@@ -164,7 +164,12 @@ class OnlinePolicy(Saved, Reading, Served, ABC):
             A matrix, a table, or a sequence of contexts.
         """
         with self._lock:
-            return list(map(self._decide, rows_to_keep(self._encode_many(contexts))))
+            units = self._encode_many(contexts)
+            return list(map(self._decided, rows_to_keep(units), self._choose_all(units)))
+
+    def _choose_all(self, units: Array) -> Iterable[Verdict]:
+        """Choose for encoded contexts, one by one as they are wanted; a policy with a compiled loop does it there."""
+        return map(self._choose, units)
 
     def preview(self, context: Any) -> Decision:
         """The decision that it would make now, without making it: nothing is remembered, counted or drawn.
@@ -256,7 +261,8 @@ class OnlinePolicy(Saved, Reading, Served, ABC):
         actions = np.zeros(len(units), dtype=np.int64)
         explored, observed = np.zeros(len(units), dtype=np.bool_), np.zeros(len(units), dtype=np.bool_)
         for step, unit in enumerate(units):
-            choice = self._decide(unit.copy())
+            unit = unit.copy()
+            choice = self._decided(unit, self._choose(unit))
             actions[step], explored[step], observed[step] = choice.index, choice.explored, choice.wants_reward
             if choice.wants_reward:
                 self.learn(choice, rewards[step] if self._wants_all else rewards[step, choice.index])

@@ -126,7 +126,7 @@ async def decide(call: Call) -> Answer | Answers | Raw:
         if ask.keys is not None:
             raise invalid("keys go with contexts; expected key")
         (event,) = await _decided(call, running, [ask.context], [ask.key or _header_key(call)])
-        return reading.answer(event, running.live())
+        return reading.answers([event], running.live())[0]
     if ask.key is not None:
         raise invalid("key goes with context; expected keys, one for each context")
     contexts: list[Any] = ask.contexts
@@ -136,8 +136,7 @@ async def decide(call: Call) -> Answer | Answers | Raw:
         raise invalid(f"got {len(ask.keys)} keys for {len(contexts)} contexts: expected one for each")
     keys: list[str | None] = [*ask.keys] if ask.keys is not None else [None] * len(contexts)
     events = await _decided(call, running, contexts, keys)
-    state = running.live()
-    return Answers([reading.answer(event, state) for event in events])
+    return Answers(reading.answers(events, running.live()))
 
 
 def _header_key(call: Call) -> str | None:
@@ -149,9 +148,7 @@ def _header_key(call: Call) -> str | None:
 
 async def _decided(call: Call, running: Running, contexts: list[Any], keys: list[str | None]) -> list[Decided]:
     events = await running.decide(contexts, keys)
-    recent = call.metrics.recent(running.name)
-    for event in events:
-        recent.add(event.explored)
+    call.metrics.recent(running.name).add([event.explored for event in events])
     return events
 
 
@@ -170,8 +167,7 @@ async def _decide_lines(call: Call, running: Running) -> Raw:
 
     async def ask(some: list[Ask]) -> list[Any]:
         events = await _decided(call, running, [one.context for one in some], [one.key for one in some])
-        state = running.live()
-        return [reading.answer(event, state) for event in events]
+        return reading.answers(events, running.live())
 
     return _as_lines(await _line_by_line(asked, ask))
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import copy
 import json
 from collections import OrderedDict
-from collections.abc import Sequence
-from itertools import islice
+from collections.abc import Iterable, Sequence
+from itertools import count, islice, repeat
 from typing import Any
 
 from msgspec import Struct
@@ -93,26 +93,37 @@ class Experiment:
             choices = _ask(self.learner, rows)
         except (ValueError, TypeError, OverflowError) as error:
             raise invalid(str(error)) from None
-        beside = [(shadow.name, _ask(shadow.learner, rows)) for shadow in self.shadows]
-        made: list[Decided] = []
-        number = self.tally.decisions
-        for place, choice in enumerate(choices):
-            event = Decided(
+        beside = self._ask_shadows(rows)
+        made = [
+            Decided(
                 at,
-                number + place + 1,
-                rows[place],
+                number,
+                row,
                 choice.action,
                 choice.probability,
                 choice.explored,
                 choice.wants_reward,
                 choice.estimates,
                 choice.relevant,
-                keys[place],
-                {name: others[place].action for name, others in beside} if beside else None,
+                key,
+                others,
             )
-            self._note(event)
-            made.append(event)
+            for number, row, choice, key, others in zip(
+                count(self.tally.decisions + 1), rows, choices, keys, beside, strict=False
+            )
+        ]
+        self._note(made)
         return made
+
+    def _ask_shadows(self, rows: list[list[Any]]) -> Iterable[dict[str, Label] | None]:
+        """What the shadows would do in each context; None where there are no shadows."""
+        if not self.shadows:
+            return repeat(None)
+        choices = [_ask(shadow.learner, rows) for shadow in self.shadows]
+        names = [shadow.name for shadow in self.shadows]
+        return [
+            {name: choice.action for name, choice in zip(names, row, strict=True)} for row in zip(*choices, strict=True)
+        ]
 
     def checked_reward(self, decision: int, reward: Any, at: float) -> Reward:
         """A reward as the log keeps it, which ``reward`` will take."""
@@ -259,31 +270,31 @@ class Experiment:
             self.diverged = event.number
         for shadow in self.shadows:
             shadow.learner.decide(event.context)
-        self._note(event)
+        self._note([event])
 
     # --- what happens -------------------------------------------------------------------------------------------
 
-    def _note(self, event: Decided) -> None:
-        """Remember a decision that the learners have just made."""
-        tally, at = self.tally, event.at
-        tally.decisions = number = event.number
-        tally.explored += event.explored
-        self.last_at = at
-        if event.wants_reward:
-            tally.asked += 1
-            within = self.spec.rewards.within_seconds
-            deadline = None if within is None else at + within
-            self.waiting[number] = (event.action, event.probability, deadline, event.shadows)
-            if len(self.waiting) > self.learner.max_pending:
-                self.waiting.popitem(last=False)
-        if event.key is not None:
-            self.keys[event.key] = number
-            if len(self.keys) > KEYS_KEPT:
-                self.keys.popitem(last=False)
+    def _note(self, made: list[Decided]) -> None:
+        """Remember decisions of one moment that the learners have just made."""
+        tally, last = self.tally, made[-1]
+        explored, asked = [event.explored for event in made], [event.wants_reward for event in made]
+        tally.decisions, self.last_at = last.number, last.at
+        tally.explored += sum(explored)
+        tally.asked += sum(asked)
+        within = self.spec.rewards.within_seconds
+        deadline = None if within is None else last.at + within
+        for event in made:
+            if event.wants_reward:
+                self.waiting[event.number] = (event.action, event.probability, deadline, event.shadows)
+            if event.key is not None:
+                self.keys[event.key] = event.number
+        _drop_oldest(self.waiting, self.learner.max_pending)
+        _drop_oldest(self.keys, KEYS_KEPT)
         for shadow in self.shadows:
-            shadow.sums.decisions += 1
-            shadow.sums.agreed += event.shadows is not None and event.shadows.get(shadow.name) == event.action
-        self.series.decided(at, event.explored, event.wants_reward)
+            shadow.sums.decisions += len(made)
+            for event in made:
+                shadow.sums.agreed += event.shadows is not None and event.shadows.get(shadow.name) == event.action
+        self.series.decided(last.at, explored, asked)
 
     def _take_in(self, decision: int, waiting: Waiting, reward: Reward) -> None:
         """Let all learners learn a reward that was checked, and reckon what the shadows would have earned."""
@@ -452,6 +463,11 @@ class Experiment:
         """What became of decisions since this was last asked."""
         taken, self.outcomes = self.outcomes, []
         return taken
+
+
+def _drop_oldest(kept: OrderedDict[Any, Any], most: int) -> None:
+    while len(kept) > most:
+        kept.popitem(last=False)
 
 
 def _ask(learner: Any, rows: list[list[Any]]) -> list[Any]:

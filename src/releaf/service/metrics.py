@@ -80,12 +80,13 @@ class RecentDecisions:
     def __init__(self) -> None:
         self._ring, self._total, self._explored = bytearray(RECENT), 0, 0
 
-    def add(self, explored: bool) -> None:
-        """Count a decision."""
-        place = self._total % RECENT
-        self._explored += explored - self._ring[place]
-        self._ring[place] = explored
-        self._total += 1
+    def add(self, explored: Sequence[bool]) -> None:
+        """Count decisions, of which these explored."""
+        for one in explored:
+            place = self._total % RECENT
+            self._explored += one - self._ring[place]
+            self._ring[place] = one
+            self._total += 1
 
     @property
     def exploration_rate(self) -> float | None:

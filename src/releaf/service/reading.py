@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from releaf.decision import Decision
@@ -25,19 +26,32 @@ MOST_KNOWN = 4096
 _known: dict[tuple[Any, ...], dict[str, list[str] | None]] = {}
 
 
-def answer(event: Decided, state: Experiment) -> Answer:
-    """A decision as its client gets it."""
-    actions, within = state.actions_at(event.number), state.spec.rewards.within_seconds
-    return Answer(
-        event.number,
-        event.action,
-        event.probability,
-        event.explored,
-        event.wants_reward,
-        iso(event.at + within) if within is not None and event.wants_reward else None,
-        None if event.estimates is None else dict(zip(map(str, actions), event.estimates, strict=True)),
-        None if event.relevant is None else _named(event.relevant, actions, state.learner.schema.names),
-    )
+def answers(events: Sequence[Decided], state: Experiment) -> list[Answer]:
+    """Decisions of one request as its client gets them; what they have in common is worked out once."""
+    within, names = state.spec.rewards.within_seconds, state.learner.schema.names
+    made: list[Answer] = []
+    actions: list[Label] = []
+    labels: list[str] = []
+    relevant: Relevant | None = None
+    named: dict[str, list[str] | None] | None = None
+    for event in events:
+        if actions is not (actions := state.actions_at(event.number)):
+            labels, relevant = [str(action) for action in actions], None
+        if relevant is not (relevant := event.relevant):
+            named = None if relevant is None else _named(relevant, actions, names)
+        made.append(
+            Answer(
+                event.number,
+                event.action,
+                event.probability,
+                event.explored,
+                event.wants_reward,
+                iso(event.at + within) if within is not None and event.wants_reward else None,
+                None if event.estimates is None else dict(zip(labels, event.estimates, strict=True)),
+                named,
+            )
+        )
+    return made
 
 
 def _named(relevant: Relevant, actions: list[Label], names: tuple[str, ...]) -> dict[str, list[str] | None]:
@@ -120,7 +134,7 @@ def _intervals(learner: Any, feature: str) -> list[IntervalInfo]:
 
 def explanation(state: Experiment, event: Decided) -> ExplanationInfo:
     """Why a decision of the log was made."""
-    told = answer(event, state)
+    (told,) = answers([event], state)
     learner, actions = state.learner, state.actions_at(event.number)
     is_its_own = state.place(event.number) > state.seat.since and actions == list(learner.actions[: len(actions)])
     if is_its_own and hasattr(learner, "explain"):
@@ -153,7 +167,7 @@ def preview(state: Experiment, context: Any) -> ExplanationInfo:
         None,
         None,
     )
-    told = answer(event, state)
+    (told,) = answers([event], state)
     text = learner.explain(choice) if hasattr(learner, "explain") else _in_words(told, event.number)
     for did, would in (("chose", "choose"), ("explored", "explore")):
         text = re.sub(rf"^Decision \d+ {did}\b", f"It would {would}", text)

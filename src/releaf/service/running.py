@@ -6,10 +6,9 @@ import asyncio
 import contextlib
 import json
 import logging
-import math
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -19,35 +18,20 @@ from releaf.service.events import AnyEvent, Decided, Rewarded, decode_page
 from releaf.service.experiment import Experiment, NotWaiting
 from releaf.service.messages import ExperimentInfo, Learnt, NewExperiment, NewShadow, RewardOf
 from releaf.service.problems import Problem, invalid, unavailable
+from releaf.service.recovery import Recovery
 from releaf.service.series import iso
 from releaf.service.settings import Settings
-from releaf.service.store.base import (
-    ExperimentRow,
-    RewardRow,
-    Snapshot,
-    Store,
-    StoreError,
-    body_checksum,
-)
-from releaf.service.trust import Place, events_of, leads_to, state_of
+from releaf.service.snapshots import Snapshots
+from releaf.service.store.base import ExperimentRow, RewardRow, Store, StoreError
+from releaf.service.trust import Place
 from releaf.service.watchers import Feed
 
 LIVE, STANDBY, RECOVERING, DAMAGED, RETIRED = "live", "standby", "recovering", "damaged", "retired"
-SNAPSHOTS_KEPT = 2  # besides the first, from which the whole log can be lived through again
 MOST_MESSAGES = 20
-EVENTS_IN_A_ROW = 2000  # of a replay, before other requests get their turn
 LONGEST_BATCH = 0.5  # seconds of deciding, in which no other request gets its turn
 _ATTEMPTS = 3
 log = logging.getLogger("releaf.service")
 T = TypeVar("T")
-
-
-class Captured(NamedTuple):
-    """A snapshot that has still to be made into bytes."""
-
-    last: int
-    page_checksum: bytes
-    to_bytes: Callable[[], bytes]
 
 
 class Clock:
@@ -77,20 +61,17 @@ class Running:
     def __init__(self, row: ExperimentRow, store: Store, desk: Desk, clock: Clock, settings: Settings) -> None:
         self.id, self.name, self.created = row.id, row.name, row.created
         self.spec = msgspec.json.decode(row.spec, type=NewExperiment)
-        self.store, self._desk, self._clock, self._settings = store, desk, clock, settings
+        self.store, self._desk, self._clock = store, desk, clock
+        self.snapshots = Snapshots(store, row.id, settings, self.note)
         self.status = STANDBY
         self.taking_up = asyncio.Lock()
         self.is_warm = False  # kernels are loaded, on a standby
         self.state: Experiment | None = None
         self.last, self.checksum = 0, b""
-        self.snapshot_last = 0
-        self._unreadable: set[int] = set()  # snapshots that are damaged: dropped when there is a good one
         self.messages: list[str] = []
+        self.trouble = ""  # why memory has to be made from the log
         self.feeds: set[Feed] = set()
         self._ahead = 0.0  # of the clock, where the log has later times
-        self._captured: Captured | None = None
-        self._saved_at = -math.inf
-        self._saving: asyncio.Task[None] | None = None
         self._page: tuple[int, dict[int, Decided]] = (0, {})  # decisions of the page that was looked at last
 
     # --- the author of pages ------------------------------------------------------------------------------------
@@ -101,10 +82,8 @@ class Running:
 
     def page_taken(self) -> None:
         """Memory is now as the log will be: the moment for a snapshot."""
-        due = self.last - self.snapshot_last >= self._settings.snapshot_events
-        due = due and time.monotonic() - self._saved_at >= self._settings.snapshot_seconds
-        if due and self.state is not None and (self._saving is None or self._saving.done()):
-            self._captured, self._saved_at = self._capture(self.state), time.monotonic()
+        if self.state is not None:
+            self.snapshots.consider(self.state, Place(self.last, self.checksum))
 
     def page_written(self, events: Sequence[AnyEvent]) -> None:
         """Tell those who watch, and save the snapshot that was captured."""
@@ -113,15 +92,14 @@ class Running:
                 if feed.full():
                     feed.get_nowait()
                 feed.put_nowait(event)
-        if self._captured is not None:
-            captured, self._captured = self._captured, None
-            self._saving = asyncio.create_task(self._save(captured), name=f"snapshot of {self.name}")
+        self.snapshots.save_captured()
 
     def page_lost(self, error: StoreError) -> None:
         """Memory is ahead of the log: no more requests until it has been made from the log anew."""
         if self.status == LIVE:
             self.note(f"a write failed, recovering from the log: {error}", logging.ERROR)
-        self.status, self.state, self._captured = RECOVERING, None, None
+        self.status, self.state, self.trouble = RECOVERING, None, f" ({error})"
+        self.snapshots.forget()
 
     def note(self, message: str, level: int = logging.WARNING) -> None:
         """Say something about this experiment that its owner has to know."""
@@ -142,7 +120,7 @@ class Running:
             STANDBY: "another process serves this experiment; ask that one, or wait until this one takes over",
             DAMAGED: f"none of its snapshots can be read: {'; '.join(self.messages[-1:])}",
         }
-        raise unavailable(reasons.get(self.status, "it is being made from its log; try again soon"))
+        raise unavailable(reasons.get(self.status, f"it is being made from its log; try again soon{self.trouble}"))
 
     def _failed(self, error: Exception) -> Problem:
         """A change went wrong in a way that nobody foresaw: memory is made anew from the log."""
@@ -314,7 +292,7 @@ class Running:
             labels_spent=_labels_spent(state) if state else None,
             shadows=[shadow.tell() for shadow in state.shadows] if state else [],
             events=self.last,
-            snapshot=self.snapshot_last,
+            snapshot=self.snapshots.last,
             messages=[*self.messages, *_advice(state)] if state else self.messages,
         )
 
@@ -325,117 +303,29 @@ class Running:
         self.status = RECOVERING
         with contextlib.suppress(Problem):
             await self._desk.flushed(self)  # a write that is still under way belongs to the log
-        started = time.perf_counter()
-        snapshot, state = await self._read_snapshot()
-        if state is None or snapshot is None:
+        started, recovery = time.perf_counter(), Recovery(self.store, self.id, self.note)
+        state = await recovery.run()
+        self.snapshots.unreadable |= recovery.unreadable
+        if state is None:
             self.status = DAMAGED
             return
-        self.last, self.checksum, self.snapshot_last = snapshot.last, snapshot.page_checksum, snapshot.last
-        await self._check_before(snapshot)
-        known = max(await self._follow(state), await self.store.latest_set_aside(self.id))
-        if state.diverged is not None:
-            self.note(
-                f"decision {state.diverged} came out differently when its log was replayed: the log stands as it was "
-                "answered, but the learner may not be bit for bit what it was (another processor or version?)"
-            )
+        (self.last, self.checksum), self.snapshots.last = recovery.place, recovery.begun_at
         for seat in (state.seat, *state.shadows):
             seat.seconds = await asyncio.to_thread(policies.warm, seat.learner)
         state.take_outcomes()
         self._ahead = max(0.0, state.last_at - self._clock.now())
-        self.state, self.status = state, LIVE
-        if known > state.tally.decisions:  # clients may have those decisions: their numbers are not given again
-            await self.change("lose", known)
-        took, after = time.perf_counter() - started, self.last - snapshot.last
+        self.state, self.status, self.trouble = state, LIVE, ""
+        if recovery.known > state.tally.decisions:  # clients may have those decisions: their numbers are spent
+            await self.change("lose", recovery.known)
+        took, after = time.perf_counter() - started, self.last - recovery.begun_at
         log.info("experiment %s: live after %.2f s, with %d events after the snapshot", self.name, took, after)
-
-    async def _read_snapshot(self) -> tuple[Snapshot | None, Experiment | None]:
-        for last in await self.store.snapshots(self.id):
-            try:
-                snapshot = await self.store.snapshot(self.id, last)
-                return snapshot, await asyncio.to_thread(state_of, snapshot)
-            except (ValueError, KeyError) as error:
-                self._unreadable.add(last)
-                self.note(f"the snapshot after event {last} is damaged ({error}); an older one is used", logging.ERROR)
-        self.note("no snapshot can be read: restore the store from a backup", logging.ERROR)
-        return None, None
-
-    async def _follow(self, state: Experiment) -> int:
-        """Live through the log after the snapshot, up to its end or the first page that can't be trusted.
-
-        Returns the latest decision that the log speaks of, be it in a page that can't be trusted.
-        """
-        applied = 0
-        async for page in self.store.pages(self.id, self.last):
-            try:
-                place, events = Place(self.last, self.checksum).after(page), events_of(page)
-            except ValueError as error:
-                return await self._set_aside(state.tally.decisions, str(error))
-            for event in events:
-                state.apply(event)
-            state.take_outcomes()
-            self.last, self.checksum = place
-            applied += len(events)
-            if applied >= EVENTS_IN_A_ROW:
-                applied = 0
-                await asyncio.sleep(0)
-        return state.tally.decisions
-
-    async def _set_aside(self, decisions: int, why: str) -> int:
-        """Go on without the rest of the log; returns the latest decision in it, as far as that can be known."""
-        rest = [(page.decision, page.events) async for page in self.store.pages(self.id, self.last)]
-        possible = decisions + sum(events for _, events in rest)
-        known = max(decisions, min(possible, max(decision for decision, _ in rest)))
-        moved = await self.store.set_aside(self.id, self.last, why)
-        later = [last for last in await self.store.snapshots(self.id) if last > self.last]
-        await self.store.drop_snapshots(self.id, later)
-        lost = f" with decisions {decisions + 1} to {known}" if known > decisions else ""
-        self.note(
-            f"the log is damaged after event {self.last} ({why}): {moved} pages{lost} were set aside, and it goes on "
-            "from the last good state",
-            logging.ERROR,
-        )
-        return known
-
-    async def _check_before(self, snapshot: Snapshot) -> None:
-        """Say so where the log between the latest two snapshots was altered: the state is good all the same."""
-        older = next((last for last in await self.store.snapshots(self.id) if last < snapshot.last), None)
-        if older is None:
-            return
-        start = Place(older, (await self.store.snapshot(self.id, older)).page_checksum)
-        if not await leads_to(self.store, self.id, start, Place(snapshot.last, snapshot.page_checksum)):
-            self.note(
-                f"the log between events {older} and {snapshot.last} is damaged: what happened there is in the "
-                "snapshot after it, so the state is right, but the log no longer tells all of it",
-                logging.ERROR,
-            )
-
-    def _capture(self, state: Experiment) -> Captured:
-        return Captured(self.last, self.checksum, memory.freeze(state))
-
-    async def _save(self, captured: Captured) -> None:
-        """Keep a snapshot, read it again, and only then drop older ones."""
-        last, page_checksum, to_bytes = captured
-        try:
-            body = await asyncio.to_thread(lambda: memory.packed(to_bytes()))
-            await self.store.add_snapshot(Snapshot(self.id, last, body_checksum(body), body, page_checksum))
-            await asyncio.to_thread(state_of, await self.store.snapshot(self.id, last))
-            self.snapshot_last = last
-            self._unreadable.discard(last)
-            sound = [last for last in await self.store.snapshots(self.id) if last not in self._unreadable]
-            await self.store.drop_snapshots(
-                self.id, [*(last for last in sound[SNAPSHOTS_KEPT:] if last), *self._unreadable]
-            )
-            self._unreadable.clear()
-        except Exception as error:  # whatever it is, the log is whole without a snapshot, and others want theirs
-            self.note(f"a snapshot could not be made ({error!r}); older ones stay, and it is tried again later")
 
     async def snapshot_now(self) -> None:
         """Save the present state, where something happened since the latest snapshot."""
-        if self._saving is not None:
-            await asyncio.gather(self._saving, return_exceptions=True)
-        if self.state is not None and self.status == LIVE and self.last > self.snapshot_last:
+        await self.snapshots.finished()
+        if self.state is not None and self.status == LIVE:
             await self._desk.flushed(self)
-            await self._save(self._capture(self.state))
+            await self.snapshots.save(self.state, Place(self.last, self.checksum))
 
 
 def _advice(state: Experiment) -> list[str]:

@@ -41,17 +41,25 @@ class Series(Struct, array_like=True):
     size: int = 1  # decisions to a point
     points: list[Point] = []
 
-    def decided(self, at: float, explored: bool, asked: bool) -> None:
-        """Count a decision."""
+    def decided(self, at: float, explored: list[bool], asked: list[bool]) -> None:
+        """Count decisions of one moment: which explored, and which asked for a reward."""
+        start, end = 0, len(explored)
+        while start < end:
+            point = self._open_point(at)
+            stop = min(end, start + self.size - point.decisions)
+            point.decisions += stop - start
+            point.explored += sum(explored[start:stop])
+            point.asked += sum(asked[start:stop])
+            start = stop
+
+    def _open_point(self, at: float) -> Point:
+        """The latest point, a new one where that is full."""
         points = self.points
         if not points or points[-1].decisions == self.size:
             if len(points) == MOST_POINTS:
                 self._halve()
             points.append(Point(at))
-        point = points[-1]
-        point.decisions += 1
-        point.explored += explored
-        point.asked += asked
+        return points[-1]
 
     def rewarded(self, decision: int, reward: float) -> None:
         """Count the reward of a decision where that was made."""

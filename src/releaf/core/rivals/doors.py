@@ -28,6 +28,15 @@ def decide(book, context):
     state.clock[0] += 1
     return choose(state, context)
 """
+_DECIDE_ALL = """
+def decide_all(book, contexts, decisions, chances, estimates):
+{opened}
+    for row in range(len(contexts)):
+        state.clock[0] += 1
+        decisions[row] = choose(state, contexts[row])
+        chances[row] = state.chance[0]
+        estimates[row] = state.estimates
+"""
 _LEARN = """
 def learn(book, context, step, {wanted}):
 {opened}
@@ -66,7 +75,7 @@ def learn_log(book, contexts, taken, rewards, row):
         row += 1
     return row
 """
-_TEXTS = {"decide": _DECIDE, "learn": _LEARN, "replay": _REPLAY, "learn_log": _LEARN_LOG}
+_TEXTS = {"decide": _DECIDE, "decide_all": _DECIDE_ALL, "learn": _LEARN, "replay": _REPLAY, "learn_log": _LEARN_LOG}
 _WANTED = {"one": "action, reward", "all": "rewards", "none": "rewards"}
 
 
@@ -96,7 +105,8 @@ def learn_nothing(state: Any, context: Any, step: Any, rewards: Any) -> None:
 class Doors:
     """The calls of one rule, each with the book of a state first, then what its name needs.
 
-    ``decide`` returns 2 · action, plus 1 when exploring, or -2 - the feature whose value is out of range. ``replay``
+    ``decide`` returns 2 · action, plus 1 when exploring, or -2 - the feature whose value is out of range;
+    ``decide_all`` does so for many contexts that were checked, and keeps what it thought of each. ``replay``
     returns the row it reached: short of the end where the state has no room, and -1 - row where its reward was needed
     and is NaN.
 
@@ -117,6 +127,7 @@ class Doors:
     """
 
     decide: Kernel
+    decide_all: Kernel
     learn: Kernel
     replay: Kernel
     learn_log: Kernel

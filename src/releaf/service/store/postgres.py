@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from typing import Any
 
 import asyncpg
@@ -312,7 +312,7 @@ class PostgresStore:
 
     # --- the connections
 
-    async def _write(self, statement: str, *values: Any, held: Iterable[int] = ()) -> list[Any]:
+    async def _write(self, statement: str, *values: Any, held: Collection[int] = ()) -> list[Any]:
         """Run one statement, a transaction of its own, on the writing connection."""
         self._check_open()
         async with self._turn:
@@ -330,9 +330,11 @@ class PostgresStore:
     def _is_cut(self) -> bool:
         return self._writer is None or self._writer.is_closed()
 
-    def _check_leases(self, experiments: Iterable[int]) -> None:
+    def _check_leases(self, experiments: Collection[int]) -> None:
         if self._is_cut():
             self._held.clear()  # before a new connection is made, which has none of them
+            if experiments:
+                raise LeaseLost(f"{self._where}: {GONE} (the connection was lost)")
         for experiment in experiments:
             if experiment not in self._held:
                 raise LeaseLost(f"experiment {experiment} is not this process's to write to: acquire its lease first")

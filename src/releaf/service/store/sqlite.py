@@ -1,7 +1,7 @@
 """The embedded store: one SQLite file, with locks beside it.
 
-One thread writes and another reads, each with a connection of its own: in SQLite's write-ahead mode they don't wait for
-each other. A commit is on disk when it returns (``synchronous=FULL``).
+Writing and reading have a thread and a connection of their own: in SQLite's write-ahead mode they don't wait for each
+other. A commit is on disk when it returns (``synchronous=FULL``).
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from releaf.service.store.base import (
     body_checksum,
 )
 from releaf.service.store.leases import Leases, Presence
+from releaf.service.store.writer import BUSY_SECONDS, Writer
 
-BUSY_MILLISECONDS = 10_000  # how long to wait for another process's write
 PAGES_AT_ONCE, BYTES_AT_ONCE = 2_000, 4 << 20  # read in one go
 
 INSERT_PAGE = "INSERT INTO pages VALUES (?, ?, ?, ?, ?, ?, ?)"
@@ -84,9 +84,8 @@ class SqliteStore:
         self._scripts = scripts
         self._leases = Leases(self._folder)
         self._presence: Presence | None = None
-        self._writing: ThreadPoolExecutor
+        self._writing: Writer
         self._reading: ThreadPoolExecutor
-        self._writer: apsw.Connection
         self._reader: apsw.Connection
         self._inode: int
 
@@ -94,15 +93,20 @@ class SqliteStore:
     def _folder(self) -> Path:
         return Path(f"{self._path}-leases")
 
+    @property
+    def _writer(self) -> apsw.Connection:
+        return self._writing.connection
+
     # --- opening and closing
 
     async def open(self) -> list[str]:
         if self._presence is not None:
             raise StoreError(f"{self._path} is open already: close the store before it is opened again")
-        self._writing = ThreadPoolExecutor(1, "store-write")
+        self._writing = Writer()
         self._reading = ThreadPoolExecutor(1, "store-read")
         try:
-            return await self._run(self._writing, self._open)
+            with self._told():
+                return await self._writing.run(self._open)
         except BaseException:
             self._end_threads()
             raise
@@ -115,7 +119,7 @@ class SqliteStore:
             try:
                 messages = self._mend(presence) if presence.alone else []
                 self._path.touch(0o600)  # SQLite gives its other files the same mode
-                self._writer = undo.enter_context(closing(self._connect()))
+                self._writing.use(undo.enter_context(closing(self._connect())))
                 self._make_tables(self._writer)
                 self._reader = undo.enter_context(closing(self._connect()))
             except DAMAGE:
@@ -149,7 +153,7 @@ class SqliteStore:
 
     def _connect(self) -> apsw.Connection:
         connection = apsw.Connection(str(self._path))
-        connection.set_busy_timeout(BUSY_MILLISECONDS)
+        connection.set_busy_timeout(int(1000 * BUSY_SECONDS))
         connection.pragma("journal_mode", "WAL")
         connection.pragma("synchronous", "FULL")
         connection.pragma("temp_store", "MEMORY")
@@ -176,8 +180,9 @@ class SqliteStore:
             return
         presence, self._presence = self._presence, None
         try:
-            await self._run(self._reading, self._reader.close)
-            await self._run(self._writing, self._writer.close)
+            with self._told():
+                await asyncio.get_running_loop().run_in_executor(self._reading, self._reader.close)
+                await self._writing.run(self._writer.close)
         finally:
             self._leases.release_all()
             presence.leave()
@@ -236,7 +241,9 @@ class SqliteStore:
     # --- the log
 
     async def commit(self, commits: Sequence[Commit]) -> None:
-        await self._write(self._commit, commits)
+        self._check_open()
+        with self._told():
+            await self._writing.commit(self._commit, commits)
 
     def _commit(self, commits: Sequence[Commit]) -> None:
         pages = [page for page, _ in commits]
@@ -359,19 +366,23 @@ class SqliteStore:
 
     async def _write(self, do: Callable[[*Ts], T], *args: *Ts) -> T:
         self._check_open()
-        return await self._run(self._writing, do, *args)
+        with self._told():
+            return await self._writing.run(do, *args)
 
     async def _read(self, statement: str, values: Values = ()) -> list[tuple[Any, ...]]:
         self._check_open()
-        return await self._run(self._reading, self._select, statement, values)
+        with self._told():
+            return await asyncio.get_running_loop().run_in_executor(self._reading, self._select, statement, values)
 
     def _check_open(self) -> None:
         if self._presence is None:
             raise StoreError(f"{self._path} is not open: open the store first")
 
-    async def _run(self, pool: ThreadPoolExecutor, do: Callable[[*Ts], T], *args: *Ts) -> T:
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Say of an error of SQLite or the disk what to do about it."""
         try:
-            return await asyncio.get_running_loop().run_in_executor(pool, do, *args)
+            yield
         except (apsw.Error, OSError) as error:
             if self._presence is not None and isinstance(error, DAMAGE):
                 self._presence.note_damage()
