@@ -18,7 +18,7 @@ import uvicorn
 from starlette.routing import BaseRoute, Route, Router
 from uvicorn.config import STARTUP_FAILURE
 
-from releaf.service import dashboard, logs
+from releaf.service import dashboard, garbage, logs
 from releaf.service.entrance import entrance
 from releaf.service.guard import Guard
 from releaf.service.http import JSON, Call, Endpoint, Operation, Raw
@@ -54,8 +54,18 @@ class Service:
     app: Router
 
 
-def make_service(settings: Settings, store: Store | None = None) -> Service:
-    """Put a service together; its application starts and stops the rest with its lifespan."""
+def make_service(settings: Settings, store: Store | None = None, settled: Callable[[], None] = lambda: None) -> Service:
+    """Put a service together; its application starts and stops the rest with its lifespan.
+
+    Parameters
+    ----------
+    settings
+        How to run.
+    store
+        Another than the settings name.
+    settled
+        Told when there is much in memory that stays.
+    """
     keyring, metrics = Keyring(), Metrics()
     guard = Guard(settings, keyring, Sessions(keyring))
     hub = Hub(
@@ -64,6 +74,7 @@ def make_service(settings: Settings, store: Store | None = None) -> Service:
         keyring.reload,
         lambda seconds, events: metrics.committed(events, seconds),
         metrics.commit_failed,
+        settled,
     )
     metrics.experiments = lambda: _readings(hub)
     metrics.store_lag = lambda: StoreLag(*hub.desk.lag())
@@ -130,9 +141,10 @@ def _readings(hub: Hub) -> list[ExperimentReading]:
 def serve(settings: Settings, level: str = "INFO") -> None:
     """Run a service until it is told to stop: it then finishes requests, saves snapshots and ends."""
     sys.setswitchinterval(SWITCH_SECONDS)
+    garbage.look_less_often()
     logs.configure(settings.log_format, level=level)
     _compile_ahead()
-    service = make_service(settings)
+    service = make_service(settings, settled=garbage.settle)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # which uvicorn raises again when all is done
     server = make_server(service, settings)
     with suppress(KeyboardInterrupt):

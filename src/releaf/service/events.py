@@ -17,7 +17,7 @@ Label = str | int
 Reward = float | list[float]
 
 
-class Event(Struct, array_like=True):
+class Event(Struct, array_like=True, gc=False):  # which is never part of a cycle
     """Something that happened to an experiment, at a time in seconds since 1970 that never goes back."""
 
     at: float

@@ -40,6 +40,8 @@ class Hub:
         Told how long a write took, in seconds, and how many events it had.
     failed
         Told of each write that failed.
+    settled
+        Told when there is much in memory that stays: after the start, and with each experiment taken up.
     """
 
     def __init__(
@@ -49,8 +51,10 @@ class Hub:
         keys_changed: Callable[[list[KeyRow]], None] = lambda keys: None,
         written: Callable[[float, int], None] = lambda seconds, events: None,
         failed: Callable[[], None] = lambda: None,
+        settled: Callable[[], None] = lambda: None,
     ) -> None:
         self.store, self.settings, self.clock = store, settings, Clock()
+        self._settled = settled
         self.desk = Desk(store, settings.commit_timeout, written, failed)
         self.experiments: dict[str, Running] = {}
         self.watchers = Watchers(settings.feed_limit)
@@ -69,6 +73,7 @@ class Hub:
         await self._refresh()
         for running in self.experiments.values():
             await self._tend_one(running)
+        self._settled()
         self.ready = True
         self._tending = asyncio.create_task(self._tend(), name="hub")
 
@@ -146,6 +151,8 @@ class Hub:
                 return
             if await self.store.acquire(running.id):
                 await running.load()
+                if self.ready:
+                    self._settled()
             elif not running.is_warm:  # so that a take-over need not wait for kernels
                 running.status, running.is_warm = STANDBY, True
                 await asyncio.to_thread(_warm_for, running.spec)

@@ -151,7 +151,7 @@ class Ask(Request):
     keys: list[Key] | None = None
 
 
-class Answer(Struct):
+class Answer(Struct, gc=False):
     """A decision. Keep its number until the reward is known."""
 
     decision: int
@@ -185,7 +185,7 @@ class Rewarding(Request):
     rewards: Annotated[list[RewardOf], Meta(min_length=1)] | UnsetType = UNSET
 
 
-class Learnt(Struct):
+class Learnt(Struct, gc=False):
     """What became of a reward: "learnt", or "repeated" where the same one had come before."""
 
     decision: int

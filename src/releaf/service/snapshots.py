@@ -15,7 +15,10 @@ from releaf.service.settings import Settings
 from releaf.service.store.base import Snapshot, Store, body_checksum
 from releaf.service.trust import Place, state_of
 
+MOST_TIME = 0.05  # that making snapshots may take, since requests want it too
 KEPT = 2  # besides the first, from which the whole log can be lived through again
+
+log = logging.getLogger("releaf.service")
 
 
 class Captured(NamedTuple):
@@ -52,15 +55,14 @@ class Snapshots:
         self.last = 0
         self.unreadable: set[int] = set()
         self._captured: Captured | None = None
-        self._begun_at = -math.inf
+        self._next_at = -math.inf
         self._saving: asyncio.Task[None] | None = None
 
     def consider(self, state: Experiment, place: Place) -> None:
         """Capture the state, which is as the log will be, where a snapshot is due."""
         due = place.last - self.last >= self._settings.snapshot_events
-        due = due and time.monotonic() - self._begun_at >= self._settings.snapshot_seconds
-        if due and (self._saving is None or self._saving.done()):
-            self._captured, self._begun_at = Captured(place, memory.freeze(state)), time.monotonic()
+        if due and time.monotonic() >= self._next_at and (self._saving is None or self._saving.done()):
+            self._captured = Captured(place, memory.freeze(state))
 
     def forget(self) -> None:
         """What was captured never came to be."""
@@ -85,6 +87,7 @@ class Snapshots:
     async def _save(self, captured: Captured) -> None:
         """Keep a snapshot, read it again, and only then drop older ones."""
         (last, page_checksum), to_bytes = captured
+        started = time.monotonic()
         try:
             body = await asyncio.to_thread(lambda: memory.packed(to_bytes()))
             await self._store.add_snapshot(Snapshot(self._id, last, body_checksum(body), body, page_checksum))
@@ -98,3 +101,6 @@ class Snapshots:
         except Exception as error:  # whatever it is, the log is whole without a snapshot, and others want theirs
             message = f"a snapshot could not be made ({error!r}); older ones stay, and it is tried again later"
             self._note(message, logging.WARNING)
+        took = time.monotonic() - started
+        self._next_at = started + max(self._settings.snapshot_seconds, took / MOST_TIME)
+        log.debug("experiment %d: a snapshot took %.2f s", self._id, took)
