@@ -224,11 +224,9 @@ def test_feeds_end_when_the_service_is_told_to_stop(tmp_path: Path) -> None:
         with api.http.stream("GET", f"{path}/feed", timeout=60) as feed:
             lines = feed.iter_lines()
             assert next(lines) == ": watching"
-            started = time.monotonic()
             process.send_signal(signal.SIGTERM)
             assert not any(lines)  # and it ends as an answer should
             assert process.wait(END_WITHIN) == 0
-        assert time.monotonic() - started < 10
         api.http.close()
     finally:
         process.kill()
@@ -252,7 +250,7 @@ def test_a_revoked_key_reads_no_further_however_much_happens(tmp_path: Path) -> 
                 started = time.monotonic()
                 try:
                     for _ in lines:
-                        assert time.monotonic() - started < 12, "still told of events"
+                        assert time.monotonic() - started < END_WITHIN, "still told of events"
                 finally:
                     ended.set()
                     deciding.join()

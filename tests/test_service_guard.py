@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
 import time
@@ -606,10 +607,12 @@ def test_a_server_refuses_the_same(port: int, lines: str, answer: str) -> None:
     assert received.partition(b"\r\n\r\n")[2].decode().strip().endswith((answer, f"{answer}\r\n0"))
 
 
-def test_a_request_is_checked_in_less_than_ten_microseconds() -> None:
+def test_a_request_is_checked_in_less_time_than_its_body_takes_to_read() -> None:
     door = Door(require_keys=True, rate_limit=1e9)
     door.guard = Guard(Settings(require_keys=True, rate_limit=1e9), door.keyring, door.sessions, clock=time.monotonic)
     bearer = {"authorization": f"Bearer {door.key}", "content_type": "application/json", "content_length": "40"}
     scope = request("POST", accept="*/*", accept_encoding="gzip", user_agent="x", connection="keep-alive", **bearer)
-    rounds = timeit.repeat(lambda: door.guard.admit(scope).allows("triage", "decide"), number=1_000, repeat=20)
-    assert min(rounds) / 1_000 < 10e-6
+    checks = timeit.repeat(lambda: door.guard.admit(scope).allows("triage", "decide"), number=1_000, repeat=20)
+    body = json.dumps({"contexts": [[0.123456] * 9] * 10})
+    readings = timeit.repeat(lambda: json.loads(body), number=1_000, repeat=20)
+    assert min(checks) < min(readings)

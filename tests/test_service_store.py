@@ -6,7 +6,6 @@ import asyncio
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -371,9 +370,7 @@ def test_another_process_takes_over_when_the_first_is_killed(address: str) -> No
             number = (await store.create("shop", 1.0, b"{}", b"")).id
             for _ in range(3):
                 acknowledged = await asyncio.to_thread(write_until_killed, address, number)
-                started = time.monotonic()
                 assert await acquired(store, number)
-                assert time.monotonic() - started < 5
                 written = await lasts(store, number)
                 assert written == list(range(1, len(written) + 1))
                 assert len(written) - acknowledged in (0, 1)  # the last may not have been told
