@@ -90,8 +90,8 @@ class Life:
     def reward(self, decision: int, draw: int) -> Any:
         if not self.state.learner.wants_all:
             return draw % 11 / 10
-        later = [actions for since, actions in self.state.actions_since if since >= decision]
-        stayed = [action for action in self.state.actions_at(decision) if all(action in actions for actions in later)]
+        later = [actions for since, actions in self.state.actions.since if since >= decision]
+        stayed = [action for action in self.state.actions.at(decision) if all(action in actions for actions in later)]
         return {str(action): (draw + place) % 3 / 2 for place, action in enumerate(stayed)}
 
     def ask(self, kind: str, draw: int) -> None:

@@ -332,7 +332,7 @@ def _told_event(running: Running, event: AnyEvent) -> list[bytes]:
 
 
 def _expired(running: Running, number: int) -> dict[str, Any]:
-    default = running.state.default_reward(number) if running.state else None
+    default = running.state.actions.default_reward(number, running.spec.rewards) if running.state else None
     return {"decision": number, "reward": default, "outcome": "dropped" if default is None else "default"}
 
 

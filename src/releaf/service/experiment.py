@@ -16,6 +16,7 @@ from typing import Any
 from msgspec import Struct
 
 from releaf.service import events
+from releaf.service.actions import Actions, Label, Reward
 from releaf.service.events import AnyEvent, Decided, Expired, Rewarded
 from releaf.service.messages import Counts, NewExperiment, PolicySpec
 from releaf.service.problems import Problem, invalid
@@ -24,8 +25,6 @@ from releaf.service.series import Series, iso
 from releaf.service.store.base import RewardRow
 from releaf.table import ordered_values
 
-Label = str | int
-Reward = float | list[float]
 KEYS_KEPT = 100_000  # idempotency keys that are remembered
 EXPIRED_AT_ONCE = 1000
 MOST_ACTIONS = 1000
@@ -71,7 +70,7 @@ class Experiment:
         self.waiting: OrderedDict[int, Waiting] = OrderedDict()
         self.keys: OrderedDict[str, int] = OrderedDict()
         self.series = Series(points=[])
-        self.actions_since: list[tuple[int, list[Label]]] = [(0, list(learner.actions))]
+        self.actions = Actions([(0, list(learner.actions))])
         self.gaps: list[tuple[int, int]] = []  # after which decision how many numbers were skipped
         self.last_at = 0.0
         self.retired = False
@@ -133,7 +132,7 @@ class Experiment:
         if waiting[2] is not None and waiting[2] <= at:
             message = f"decision {decision} waited until {iso(waiting[2])}: its reward comes too late"
             raise Problem(410, "too_late", message)
-        value = self.plain_reward(decision, reward)
+        value = self.actions.plain_reward(decision, reward)
         try:
             self.learner.require_reward(self.seat.step(self.place(decision)), value)
         except (ValueError, TypeError) as error:
@@ -303,7 +302,7 @@ class Experiment:
         for shadow in self.shadows:
             self._credit(shadow, decision, waiting, reward)
             shadow.learn(place, reward, action)
-        gained = reward if isinstance(reward, float) else self._reward_of(decision, action, reward) or 0.0
+        gained = reward if isinstance(reward, float) else self.actions.reward_of(decision, action, reward) or 0.0
         self.tally.reward_sum += gained
         self.series.rewarded(place, gained)
         del self.waiting[decision]
@@ -314,7 +313,7 @@ class Experiment:
         if choice is None:
             return
         if not isinstance(reward, float):
-            own = self._reward_of(decision, choice, reward)
+            own = self.actions.reward_of(decision, choice, reward)
             if own is not None:
                 shadow.sums.seen += 1
                 shadow.sums.count(1.0, own)
@@ -323,14 +322,9 @@ class Experiment:
             if choice == action:
                 shadow.sums.count(1.0 / probability, reward)
 
-    def _reward_of(self, decision: int, action: Label, rewards: list[float]) -> float | None:
-        """The reward of one action; None where it was retired since."""
-        actions = self._rewarded_actions(decision)
-        return rewards[actions.index(action)] if action in actions else None
-
     def _expire(self, event: Expired) -> None:
         for number in event.decisions:
-            waiting, value = self.waiting[number], self.default_reward(number)
+            waiting, value = self.waiting[number], self.actions.default_reward(number, self.spec.rewards)
             if value is None:
                 del self.waiting[number]
                 self.tally.dropped += 1
@@ -364,7 +358,7 @@ class Experiment:
         return decision - sum(lost for before, lost in self.gaps if decision > before)
 
     def _actions_changed(self) -> None:
-        self.actions_since.append((self.tally.decisions, list(self.learner.actions)))
+        self.actions.changed(self.tally.decisions, list(self.learner.actions))
 
     # --- checks -------------------------------------------------------------------------------------------------
 
@@ -375,52 +369,6 @@ class Experiment:
             return [context if type(context) is list else list(ordered_values(context, names)) for context in contexts]
         except (ValueError, TypeError) as error:
             raise invalid(str(error)) from None
-
-    def plain_reward(self, decision: int, reward: Any) -> Reward:
-        """A reward as the log keeps it: a number, or one for each action in their order.
-
-        Rewards may be given for all actions that there were at the decision; those of retired ones are left out.
-        """
-        if isinstance(reward, int | float):
-            return float(reward)
-        asked, actions = self.actions_at(decision), self._rewarded_actions(decision)
-        if isinstance(reward, list):
-            if len(reward) != len(asked) or len(asked) == len(actions):
-                return [float(value) for value in reward]
-            reward = dict(zip(map(str, asked), reward, strict=True))
-        wanted = {str(action) for action in actions}
-        if set(reward) != wanted and set(reward) != {str(action) for action in asked}:
-            raise invalid(f"a reward is wanted for each of the actions {actions}, got {sorted(reward)}")
-        return [float(reward[str(action)]) for action in actions]
-
-    def was_given(self, decision: int, kept: Any, reward: Any) -> bool:
-        """Whether a reward is the one that the log keeps, be it from before an action was retired."""
-        given = list(reward.values()) if isinstance(reward, dict) else reward
-        return bool(kept == self.plain_reward(decision, reward) or kept == given)
-
-    def default_reward(self, decision: int) -> Reward | None:
-        """What counts as the reward of a decision when none comes; None where it is dropped.
-
-        Where the rewards of all actions are wanted, it is dropped if an action was added that has no default.
-        """
-        default = self.spec.rewards.default
-        if default is None or isinstance(default, int | float):
-            return None if default is None else float(default)
-        named = default if isinstance(default, dict) else dict(zip(map(str, self.spec.actions), default, strict=True))
-        actions = [str(action) for action in self._rewarded_actions(decision)]
-        return [float(named[action]) for action in actions] if named.keys() >= set(actions) else None
-
-    def _rewarded_actions(self, decision: int) -> list[Label]:
-        """The actions that there were at a decision, and have been ever since."""
-        later = [actions for since, actions in self.actions_since if since >= decision]
-        return [action for action in self.actions_at(decision) if all(action in actions for actions in later)]
-
-    def actions_at(self, decision: int) -> list[Label]:
-        """The actions that a decision chose from."""
-        since, actions = self.actions_since[-1]
-        if decision > since:
-            return actions
-        return next(actions for before, actions in reversed(self.actions_since) if before < decision)
 
     def _rehearse(self, change: str, action: Label) -> None:
         """Try a change of the actions on copies, since all learners must make it or none."""

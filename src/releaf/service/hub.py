@@ -208,6 +208,6 @@ def _require_default(spec: NewExperiment, learner: object) -> None:
         raise invalid("rewards.default needs rewards.within_seconds: without a deadline it never comes about")
     state = Experiment(spec, learner)
     try:
-        learner.require_reward(0, state.plain_reward(1, rules.default))  # type: ignore[attr-defined]
+        learner.require_reward(0, state.actions.plain_reward(1, rules.default))  # type: ignore[attr-defined]
     except (ValueError, TypeError) as error:
         raise invalid(f"rewards.default: {error}") from None

@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from releaf.service.experiment import Experiment, Label, Tally, Waiting
+from releaf.service.actions import Actions, Label
+from releaf.service.experiment import Experiment, Tally, Waiting
 from releaf.service.messages import NewExperiment
 from releaf.service.seat import Seat, SeatRecord
 from releaf.service.series import Series
@@ -47,7 +48,7 @@ def freeze(state: Experiment) -> Callable[[], bytes]:
         tally=msgspec.structs.replace(state.tally),
         seat=None,  # type: ignore[arg-type]  # made later, since it takes longer
         shadows=[],
-        actions=list(state.actions_since),
+        actions=list(state.actions.since),
         gaps=list(state.gaps),
         waiting=[],
         keys=[],
@@ -80,7 +81,7 @@ def from_bytes(content: bytes) -> Experiment:
     made = Experiment(kept.spec, seat.learner)
     made.seat, made.shadows = seat, [Seat.from_record(shadow) for shadow in kept.shadows]
     made.tally, made.series, made.diverged = kept.tally, kept.series, kept.diverged
-    made.actions_since, made.last_at, made.retired = kept.actions, kept.last_at, kept.retired
+    made.actions, made.last_at, made.retired = Actions(kept.actions), kept.last_at, kept.retired
     made.waiting, made.keys, made.gaps = waiting, keys, kept.gaps
     return made
 

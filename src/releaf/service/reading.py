@@ -35,7 +35,7 @@ def answers(events: Sequence[Decided], state: Experiment) -> list[Answer]:
     relevant: Relevant | None = None
     named: dict[str, list[str] | None] | None = None
     for event in events:
-        if actions is not (actions := state.actions_at(event.number)):
+        if actions is not (actions := state.actions.at(event.number)):
             labels, relevant = [str(action) for action in actions], None
         if relevant is not (relevant := event.relevant):
             named = None if relevant is None else _named(relevant, actions, names)
@@ -135,7 +135,7 @@ def _intervals(learner: Any, feature: str) -> list[IntervalInfo]:
 def explanation(state: Experiment, event: Decided) -> ExplanationInfo:
     """Why a decision of the log was made."""
     (told,) = answers([event], state)
-    learner, actions = state.learner, state.actions_at(event.number)
+    learner, actions = state.learner, state.actions.at(event.number)
     is_its_own = state.place(event.number) > state.seat.since and actions == list(learner.actions[: len(actions)])
     if is_its_own and hasattr(learner, "explain"):
         text = learner.explain(_decision(state, event))
@@ -181,7 +181,7 @@ def _decision(state: Experiment, event: Decided) -> Decision:
         state.seat.step(state.place(event.number)),
         event.context,
         event.action,
-        actions=state.actions_at(event.number),
+        actions=state.actions.at(event.number),
         explored=event.explored,
         wants_reward=event.wants_reward,
         probability=event.probability,

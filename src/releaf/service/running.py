@@ -220,7 +220,7 @@ class Running:
         number = one.decision
         if row is not None:
             if row.outcome == "rewarded" and row.reward is not None:
-                if self.live().was_given(number, json.loads(row.reward), one.reward):
+                if self.live().actions.was_given(number, json.loads(row.reward), one.reward):
                     return True
                 raise Problem(409, "already_rewarded", f"decision {number} was given the reward {row.reward} before")
             became = f"counts with the default {row.reward}" if row.outcome == "default" else "no longer waits"
