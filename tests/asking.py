@@ -78,7 +78,8 @@ class Api:
         assert answer.headers["content-type"] == "application/json"
         problem = answer.json()
         assert list(problem) == ["error"]
-        assert sorted(problem["error"]) == ["code", "message"]
+        assert sorted(problem["error"]) == ["code", "message", "status"]
+        assert problem["error"]["status"] == status
         assert problem["error"]["code"] == code
         assert problem["error"]["message"]
         return str(problem["error"]["message"])

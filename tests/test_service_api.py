@@ -309,7 +309,8 @@ def test_lines_are_decided_each_by_itself(api: Api) -> None:
     lines = [{"context": LEAST, "key": "k"}, {"context": [9, 9]}, b"", b"  ", {"contexts": [LEAST]}, {"context": LEAST}]
     answered = api.lines(f"{path}/decide", *lines)
     assert [one.get("decision") for one in answered] == [1, None, None, 2]
-    assert [one["error"]["code"] for one in answered if "error" in one] == ["invalid", "invalid"]
+    errors = [one["error"] for one in answered if "error" in one]
+    assert [(error["status"], error["code"]) for error in errors] == [(422, "invalid"), (422, "invalid")]
     again = api.lines(f"{path}/decide", {"context": LEAST, "key": "k"})
     assert again[0] == answered[0]
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from starlette.routing import Route
 from typer.testing import CliRunner
@@ -244,16 +245,37 @@ def test_a_revoked_key_reads_no_further_however_much_happens(tmp_path: Path) -> 
                 lines = feed.iter_lines()
                 assert next(lines) == ": watching"
                 _cli("keys", "revoke", keys[1]["id"], "--store", str(tmp_path / "store.db"))
-                ended = threading.Event()
-                deciding = threading.Thread(target=_decide_until, args=(admin, path, ended))
-                deciding.start()
-                started = time.monotonic()
-                try:
-                    for _ in lines:
-                        assert time.monotonic() - started < END_WITHIN, "still told of events"
-                finally:
-                    ended.set()
-                    deciding.join()
+                _read_to_the_end(lines, admin, path)
+
+
+def test_a_page_that_was_left_by_logging_out_is_told_no_more(tmp_path: Path) -> None:
+    with running(tmp_path, require_keys=True) as one:
+        admin = Api(one.api.url, _key(tmp_path, "admin", "*:admin")["key"])
+        key = admin.http.headers["Authorization"].removeprefix("Bearer ")
+        _wait_until(lambda: admin.http.get("/v1/experiments").status_code == 200)
+        path = admin.new("EpsilonGreedy")
+        with closing(admin.http), httpx.Client(base_url=one.api.url, trust_env=False, timeout=60) as browser:
+            own = {"Origin": one.api.url}
+            assert browser.post("/login", data={"key": key}, headers=own).status_code == 303
+            with browser.stream("GET", f"{path}/feed") as feed:
+                lines = feed.iter_lines()
+                assert next(lines) == ": watching"
+                assert browser.post("/logout", headers=own).status_code == 303
+                _read_to_the_end(lines, admin, path)
+
+
+def _read_to_the_end(lines: Iterator[str], api: Api, path: str) -> None:
+    """Read a feed, of which an end is expected while decisions are made."""
+    ended = threading.Event()
+    deciding = threading.Thread(target=_decide_until, args=(api, path, ended))
+    deciding.start()
+    started = time.monotonic()
+    try:
+        for _ in lines:
+            assert time.monotonic() - started < END_WITHIN, "still told of events"
+    finally:
+        ended.set()
+        deciding.join()
 
 
 def _decide_until(api: Api, path: str, ended: threading.Event) -> None:

@@ -87,7 +87,8 @@ class _Handler(BaseHTTPRequestHandler):
             return
         if fate == "unkept":
             first, _, *rest = content.splitlines()
-            content = b"\n".join([first, b'{"error":{"code":"unavailable","message":"the disk is full"}}', *rest])
+            unkept = b'{"error":{"status":503,"code":"unavailable","message":"the disk is full"}}'
+            content = b"\n".join([first, unkept, *rest])
         self._head(response, str(len(content)))
         self.wfile.write(content[: len(content) // 2] if fate == "cut" else content)
         if fate == "cut":
@@ -117,7 +118,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _refuse(self, fate: str) -> None:
         status = {"busy": 503, "rate": 429, "proxy": 502}[fate]
-        error = json.dumps({"error": {"code": fate, "message": "come back later"}}).encode()
+        error = json.dumps({"error": {"status": status, "code": fate, "message": "come back later"}}).encode()
         content = b"<html>Bad gateway</html>" if fate == "proxy" else error
         self.send_response(status)
         self.send_header("Content-Length", str(len(content)))

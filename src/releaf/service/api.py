@@ -14,14 +14,13 @@ from releaf._version import __version__
 from releaf.service import reading, records
 from releaf.service.events import AnyEvent, Decided, Expired, Rewarded
 from releaf.service.guard import client_of
-from releaf.service.http import Call, Raw, decoded, encoder, header
+from releaf.service.http import Call, Raw, decoded, encoder, error_answer, header
 from releaf.service.messages import (
     AllLearnt,
     Answer,
     Answers,
     Ask,
     ErrorAnswer,
-    ErrorDetail,
     ExperimentInfo,
     ExperimentList,
     ExplanationInfo,
@@ -184,7 +183,7 @@ def _read_line(decoder: msgspec.json.Decoder[Any], line: bytes, check: Callable[
         check(said)
         return said
     except Problem as problem:
-        return ErrorAnswer(ErrorDetail(problem.code, problem.message))
+        return error_answer(problem)
 
 
 async def _line_by_line(said: list[Any], do: Callable[[list[Any]], Awaitable[list[Any]]]) -> list[Any]:
@@ -206,7 +205,7 @@ async def _do_one(one: Any, do: Callable[[list[Any]], Awaitable[list[Any]]]) -> 
     try:
         return (await do([one]))[0]
     except Problem as problem:
-        return ErrorAnswer(ErrorDetail(problem.code, problem.message))
+        return error_answer(problem)
 
 
 def _as_lines(answers: list[Any]) -> Raw:
@@ -302,7 +301,7 @@ async def _feed(call: Call, running: Running, watched: Feed) -> AsyncIterator[by
         yield b": watching\n\n"
         told = time.monotonic()
         while True:
-            event = await call.hub.watchers.next(watched, lambda: call.guard.knows(call.identity))
+            event = await call.hub.watchers.next(watched, lambda: call.guard.knows(call.identity, call.scope))
             if event is not None:
                 yield b"".join(_told_event(running, event))
             elif time.monotonic() - told >= QUIET_SECONDS:

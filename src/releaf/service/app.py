@@ -8,10 +8,9 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 import uvicorn
@@ -21,7 +20,7 @@ from uvicorn.config import STARTUP_FAILURE
 from releaf.service import dashboard, garbage, logs
 from releaf.service.entrance import entrance
 from releaf.service.guard import Guard
-from releaf.service.http import JSON, Call, Endpoint, Operation, Raw
+from releaf.service.http import JSON, Call, Endpoint, Operation, Raw, Receive, Scope, Send
 from releaf.service.hub import Hub
 from releaf.service.keys import Keyring
 from releaf.service.messages import Counts
@@ -33,7 +32,7 @@ from releaf.service.protocol import connections_with
 from releaf.service.sessions import Sessions
 from releaf.service.settings import Settings
 from releaf.service.store import open_store
-from releaf.service.store.base import Store
+from releaf.service.store.base import Store, StoreError
 from releaf.service.watchers import Watchers
 
 log = logging.getLogger("releaf.service")
@@ -79,26 +78,42 @@ def make_service(settings: Settings, store: Store | None = None, settled: Callab
     metrics.experiments = lambda: _readings(hub)
     metrics.store_lag = lambda: StoreLag(*hub.desk.lag())
 
-    @asynccontextmanager
-    async def lifespan(app: Any) -> AsyncIterator[None]:
-        await hub.start()
-        log.info("ready", extra={"experiments": len(hub.experiments)})
-        try:
-            yield
-        finally:
-            log.info("stopping")
-            await hub.stop()
-
     def endpoint(operations: list[Operation]) -> Endpoint:
         return Endpoint(operations, hub, guard, metrics, settings)
 
-    app = Router(
+    app = Application(
+        hub,
         [*_routes(endpoint), *entrance(dashboard.routes(needs_keys=settings.needs_keys), guard, settings)],
-        default=endpoint([_nothing(method) for method in METHODS]),
-        lifespan=lifespan,
-        redirect_slashes=False,
+        endpoint([_nothing(method) for method in METHODS]),
     )
     return Service(hub, guard, metrics, keyring, app)
+
+
+class Application(Router):
+    """All that can be asked for over HTTP; the hub starts and stops with it."""
+
+    def __init__(self, hub: Hub, routes: list[BaseRoute], default: Endpoint) -> None:
+        super().__init__(routes, default=default, redirect_slashes=False)
+        self._hub = hub
+
+    async def lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Start when the server does, and stop with it; a store that can't be opened is told in a line."""
+        await receive()
+        try:
+            await self._hub.start()
+        except StoreError as error:
+            await send({"type": "lifespan.startup.failed", "message": str(error)})
+            return
+        log.info("ready", extra={"experiments": len(self._hub.experiments)})
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        log.info("stopping")
+        try:
+            await self._hub.stop()
+        except StoreError as error:
+            await send({"type": "lifespan.shutdown.failed", "message": str(error)})
+            return
+        await send({"type": "lifespan.shutdown.complete"})
 
 
 def _routes(endpoint: Callable[[list[Operation]], Endpoint]) -> list[BaseRoute]:

@@ -126,9 +126,15 @@ class Guard:
             self._failures.take(client_of(scope))
             raise
 
-    def knows(self, identity: Identity) -> bool:
-        """Whether who was admitted some time ago still would be: a key may have been revoked since."""
-        return self._keyring.find(identity.id) is not None if identity.id else not self._needs_keys
+    def knows(self, identity: Identity, scope: Mapping[str, Any]) -> bool:
+        """Whether who was admitted some time ago still would be: a key may be revoked, a session ended since."""
+        if not identity.id:
+            return not self._needs_keys
+        headers = _fields(scope["headers"])
+        token = None if b"authorization" in headers else session_token(headers.get(b"cookie"))
+        if token is not None:
+            return self._sessions.find(token) is not None
+        return self._keyring.find(identity.id) is not None
 
     def log_out(self, scope: Mapping[str, Any]) -> None:
         """End the session of a request, if it has one."""

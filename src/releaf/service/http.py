@@ -201,7 +201,7 @@ class Endpoint:
             call.body = decoded(self._decoders[call.scope["method"]], content)
 
     async def _refuse(self, problem: Problem, send: Send) -> None:
-        content = encoder.encode(ErrorAnswer(ErrorDetail(problem.code, problem.message)))
+        content = encoder.encode(error_answer(problem))
         headers = [(b"content-type", JSON), *answer_headers(problem)]
         if problem.status == 405:
             headers.append((b"allow", self._allow))
@@ -210,6 +210,11 @@ class Endpoint:
 
 _JSON_HEADERS = [(b"content-type", JSON), *JSON_HEADERS]
 log = logging.getLogger("releaf.service")
+
+
+def error_answer(problem: Problem) -> ErrorAnswer:
+    """What whoever asked is told of a problem."""
+    return ErrorAnswer(ErrorDetail(problem.status, problem.code, problem.message))
 
 
 def decoded(decoder: msgspec.json.Decoder[Any], content: bytes) -> Any:

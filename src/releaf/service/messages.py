@@ -306,8 +306,9 @@ class Health(Struct):
 
 
 class ErrorDetail(Struct):
-    """What is wrong: a word for programs, a sentence for people."""
+    """What is wrong: the status, also of a line among many, a word for programs, a sentence for people."""
 
+    status: int
     code: str
     message: str
 

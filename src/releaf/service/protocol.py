@@ -10,7 +10,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from releaf.service.settings import Settings
 
 HEAD_LIMIT = 64 << 10
-_MESSAGE = b'{"error":{"code":"head_too_large","message":"the headers have more than %d bytes"}}' % HEAD_LIMIT
+_MESSAGE = b'{"error":{"status":431,"code":"head_too_large","message":"more than %d bytes of headers"}}' % HEAD_LIMIT
 TOO_LARGE = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: application/json\r\nconnection: close\r\n"
     b"content-length: %d\r\n\r\n%s" % (len(_MESSAGE), _MESSAGE)
