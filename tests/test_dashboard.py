@@ -182,6 +182,11 @@ def test_an_empty_dashboard_says_what_to_do(open_page: Open, tmp_path: Path) -> 
         tab.close()
 
 
+def decide_for_real(tab: Any) -> None:
+    tab.get_by_role("button", name="Decide for real").click()
+    tab.get_by_role("dialog").get_by_role("button", name="Decide", exact=True).click()
+
+
 def test_an_experiment_is_created_decided_and_rewarded_and_the_charts_follow(open_page: Open, service: Service) -> None:
     tab = open_page(f"{service.url}/new", expects="status of 422")
     tab.get_by_label("Policy").select_option("Releaf")
@@ -221,7 +226,7 @@ def test_an_experiment_is_created_decided_and_rewarded_and_the_charts_follow(ope
         answered = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=True, timeout=30)
         assert json.loads(answered.stdout)["decision"] == 1
     else:
-        tab.get_by_role("button", name="Decide for real").click()
+        decide_for_real(tab)
     tab.locator("#feed [data-decision='1']").wait_for()
 
     tab.get_by_label("age", exact=True).fill("300")
@@ -229,6 +234,8 @@ def test_an_experiment_is_created_decided_and_rewarded_and_the_charts_follow(ope
     assert "from 0 to 120" in tab.locator("#context-0-error").inner_text()
     tab.get_by_label("age", exact=True).fill("33")
     tab.get_by_role("button", name="Decide for real").click()
+    tab.get_by_role("dialog").get_by_role("button", name="Cancel").click()
+    decide_for_real(tab)
     tab.locator("#try-result", has_text="Decision 2").wait_for()
     row = tab.locator("#feed [data-decision='2']")
     row.get_by_role("button").first.click()

@@ -2,7 +2,7 @@
 import { address, get, post } from "./api.js";
 import { MOST_FIELDS, contextFields } from "./context.js";
 import { explained } from "./decision.js";
-import { empty, figure, fill, find, make } from "./kit.js";
+import { confirmed, empty, figure, fill, find, make } from "./kit.js";
 
 export function tryForm(info) {
   const form = find("try-form");
@@ -23,10 +23,11 @@ export function tryForm(info) {
   ), inputs, error,
     make("div", { className: "buttons start" }, preview, decide));
 
-  async function run(send, show) {
+  async function run(send, show, asked = async () => true) {
     const given = context();
     error.textContent = "";
     if (given === null) return form.querySelector("[aria-invalid=true]")?.focus();
+    if (!(await asked())) return undefined;
     try {
       fill(find("try-result"), show(await send(given)));
     } catch (problem) {
@@ -42,10 +43,18 @@ export function tryForm(info) {
   decide.addEventListener("click", () => run((given) => {
     const key = `dashboard-${Date.now()}-${Math.random().toString(36).slice(2)}`; // so that it may be sent twice
     return post(address(info.name, "decide"), { context: given, key }, true);
-  }, decided));
+  }, decided, reallyDecide));
   return (now) => {
     decide.disabled = now.status === "retired";
   };
+}
+
+function reallyDecide() {
+  return confirmed(
+    "Decide on this context?",
+    "The decision is counted like every other and stays in the log; it may ask for a reward, and so spend a label.",
+    "Decide", "",
+  );
 }
 
 function chance({ probability, explored }) {
