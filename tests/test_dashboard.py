@@ -492,6 +492,8 @@ def test_the_keyboard_alone_will_do(open_page: Open, service: Service) -> None:
     tab.keyboard.press("Delete")  # the income is missing
     _tab_to(tab, "document.activeElement.id === 'decide'")
     tab.keyboard.press("Enter")
+    _tab_to(tab, "document.activeElement.id === 'confirm-yes'")
+    tab.keyboard.press("Enter")
     tab.locator("#feed [data-decision='1']").wait_for()
     tab.evaluate("document.getElementById('content').focus()")
     _tab_to(tab, "document.activeElement.className === 'row-open'")
@@ -589,7 +591,7 @@ def test_a_process_that_stands_by_says_so_and_takes_over(open_page: Open, tmp_pa
             tab.get_by_text("Another process writes this experiment").wait_for()
             assert tab.get_by_role("button", name="Decide for real").is_hidden()
         tab.locator("#feed [data-decision='1']").wait_for()
-        tab.get_by_role("button", name="Decide for real").click()
+        decide_for_real(tab)
         tab.locator("#feed [data-decision='2']").wait_for()
         tab.close()
 

@@ -2,6 +2,7 @@
 import { complain, make } from "./kit.js";
 
 export const MOST_FIELDS = 60;
+const shortened = (value) => (typeof value === "number" ? Number(value.toPrecision(6)) : value ?? "");
 const rounded = (value) => Number(value.toPrecision(3));
 
 export function plausible(features) {
@@ -59,7 +60,7 @@ function numberField(feature, id, example) {
     kind === "continuous" ? `${low} to ${high}` : "any number", missing ? "empty: missing" : null,
   ].filter(Boolean).join(", ");
   const input = make("input", {
-    id, type: "number", step: "any", value: example ?? "", "aria-describedby": `${id}-hint ${id}-error`,
+    id, type: "number", step: "any", value: shortened(example), "aria-describedby": `${id}-hint ${id}-error`,
   });
   if (bounded) Object.assign(input, { min: low, max: high });
   const element = make(

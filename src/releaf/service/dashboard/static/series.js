@@ -58,11 +58,12 @@ export class Series {
       const smooth = {
         mark: { type: "line", color: colour, strokeWidth: 2.5 }, encoding: { y: { ...y, field: "mean" } },
       };
+      const all = { mark: { type: "tick", opacity: 0 }, encoding: { y: null, tooltip: null } }; // one x for all charts
       const near = { mark: { type: "point", size: 150, opacity: 0 } }; // larger than what is drawn, for the pointer
       return {
         height: HEIGHT,
         encoding: { x: AXES[this.axis], y, tooltip: told(title, format === "~g" ? ".4~g" : ".1%") },
-        layer: [raw, smooth, points, near],
+        layer: [all, raw, smooth, points, near],
       };
     };
     this.explored = framed("Exploration share", line("explored", ".0%", 0, true));
@@ -131,10 +132,12 @@ export class Series {
     const rewarded = smoothed(
       rows(({ reward_sum: sum, rewards }) => (rewards ? sum / rewards : null)),
       points.map(({ rewards }) => rewards),
-    ).filter(({ y }) => y !== null);
+    );
+    const known = rewarded.filter(({ y }) => y !== null);
     const labels = rows((point) => (asked += point.asked));
     this.explored.draw(explored, figures("Exploration share", explored, (y) => share(y, 1)));
-    this.rewarded.draw(rewarded, figures("Mean reward", rewarded, figure), rewarded.length ? "" : "no rewards yet");
+    const [drawn, hint] = known.length ? [rewarded, ""] : [[], "no rewards yet"];
+    this.rewarded.draw(drawn, figures("Mean reward", known, figure), hint);
     this.labels.draw(labels, figures("Labels spent", labels, count), this.budget ? "against the budget" : "");
   }
 }
@@ -149,7 +152,7 @@ function smoothed(rows, weights) {
       sum += (rows[near].y ?? 0) * weights[near];
       weight += weights[near];
     }
-    return { ...row, mean: weight ? sum / weight : null };
+    return { ...row, mean: weight && row.y !== null ? sum / weight : null };
   });
 }
 
