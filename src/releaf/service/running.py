@@ -234,8 +234,10 @@ class Running:
 
     async def change(self, what: str, *arguments: Any) -> None:
         """Make one of the changes that are methods of the experiment, durably."""
-        at = self.now()
+        at, before = self.now(), len(self.live().learner.actions)
         event = self._change(lambda state: getattr(state, what)(*arguments, at))
+        for seat in (self.live().seat, *self.live().shadows):
+            seat.seconds *= len(self.live().learner.actions) / before  # about; it is measured at each start
         await self._desk.put(self, [event], self.live().take_outcomes())
 
     async def add_shadow(self, given: NewShadow) -> None:
