@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -253,6 +254,19 @@ def _labels(texts: list[str], known: tuple[Label, ...]) -> Any:
         return converted(texts, None)
     means = {str(label): label for label in known}
     return [means.get(text, text) if text.strip() else None for text in texts]
+
+
+@contextmanager
+def named_errors(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Let what pyarrow can't read in a file be told with its path."""
+    import pyarrow
+
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except (pyarrow.ArrowException, OSError) as error:
+        raise ValueError(f"{path} can't be read: {error}") from None
 
 
 def _require(names: tuple[str, ...], given: list[str], path: Path) -> None:

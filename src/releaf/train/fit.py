@@ -3,8 +3,8 @@
 The log is read twice. First the values of every feature are counted on a fine grid; from the counts of all parts follow
 the partitions, by the paper's rule on the number of arrivals. Then the rewards are summed in all cells of these
 partitions, none thrown away. Both are sums of whole numbers, so the order of files and the number of workers make no
-difference. Quantiles, where there are some, come from a sample that is drawn by the rows' own values, in a reading
-before the other two.
+difference. Quantiles, where there are some, come from counts too, in a reading before the other two; where a value is
+very frequent, a further reading tells it from its neighbours.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ from releaf.executors import Executor, Local
 from releaf.features import Quantile
 from releaf.policies import Releaf
 from releaf.schema import Features, Schema
-from releaf.streams.batches import Batch, Part, parts_of, read_part
-from releaf.train import sampling
-from releaf.train.stream import SHOWN, Report
+from releaf.streams.batches import Batch, Part, named_errors, parts_of, read_part
+from releaf.train import counting, sampling
+from releaf.train.stream import MOST_ACTIONS, SHOWN, Report
 
 Array = np.ndarray[Any, np.dtype[Any]]
 MOST_TASKS = 256
 MOST_CELLS = 2**22  # that a worker sums at a time, for all actions together: 64 MB, or twice that with weights
 Parts = tuple[Part, ...]
+Cells = list[counting.Cells]
 Progress = Callable[[str, int, int], None]
 
 
@@ -58,6 +59,8 @@ class Job(NamedTuple):
     places: Array | None = None
     layout: summing.Layout | None = None
     last: bool = False  # whether to draw a sample of contexts too
+    ranges: tuple[counting.Ranges, ...] = ()  # what to count, of each feature that is ranked or of rows
+    often: Array = sampling.NONE  # the hashes of rows that are often there
 
 
 def fit_log(
@@ -112,13 +115,14 @@ def fit_log(
     parameters = {"seed": 0, **parameters}  # the same learner for everyone
     settings = Releaf(actions or 2, columns.schema, **parameters)._engine.settings
     looked = work.look(encoder, actions, settings)
+    labels = _actions(looked, actions, action)
     report = report if report is not None else Report()
-    report.learnt, report.left_out = looked.rows, looked.left_out
+    report.learnt, report.left_out, report.cut = looked.rows, looked.left_out, looked.cut
     report.problems = [(line, f"{path}: {why}") for path, line, why in sorted(looked.problems)[:SHOWN]]
-    learner = Releaf(looked.actions, columns.schema, **parameters)
+    learner = Releaf(labels, columns.schema, **parameters)
     leaves = summing.partitions(settings, looked.counts)
-    rows, sample = work.sum(encoder, looked.actions, settings, leaves)
-    known = summing.knowledge(leaves, rows, looked.rows, len(looked.actions))
+    rows, sample = work.sum(encoder, labels, settings, leaves)
+    known = summing.knowledge(leaves, rows, looked.rows, len(labels))
     fitted = learner._knowing(known)
     fitted._token = 0  # of a learner that anyone would have made of this log
     if encoder is not None:
@@ -148,20 +152,39 @@ def _matching(entry: str) -> list[str]:
 
 def _all_parts(dataset: Any) -> list[Part]:
     files = files_of(dataset)
-    parts = [part for path in files for part in parts_of(path)]
+    parts = []
+    for path in files:
+        with named_errors(path):
+            parts += parts_of(path)
     if not sum(part.rows for part in parts):
         raise ValueError(f"the log has no rows: {', '.join(files[:3])}")
     return parts
 
 
 class Looked(NamedTuple):
-    """What the first reading found."""
+    """What the first reading found, in some parts or in all."""
 
     counts: Array
-    actions: tuple[Label, ...]
+    labels: dict[tuple[str, Label], str]  # the kind and the label of actions, and the first file that has it
     rows: int
     left_out: int
+    cut: int
     problems: list[tuple[str, int, str]]
+    cells: counting.Cells  # of the hashes of rows
+
+
+def _both(one: Looked, other: Looked) -> Looked:
+    """What was found in both parts together."""
+    labels = {key: min(path, other.labels.get(key, path)) for key, path in one.labels.items()}
+    return Looked(
+        one.counts + other.counts,
+        {**other.labels, **labels},
+        one.rows + other.rows,
+        one.left_out + other.left_out,
+        one.cut + other.cut,
+        sorted(one.problems + other.problems)[:SHOWN],
+        counting.joined(one.cells, other.cells),
+    )
 
 
 class _Work:
@@ -171,6 +194,7 @@ class _Work:
         self._groups = _grouped(parts)
         self._columns, self._executor, self._progress = columns, executor, progress
         self._total = sum(part.rows for part in parts)
+        self._often = sampling.NONE
 
     def _run(self, what: str, function: Callable[[Job, Parts], Any], job: Job) -> Iterable[Any]:
         """The results for all groups of parts, as they are done."""
@@ -187,35 +211,43 @@ class _Work:
         places = [place for place, feature in enumerate(schema.features) if isinstance(feature, Quantile)]
         if not places:
             return None
-        drawn = sampling.nothing(len(places))
-        seen = np.zeros(len(places), dtype=np.int64)
-        for sample, count in self._run("sampling", sample_part, Job(self._columns)):
-            drawn, seen = sampling.joined(drawn, sample), seen + count
-        sizes = [getattr(schema.features[place], "size", 0) for place in places]
+        job = Job(self._columns, ranges=(counting.EVERYTHING,) * len(places))
+        found = self._counted("ranking", rank_part, job)
+        found = self._refined("ranking frequent values", rank_part, job, found)
         return {
-            f"quantile{place}": sampling.as_sketch(drawn, column, size, int(seen[column]))
-            for column, (place, size) in enumerate(zip(places, sizes, strict=True))
+            f"quantile{place}": counting.as_sketch(cells, getattr(schema.features[place], "size", 0))
+            for place, cells in zip(places, found, strict=True)
         }
+
+    def _counted(self, what: str, function: Callable[[Job, Parts], Cells], job: Job) -> Cells:
+        """The cells of what is counted, in all parts together."""
+        cells = [counting.NOTHING] * len(job.ranges)
+        for found in self._run(what, function, job):
+            cells = [counting.joined(*pair) for pair in zip(cells, found, strict=True)]
+        return cells
+
+    def _refined(self, what: str, function: Callable[[Job, Parts], Cells], job: Job, cells: Cells) -> Cells:
+        """The same cells without heavy ones, which are looked into until there are none."""
+        while any(heavy := [counting.heavy(own) for own in cells]):
+            finer = self._counted(what, function, job._replace(ranges=tuple(heavy)))
+            cells = [counting.refined(*pair) for pair in zip(cells, finer, strict=True)]
+        return cells
 
     def look(self, encoder: dict[str, Array] | None, actions: Sequence[Label] | None, settings: Settings) -> Looked:
         """Count the values of all features, and find the actions."""
         categories, places = np.array(settings.categories), summing.stretches(settings)
         job = Job(self._columns, encoder, tuple(actions or ()), categories, places)
-        counts = np.zeros((len(places), int(places.max()) + 1), dtype=np.int64)
-        labels: set[Label] = set()
-        rows, left_out, problems = 0, 0, []
-        for found, seen, learnt, broken, shown in self._run("counting", look_part, job):
-            counts += found
-            labels |= seen
-            rows, left_out = rows + learnt, left_out + broken
-            problems += shown
-        if not rows:
-            raise ValueError(f"none of the {left_out:,} rows can be used; the first: {sorted(problems)[0][2]}")
-        unknown = sorted(map(str, labels - set(actions))) if actions is not None else []
-        if unknown:
-            raise ValueError(f"the log has actions that were not given: {', '.join(unknown[:5])}")
-        ordered = tuple(actions) if actions is not None else _in_order(labels)
-        return Looked(counts, ordered, rows, left_out, problems)
+        looked = _nothing(places)
+        for found in self._run("counting", look_part, job):
+            looked = _both(looked, found)
+            if actions is None:
+                _require_few(looked, self._columns.action)
+        if not looked.rows:
+            raise ValueError(f"none of the {looked.left_out:,} rows can be used; the first: {looked.problems[0][2]}")
+        job = Job(self._columns, encoder, ranges=(counting.EVERYTHING,))
+        cells = self._refined("counting frequent rows", often_part, job, [looked.cells])
+        self._often = counting.frequent(cells[0])
+        return looked
 
     def sum(
         self,
@@ -227,7 +259,7 @@ class _Work:
         """The cells that were observed, and a sample of encoded contexts."""
         blocks = summing.layouts(settings, leaves, max(1, MOST_CELLS // len(actions)))
         categories, places = np.array(settings.categories), summing.stretches(settings)
-        job = Job(self._columns, encoder, actions, categories, places)
+        job = Job(self._columns, encoder, actions, categories, places, often=self._often)
         rows, first = [], 0
         drawn = sampling.nothing(len(leaves))
         for number, layout in enumerate(blocks, 1):
@@ -239,7 +271,7 @@ class _Work:
                 drawn = sampling.joined(drawn, sample)
             rows.append(summing.observed_rows(layout, first, leaves, sums))
             first += len(layout.tuples)
-        return rows, np.ascontiguousarray(drawn.values)
+        return rows, sampling.in_proportion(drawn)
 
 
 def _grouped(parts: list[Part]) -> list[tuple[Part, ...]]:
@@ -248,39 +280,83 @@ def _grouped(parts: list[Part]) -> list[tuple[Part, ...]]:
     return [tuple(parts[number::count]) for number in range(count)]
 
 
-def _in_order(labels: set[Label]) -> tuple[Label, ...]:
-    """Numbers before texts, each in their order."""
-    texts = sorted(label for label in labels if isinstance(label, str))
-    return (*sorted(label for label in labels if not isinstance(label, str)), *texts)
+def _actions(looked: Looked, given: Sequence[Label] | None, column: str) -> tuple[Label, ...]:
+    """The actions that were given, or those of the log in their order, which must be of one kind."""
+    if given is not None:
+        known = set(given)
+        unknown = sorted(str(label) for _, label in looked.labels if label not in known)
+        if unknown:
+            raise ValueError(f"the log has actions that were not given: {', '.join(unknown[:5])}")
+        return tuple(given)
+    firsts = {kind: (label, path) for (kind, label), path in sorted(looked.labels.items(), reverse=True)}
+    if len(firsts) > 1:
+        shown = " and ".join(f"the {kind} {label!r} in {path}" for kind, (label, path) in sorted(firsts.items()))
+        raise ValueError(f"the actions in column {column!r} are of several kinds, {shown}: expected one kind")
+    return tuple(sorted(label for _, label in looked.labels))
+
+
+def _kind(label: Label) -> str:
+    return "truth value" if isinstance(label, bool) else "text" if isinstance(label, str) else "number"
+
+
+def _require_few(looked: Looked, column: str) -> None:
+    if len(looked.labels) > MOST_ACTIONS:
+        raise ValueError(
+            f"column {column!r} has more than {MOST_ACTIONS:,} different values: is it the action that was taken? "
+            "If so, give the actions that there are"
+        )
 
 
 # --- what workers do ----------------------------------------------------------------------------------------
 
 
-def sample_part(job: Job, parts: Parts) -> tuple[sampling.Sample, Array]:
-    """A sample of the values of features that are ranked, and how many there are of each."""
+def rank_part(job: Job, parts: Parts) -> Cells:
+    """Count the values of features that are ranked."""
     schema = job.columns.schema
-    places = [place for place, feature in enumerate(schema.features) if isinstance(feature, Quantile)]
-    drawn, seen = sampling.nothing(len(places)), np.zeros(len(places), dtype=np.int64)
-    for batch, _ in _batches(job, parts):
-        values = np.column_stack([_numbers(batch, schema.names[place]) for place in places])
-        drawn = sampling.joined(drawn, sampling.draw(values, batch.rewards))
-        seen += (~np.isnan(values)).sum(axis=0)
-    return drawn, seen
+    names = [name for name, feature in zip(schema.names, schema.features, strict=True) if isinstance(feature, Quantile)]
+    return _cells(job, ([counting.keys_of(_numbers(batch, name)) for name in names] for batch in (_read(job, part)[0] for part in parts)))
 
 
-def look_part(job: Job, parts: Parts) -> tuple[Array, set[Label], int, int, list[tuple[str, int, str]]]:
-    """Counts of values, actions, rows that can be used, rows that can't, and what is wrong with the first of these."""
+def often_part(job: Job, parts: Parts) -> Cells:
+    """Count rows by their hashes."""
+    return _cells(job, ([sampling.hashes_of(_units(job, batch))] for batch in (_read(job, part)[0] for part in parts)))
+
+
+def _cells(job: Job, batches: Iterable[list[Array]]) -> Cells:
+    cells = [counting.NOTHING] * len(job.ranges)
+    for columns in batches:
+        found = map(counting.counted, columns, job.ranges)
+        cells = [counting.joined(*pair) for pair in zip(cells, found, strict=True)]
+    return cells
+
+
+def look_part(job: Job, parts: Parts) -> Looked:
+    """Count values and rows, and find the actions, and what is wrong with rows that can't be used."""
     assert job.places is not None
-    counts = np.zeros((len(job.places), int(job.places.max()) + 1), dtype=np.int64)
-    labels: set[Label] = set()
-    rows, left_out, problems = 0, 0, []
-    for batch, part in _batches(job, parts):
-        summing.count_values(_units(job, batch), job.categories, job.places, counts)
-        labels |= set(np.unique(batch.actions).tolist() if isinstance(batch.actions, np.ndarray) else batch.actions)
-        rows, left_out = rows + len(batch.rewards), left_out + len(batch.problems)
-        problems += [(part.path, line, why) for line, why in batch.problems[:SHOWN]]
-    return counts, labels, rows, left_out, sorted(problems)[:SHOWN]
+    looked = _nothing(job.places)
+    for part in parts:
+        batch, chances = _read(job, part)
+        units = _units(job, batch)
+        summing.count_values(units, job.categories, job.places, looked.counts)
+        taken = np.unique(batch.actions).tolist() if isinstance(batch.actions, np.ndarray) else set(batch.actions)
+        found = Looked(
+            np.zeros_like(looked.counts),
+            {(_kind(label), label): part.path for label in taken},
+            len(batch.rewards),
+            len(batch.problems),
+            0 if chances is None else int((1.0 / chances > summing.HEAVIEST).sum()),
+            [(part.path, line, why) for line, why in batch.problems[:SHOWN]],
+            counting.counted(sampling.hashes_of(units)),
+        )
+        looked = _both(looked, found)
+        if not job.actions:
+            _require_few(looked, job.columns.action)
+    return looked
+
+
+def _nothing(places: Array) -> Looked:
+    counts = np.zeros((len(places), int(places.max()) + 1), dtype=np.int64)
+    return Looked(counts, {}, 0, 0, 0, [], counting.NOTHING)
 
 
 def sum_part(job: Job, parts: Parts) -> tuple[Array, sampling.Sample]:
@@ -301,7 +377,7 @@ def sum_part(job: Job, parts: Parts) -> tuple[Array, sampling.Sample]:
         where = (layout.leaf_of, layout.tuples, layout.offsets, layout.strides)
         summing.sum_cells(units, taken, grains, weights, job.categories, job.places, *where, sums)
         if job.last:
-            drawn = sampling.joined(drawn, sampling.draw(units, batch.rewards))
+            drawn = sampling.joined(drawn, sampling.draw(units, job.often))
     return sums, drawn
 
 
@@ -318,13 +394,14 @@ def _names(columns: Columns) -> dict[str, Any]:
     return {"action": columns.action, "reward": columns.reward, "probability": columns.probability}
 
 
-def _batches(job: Job, parts: Parts) -> Iterable[tuple[Batch, Part]]:
-    for part in parts:
-        batch, _ = read_part(part, job.columns.schema, **_names(job.columns))
-        if batch.problems and not job.columns.skip_bad:
-            line, why = batch.problems[0]
-            raise ValueError(f"{part.path}, row {line}: {why}")
-        yield batch, part
+def _read(job: Job, part: Part) -> tuple[Batch, Any]:
+    """The rows of a part, and the probabilities of their actions; those that can't be used raise, or are left out."""
+    with named_errors(part.path):
+        batch, chances = read_part(part, job.columns.schema, **_names(job.columns))
+    if batch.problems and not job.columns.skip_bad:
+        line, why = batch.problems[0]
+        raise ValueError(f"{part.path}, row {line}: {why}")
+    return batch, chances
 
 
 def _units(job: Job, batch: Batch) -> Array:
@@ -335,4 +412,7 @@ def _units(job: Job, batch: Batch) -> Array:
 
 
 def _numbers(batch: Batch, name: str) -> Array:
-    return np.array([np.nan if value is None else value for value in batch.contexts.columns[name]], dtype=np.float64)
+    column = batch.contexts.columns[name]
+    if isinstance(column, np.ndarray) and column.dtype.kind in "fiu":
+        return column.astype(np.float64)
+    return np.array([np.nan if value is None else value for value in column], dtype=np.float64)
