@@ -362,3 +362,96 @@ def over_all_rows(fitted: releaf.Releaf, table: Table) -> Any:
     other._engine.memory["clock"][EXPLOITED] = 0
     other._engine.tally_relevance(np.column_stack([table[name] for name in "abc"]))
     return other.relevance()
+
+
+# --- actions, files and columns -----------------------------------------------------------------------------
+
+
+def fitted_actions(tmp_path: Path, *columns: Any) -> Any:
+    """The actions of a log whose files have these columns of actions."""
+    tmp_path.mkdir(exist_ok=True)
+    for number, column in enumerate(columns):
+        write(tmp_path / str(number), {**log(len(column)), "action": column}, 1)
+    return fit_log(tmp_path, NAMES, executor=Local(1)).actions
+
+
+def test_actions_of_the_log_are_in_their_order(tmp_path: Path) -> None:
+    assert fitted_actions(tmp_path / "a", [True, False]) == (False, True)
+    assert fitted_actions(tmp_path / "b", [3, 1], [0.5, 2.0]) == (0.5, 1, 2, 3)
+
+
+@pytest.mark.parametrize("columns", [([True, False], [0, 1]), ([0, 1], [True, False]), (["a"], [0])])
+def test_actions_of_several_kinds_are_refused(tmp_path: Path, columns: Any) -> None:
+    with pytest.raises(ValueError, match=r"column 'action' are of several kinds, the number 0 in .*parquet and the t"):
+        fitted_actions(tmp_path, *columns)
+
+
+def test_too_many_actions_are_taken_for_another_column(tmp_path: Path) -> None:
+    table = {**log(2000), "action": np.arange(2000)}
+    paths = write(tmp_path, table, 2)
+    with pytest.raises(ValueError, match="'action' has more than 1,000 different values: is it the action"):
+        fit_log(paths, NAMES, executor=Local(1))
+    with pytest.raises(ValueError, match="more than 1,000 different values"):
+        fit_log(write(tmp_path / "few", table, 20, group=50), NAMES, executor=Local(1))
+    assert len(fit_log(paths, NAMES, actions=range(2000), executor=Local(1)).actions) == 2000
+
+
+def test_a_file_counts_once_however_its_path_is_spelt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "log", log(50), 1)
+    (tmp_path / "link").symlink_to(tmp_path / "log")
+    monkeypatch.chdir(tmp_path)
+    spelt = ["log", "log/00.parquet", "./log/../log/00.parquet", tmp_path / "log" / "00.parquet", "link/*.parquet"]
+    assert fit_log(spelt, NAMES, executor=Local(1)).steps == 50
+
+
+def test_folders_that_name_columns_are_told_of(tmp_path: Path) -> None:
+    table = log(50)
+    del table["action"]
+    for action in range(2):
+        (tmp_path / f"action={action}").mkdir()
+        write(tmp_path / f"action={action}", table, 1)
+    expected = r"action=0.*has no column 'action'.*folders such as 'action=0' are not read: write the column into the"
+    with pytest.raises(ValueError, match=expected):
+        fit_log(tmp_path, NAMES, executor=Local(1))
+
+
+@pytest.mark.parametrize("content", [b"x,y\n1,2\n", b"", b"PAR1 and then nothing", "cut"])
+def test_a_file_that_can_not_be_read_is_named(tmp_path: Path, content: bytes | str) -> None:
+    good = write(tmp_path, log(50), 1)[0]
+    bad = tmp_path / "zz.parquet"
+    bad.write_bytes(good.read_bytes()[:-100] if isinstance(content, str) else content)
+    with pytest.raises(ValueError, match=r"zz\.parquet (can't be read|is no Parquet file)"):
+        fit_log(tmp_path, NAMES, skip_bad=True, executor=Local(1))
+
+
+def test_a_file_that_is_broken_inside_is_named(tmp_path: Path) -> None:
+    path = write(tmp_path, log(5000), 1)[0]
+    content = bytearray(path.read_bytes())
+    content[4:2000] = bytes(1996)  # pages of the first columns
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"00\.parquet can't be read"):
+        fit_log(tmp_path, NAMES, executor=Local(1))
+
+
+def test_columns_that_are_not_apart_are_told_of(tmp_path: Path) -> None:
+    table = log(50)
+    twice = pa.table([*(pa.array(column) for column in table.values()), pa.array(table["x"])], names=[*table, "x"])
+    pq.write_table(twice, tmp_path / "twice.parquet")
+    with pytest.raises(ValueError, match=r"twice\.parquet has more than one column 'x'"):
+        fit_log(tmp_path, NAMES, executor=Local(1))
+    paths = write(tmp_path / "log", table, 1)
+    with pytest.raises(ValueError, match="reward='x' is a feature too: expected different columns"):
+        fit_log(paths, NAMES, reward="x")
+    with pytest.raises(ValueError, match="action='reward' is the reward too"):
+        fit_log(paths, NAMES, action="reward")
+    with pytest.raises(ValueError, match="probability='reward' is the reward too"):
+        fit_log(paths, NAMES, probability="reward")
+
+
+def test_rows_whose_weights_are_cut_are_counted(tmp_path: Path) -> None:
+    table = log(100)
+    table["p"][:30] = 0.0005
+    table["p"][30:60] = 1 / 1024
+    report = Report()
+    fit_log(write(tmp_path, table, 2, group=10), NAMES, probability="p", report=report, executor=Local(1))
+    assert report.cut == 30

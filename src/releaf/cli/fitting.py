@@ -49,10 +49,13 @@ def fit(
     output.parent.mkdir(parents=True, exist_ok=True)
     learner.save(output)
     show_problems(str(log), "row", report.problems, report.left_out)
+    if report.cut:
+        told_of = "had actions less probable than 1 in 1,024, and weigh as if they had been just that"
+        errors.print(f"[yellow]{report.cut:,} rows[/] {told_of}.", highlight=False)
     if as_json:
         problems = [{"row": line, "problem": why} for line, why in report.problems]
-        told_ = {"learnt": report.learnt, "left_out": report.left_out, "problems": problems, "seconds": seconds}
-        print_json({"model": str(output), "policy": "Releaf", "actions": learner.actions, **told_})
+        told_ = {"learnt": report.learnt, "left_out": report.left_out, "cut": report.cut, "problems": problems}
+        print_json({"model": str(output), "policy": "Releaf", "actions": learner.actions, **told_, "seconds": seconds})
         return
     speed = f"{report.learnt / max(seconds, 1e-9):,.0f} rows a second"
     console.print(f"{output} has learnt {report.learnt:,} rows ({speed}): {escape(repr(learner))}", highlight=False)
@@ -63,6 +66,7 @@ def features_of(log: Path, schema: Path | None, leave_out: list[str]) -> Any:
     """The features of a log: those of a schema, or guessed from the first rows of its first file."""
     from releaf import Schema
     from releaf.cli.models import LOOKED_AT, guessed
+    from releaf.streams.batches import no_column
     from releaf.streams.tables import read_first
     from releaf.train.fit import files_of
 
@@ -72,7 +76,7 @@ def features_of(log: Path, schema: Path | None, leave_out: list[str]) -> Any:
     columns, more = read_first(first, LOOKED_AT)
     for name in leave_out:
         if name not in columns:
-            fail(f"{first} has no column {name!r}; it has {', '.join(columns)}")
+            fail(no_column(first, name, columns))
     features = guessed(columns, leave_out, more)
     errors.print(f"Features guessed from the first rows of {first.name}: {', '.join(features.names)}", highlight=False)
     return features

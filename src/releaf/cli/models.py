@@ -139,13 +139,14 @@ def _new_learner(
     log: Path, policy: str, options: dict[str, Any], action: str, reward: str, schema: Path | None, leave_out: list[str]
 ) -> Any:
     """A learner of the features and actions that the first rows of a log show."""
+    from releaf.streams.batches import no_column
     from releaf.streams.tables import plain_actions, read_first, sorted_actions
     from releaf.train.stream import MOST_ACTIONS
 
     columns, more = read_first(log, LOOKED_AT)
     for name in (action, reward, *leave_out):
         if name not in columns:
-            fail(f"{log} has no column {name!r}; it has {', '.join(columns)}")
+            fail(no_column(log, name, columns))
     if schema is not None:
         features = _read_schema(schema)
     else:

@@ -27,7 +27,7 @@ from releaf.executors import Executor, Local
 from releaf.features import Quantile
 from releaf.policies import Releaf
 from releaf.schema import Features, Schema
-from releaf.streams.batches import Batch, Part, named_errors, parts_of, read_part
+from releaf.streams.batches import Batch, Part, named_errors, parts_of, read_part, require_apart
 from releaf.train import counting, sampling
 from releaf.train.stream import MOST_ACTIONS, SHOWN, Report
 
@@ -109,6 +109,7 @@ def fit_log(
         Of the learner, such as ``seed`` and ``rho``.
     """
     columns = Columns(Schema.of(features), action, reward, probability, skip_bad)
+    require_apart(columns.schema.names, reward=reward, action=action, probability=probability)
     parts = _all_parts(dataset)
     work = _Work(parts, columns, executor or Local(), progress or (lambda what, done, total: None))
     encoder = work.quantiles()
@@ -135,19 +136,31 @@ def fit_log(
 def files_of(dataset: Any) -> list[str]:
     """The Parquet files that are meant, in the order of their names."""
     given = [dataset] if isinstance(dataset, str | os.PathLike) else list(dataset)
-    files: set[str] = set()
+    files: dict[str, str] = {}  # one file may be given by several spellings of its path
     for entry in given:
         found = _matching(os.fspath(entry))
         if not found:
             raise FileNotFoundError(f"there is no Parquet file at {entry}")
-        files.update(found)
-    return sorted(files)
+        for path in found:
+            _require_parquet(path)
+            files.setdefault(os.path.realpath(path), path)
+    return [files[path] for path in sorted(files)]
 
 
 def _matching(entry: str) -> list[str]:
     if os.path.isdir(entry):
         return [str(path) for path in Path(entry).glob("**/*.parquet")]
     return [entry] if os.path.exists(entry) else glob.glob(entry, recursive=True)
+
+
+def _require_parquet(path: str) -> None:
+    """Tell what is no Parquet file by its first bytes, before any work is done."""
+    with open(path, "rb") as file:
+        if file.read(4) != b"PAR1":
+            raise ValueError(
+                f"{path} is no Parquet file, which a log must be to be read in parts. Write it as Parquet, or let a "
+                "learner go through it row by row: releaf.train.learn_file, or releaf train without --workers and --ray"
+            )
 
 
 def _all_parts(dataset: Any) -> list[Part]:
