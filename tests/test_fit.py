@@ -258,7 +258,7 @@ def test_negative_zeros_make_no_difference(tmp_path: Path) -> None:
     table = log(3000)
     table["x"] = np.round(np.random.default_rng(0).normal(0, 1, 3000))  # -0.3 becomes -0.0
     assert (np.signbit(table["x"]) & (table["x"] == 0)).any()
-    schema = {"x": releaf.Quantile(), "y": releaf.Continuous(), "z": releaf.Continuous()}
+    schema = releaf.Schema(x=releaf.Quantile(), y=releaf.Continuous(), z=releaf.Continuous())
     paths = write(tmp_path / "a", table, 3)
     straight = fit_log(paths, schema, executor=Local(1)).to_bytes()
     for seed in range(4):
@@ -313,7 +313,7 @@ def test_a_value_that_is_often_there_leaves_the_ranks_of_others(tmp_path: Path, 
     x = np.where(draw.random(100_000) < 0.5, float(often), 10 + draw.random(100_000))
     table = {"x": x, "y": draw.random(100_000), "action": draw.integers(0, 2, 100_000)}
     table["reward"] = draw.integers(0, 2, 100_000)
-    schema = {"x": releaf.Quantile(), "y": releaf.Continuous()}
+    schema = releaf.Schema(x=releaf.Quantile(), y=releaf.Continuous())
     fitted = fit_log(write(tmp_path, table, 1, group=50_000), schema, executor=Local(1))
     assert fitted._encoder.sketches[0].rank(float(np.median(x[x > 9]))) == pytest.approx(0.75, abs=0.005)
     assert fitted._encoder.sketches[0].rank(often) == pytest.approx(0.25, abs=0.005)
@@ -400,7 +400,13 @@ def test_a_file_counts_once_however_its_path_is_spelt(tmp_path: Path, monkeypatc
     write(tmp_path / "log", log(50), 1)
     (tmp_path / "link").symlink_to(tmp_path / "log")
     monkeypatch.chdir(tmp_path)
-    spelt = ["log", "log/00.parquet", "./log/../log/00.parquet", tmp_path / "log" / "00.parquet", "link/*.parquet"]
+    spelt: list[str | Path] = [
+        "log",
+        "log/00.parquet",
+        "./log/../log/00.parquet",
+        tmp_path / "log" / "00.parquet",
+        "link/*.parquet",
+    ]
     assert fit_log(spelt, NAMES, executor=Local(1)).steps == 50
 
 

@@ -25,6 +25,7 @@ def fit(
     require("tables", "pyarrow")
     from rich.markup import escape
 
+    from releaf.core.summing import HEAVIEST
     from releaf.executors import executor_for
     from releaf.train import Report, fit_log
 
@@ -50,8 +51,8 @@ def fit(
     learner.save(output)
     show_problems(str(log), "row", report.problems, report.left_out)
     if report.cut:
-        told_of = "had actions less probable than 1 in 1,024, and weigh as if they had been just that"
-        errors.print(f"[yellow]{report.cut:,} rows[/] {told_of}.", highlight=False)
+        least = f"less probable than 1 in {HEAVIEST:,.0f}"
+        errors.print(f"{report.cut:,} rows with actions {least} weigh as if they had been just that.", highlight=False)
     if as_json:
         problems = [{"row": line, "problem": why} for line, why in report.problems]
         told_ = {"learnt": report.learnt, "left_out": report.left_out, "cut": report.cut, "problems": problems}
@@ -70,9 +71,9 @@ def features_of(log: Path, schema: Path | None, leave_out: list[str]) -> Any:
     from releaf.streams.tables import read_first
     from releaf.train.fit import files_of
 
+    first = Path(files_of(str(log))[0])  # which tells what is no Parquet file
     if schema is not None:
         return Schema.from_toml(schema.read_text(encoding="utf-8"))
-    first = Path(files_of(str(log))[0])
     columns, more = read_first(first, LOOKED_AT)
     for name in leave_out:
         if name not in columns:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +15,15 @@ from releaf.decision import Label
 from releaf.features import Boolean, Categorical, Feature, is_missing
 from releaf.schema import Encoder, Schema
 from releaf.streams.files import open_text
-from releaf.streams.tables import arrow_batches, is_within, kind_of, plain_actions, read_header, records
+from releaf.streams.tables import (
+    arrow_batches,
+    is_within,
+    kind_of,
+    plain_actions,
+    read_header,
+    records,
+    require_different,
+)
 from releaf.table import Table, ordered_columns
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -257,19 +264,6 @@ def _labels(texts: list[str], known: tuple[Label, ...]) -> Any:
     return [means.get(text, text) if text.strip() else None for text in texts]
 
 
-@contextmanager
-def named_errors(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Let what pyarrow can't read in a file be told with its path."""
-    import pyarrow
-
-    try:
-        yield
-    except FileNotFoundError:
-        raise
-    except (pyarrow.ArrowException, OSError) as error:
-        raise ValueError(f"{path} can't be read: {error}") from None
-
-
 def require_apart(features: Sequence[str], **columns: str | None) -> None:
     """Say which column of a log was given for two things."""
     taken = dict.fromkeys(features, "a feature")
@@ -293,8 +287,7 @@ def _require(names: tuple[str, ...], given: list[str], path: Path) -> None:
     for name in names:
         if name not in given:
             raise ValueError(no_column(path, name, given))
-        if given.count(name) > 1:
-            raise ValueError(f"{path} has more than one column {name!r}: expected different names")
+    require_different([name for name in given if name in names], path)
 
 
 def converted(texts: list[str], feature: Feature | None) -> Any:

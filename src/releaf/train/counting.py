@@ -80,7 +80,8 @@ def heavy(cells: Cells) -> Ranges:
 
 def frequent(cells: Cells) -> Array:
     """The keys that make up much of all, where no cell is heavy any more."""
-    return cells.lows[(cells.counts * MUCH > cells.counts.sum()) & (cells.lows == cells.highs)]
+    found: Array = cells.lows[(cells.counts * MUCH > cells.counts.sum()) & (cells.lows == cells.highs)]
+    return found
 
 
 def refined(cells: Cells, finer: Cells) -> Cells:

@@ -27,9 +27,11 @@ from releaf.executors import Executor, Local
 from releaf.features import Quantile
 from releaf.policies import Releaf
 from releaf.schema import Features, Schema
-from releaf.streams.batches import Batch, Part, named_errors, parts_of, read_part, require_apart
-from releaf.train import counting, sampling
-from releaf.train.stream import MOST_ACTIONS, SHOWN, Report
+from releaf.streams.batches import Batch, Part, parts_of, read_part, require_apart
+from releaf.streams.files import named_errors
+from releaf.train import counting, looked, sampling
+from releaf.train.looked import Looked
+from releaf.train.stream import SHOWN, Report
 
 Array = np.ndarray[Any, np.dtype[Any]]
 MOST_TASKS = 256
@@ -82,21 +84,25 @@ def fit_log(
     Unlike :func:`releaf.train.learn_file`, which lives through a log row by row, this sums all rows on the partitions
     that all of them lead to, so that nothing is forgotten when an interval splits; and parts of the log are summed at
     the same time, on this machine's cores or a cluster's. The result is the same, bit for bit, for any number of
-    workers and any order of files.
+    workers and any order of files and rows.
+
+    The ranks of :class:`releaf.Quantile` features are those among all values of the log, to about a thousandth.
 
     Parameters
     ----------
     dataset
-        A Parquet file, a folder of them, a pattern such as ``"logs/*.parquet"``, or several of these.
+        A Parquet file, a folder of them, a pattern such as ``"logs/*.parquet"``, or several of these. A file counts
+        once, however often it is given. Columns are read from files, not from the names of folders (``day=1/``).
     features
         As for :class:`releaf.Releaf`; names are those of the columns.
     actions
-        The actions that there are; those of the log, in their order, when None.
+        The actions that there are; those of the log, in their order, when None: a thousand at most, and of one kind.
     action, reward
         The columns of the action taken, and of its reward, from 0 to 1.
     probability
         The column of the probability with which the action was taken. Where it is given, rewards are weighted by its
-        inverse, so that what the log preferred does not count for more within an interval.
+        inverse, so that what the log preferred does not count for more within an interval. No reward weighs more than
+        1,024: where an action was less probable, ``report.cut`` counts the row.
     executor
         Where to work; on this machine's cores when None.
     skip_bad
@@ -115,15 +121,15 @@ def fit_log(
     encoder = work.quantiles()
     parameters = {"seed": 0, **parameters}  # the same learner for everyone
     settings = Releaf(actions or 2, columns.schema, **parameters)._engine.settings
-    looked = work.look(encoder, actions, settings)
-    labels = _actions(looked, actions, action)
+    seen = work.look(encoder, actions, settings)
+    labels = looked.actions_of(seen, actions, action)
     report = report if report is not None else Report()
-    report.learnt, report.left_out, report.cut = looked.rows, looked.left_out, looked.cut
-    report.problems = [(line, f"{path}: {why}") for path, line, why in sorted(looked.problems)[:SHOWN]]
+    report.learnt, report.left_out, report.cut = seen.rows, seen.left_out, seen.cut
+    report.problems = [(line, f"{path}: {why}") for path, line, why in sorted(seen.problems)[:SHOWN]]
     learner = Releaf(labels, columns.schema, **parameters)
-    leaves = summing.partitions(settings, looked.counts)
+    leaves = summing.partitions(settings, seen.counts)
     rows, sample = work.sum(encoder, labels, settings, leaves)
-    known = summing.knowledge(leaves, rows, looked.rows, len(labels))
+    known = summing.knowledge(leaves, rows, seen.rows, len(labels))
     fitted = learner._knowing(known)
     fitted._token = 0  # of a learner that anyone would have made of this log
     if encoder is not None:
@@ -172,32 +178,6 @@ def _all_parts(dataset: Any) -> list[Part]:
     if not sum(part.rows for part in parts):
         raise ValueError(f"the log has no rows: {', '.join(files[:3])}")
     return parts
-
-
-class Looked(NamedTuple):
-    """What the first reading found, in some parts or in all."""
-
-    counts: Array
-    labels: dict[tuple[str, Label], str]  # the kind and the label of actions, and the first file that has it
-    rows: int
-    left_out: int
-    cut: int
-    problems: list[tuple[str, int, str]]
-    cells: counting.Cells  # of the hashes of rows
-
-
-def _both(one: Looked, other: Looked) -> Looked:
-    """What was found in both parts together."""
-    labels = {key: min(path, other.labels.get(key, path)) for key, path in one.labels.items()}
-    return Looked(
-        one.counts + other.counts,
-        {**other.labels, **labels},
-        one.rows + other.rows,
-        one.left_out + other.left_out,
-        one.cut + other.cut,
-        sorted(one.problems + other.problems)[:SHOWN],
-        counting.joined(one.cells, other.cells),
-    )
 
 
 class _Work:
@@ -250,17 +230,17 @@ class _Work:
         """Count the values of all features, and find the actions."""
         categories, places = np.array(settings.categories), summing.stretches(settings)
         job = Job(self._columns, encoder, tuple(actions or ()), categories, places)
-        looked = _nothing(places)
+        seen = looked.nothing(places)
         for found in self._run("counting", look_part, job):
-            looked = _both(looked, found)
+            seen = looked.both(seen, found)
             if actions is None:
-                _require_few(looked, self._columns.action)
-        if not looked.rows:
-            raise ValueError(f"none of the {looked.left_out:,} rows can be used; the first: {looked.problems[0][2]}")
+                looked.require_few(seen, self._columns.action)
+        if not seen.rows:
+            raise ValueError(f"none of the {seen.left_out:,} rows can be used; the first: {seen.problems[0][2]}")
         job = Job(self._columns, encoder, ranges=(counting.EVERYTHING,))
-        cells = self._refined("counting frequent rows", often_part, job, [looked.cells])
+        cells = self._refined("counting frequent rows", often_part, job, [seen.cells])
         self._often = counting.frequent(cells[0])
-        return looked
+        return seen
 
     def sum(
         self,
@@ -293,33 +273,6 @@ def _grouped(parts: list[Part]) -> list[tuple[Part, ...]]:
     return [tuple(parts[number::count]) for number in range(count)]
 
 
-def _actions(looked: Looked, given: Sequence[Label] | None, column: str) -> tuple[Label, ...]:
-    """The actions that were given, or those of the log in their order, which must be of one kind."""
-    if given is not None:
-        known = set(given)
-        unknown = sorted(str(label) for _, label in looked.labels if label not in known)
-        if unknown:
-            raise ValueError(f"the log has actions that were not given: {', '.join(unknown[:5])}")
-        return tuple(given)
-    firsts = {kind: (label, path) for (kind, label), path in sorted(looked.labels.items(), reverse=True)}
-    if len(firsts) > 1:
-        shown = " and ".join(f"the {kind} {label!r} in {path}" for kind, (label, path) in sorted(firsts.items()))
-        raise ValueError(f"the actions in column {column!r} are of several kinds, {shown}: expected one kind")
-    return tuple(sorted(label for _, label in looked.labels))
-
-
-def _kind(label: Label) -> str:
-    return "truth value" if isinstance(label, bool) else "text" if isinstance(label, str) else "number"
-
-
-def _require_few(looked: Looked, column: str) -> None:
-    if len(looked.labels) > MOST_ACTIONS:
-        raise ValueError(
-            f"column {column!r} has more than {MOST_ACTIONS:,} different values: is it the action that was taken? "
-            "If so, give the actions that there are"
-        )
-
-
 # --- what workers do ----------------------------------------------------------------------------------------
 
 
@@ -327,7 +280,13 @@ def rank_part(job: Job, parts: Parts) -> Cells:
     """Count the values of features that are ranked."""
     schema = job.columns.schema
     names = [name for name, feature in zip(schema.names, schema.features, strict=True) if isinstance(feature, Quantile)]
-    return _cells(job, ([counting.keys_of(_numbers(batch, name)) for name in names] for batch in (_read(job, part)[0] for part in parts)))
+    return _cells(
+        job,
+        (
+            [counting.keys_of(_numbers(batch, name)) for name in names]
+            for batch in (_read(job, part)[0] for part in parts)
+        ),
+    )
 
 
 def often_part(job: Job, parts: Parts) -> Cells:
@@ -346,30 +305,25 @@ def _cells(job: Job, batches: Iterable[list[Array]]) -> Cells:
 def look_part(job: Job, parts: Parts) -> Looked:
     """Count values and rows, and find the actions, and what is wrong with rows that can't be used."""
     assert job.places is not None
-    looked = _nothing(job.places)
+    seen = looked.nothing(job.places)
     for part in parts:
         batch, chances = _read(job, part)
         units = _units(job, batch)
-        summing.count_values(units, job.categories, job.places, looked.counts)
+        summing.count_values(units, job.categories, job.places, seen.counts)
         taken = np.unique(batch.actions).tolist() if isinstance(batch.actions, np.ndarray) else set(batch.actions)
         found = Looked(
-            np.zeros_like(looked.counts),
-            {(_kind(label), label): part.path for label in taken},
+            np.zeros_like(seen.counts),
+            {(looked.kind_of(label), label): part.path for label in taken},
             len(batch.rewards),
             len(batch.problems),
             0 if chances is None else int((1.0 / chances > summing.HEAVIEST).sum()),
             [(part.path, line, why) for line, why in batch.problems[:SHOWN]],
             counting.counted(sampling.hashes_of(units)),
         )
-        looked = _both(looked, found)
+        seen = looked.both(seen, found)
         if not job.actions:
-            _require_few(looked, job.columns.action)
-    return looked
-
-
-def _nothing(places: Array) -> Looked:
-    counts = np.zeros((len(places), int(places.max()) + 1), dtype=np.int64)
-    return Looked(counts, {}, 0, 0, 0, [], counting.NOTHING)
+            looked.require_few(seen, job.columns.action)
+    return seen
 
 
 def sum_part(job: Job, parts: Parts) -> tuple[Array, sampling.Sample]:
