@@ -230,7 +230,7 @@ class _Work:
         """Count the values of all features, and find the actions."""
         categories, places = np.array(settings.categories), summing.stretches(settings)
         job = Job(self._columns, encoder, tuple(actions or ()), categories, places)
-        seen = looked.nothing(places)
+        seen = looked.NOTHING
         for found in self._run("counting", look_part, job):
             seen = looked.both(seen, found)
             if actions is None:
@@ -280,18 +280,13 @@ def rank_part(job: Job, parts: Parts) -> Cells:
     """Count the values of features that are ranked."""
     schema = job.columns.schema
     names = [name for name, feature in zip(schema.names, schema.features, strict=True) if isinstance(feature, Quantile)]
-    return _cells(
-        job,
-        (
-            [counting.keys_of(_numbers(batch, name)) for name in names]
-            for batch in (_read(job, part)[0] for part in parts)
-        ),
-    )
+    found = ([counting.keys_of(_numbers(batch, name)) for name in names] for _, batch, _ in _batches(job, parts))
+    return _cells(job, found)
 
 
 def often_part(job: Job, parts: Parts) -> Cells:
     """Count rows by their hashes."""
-    return _cells(job, ([sampling.hashes_of(_units(job, batch))] for batch in (_read(job, part)[0] for part in parts)))
+    return _cells(job, ([sampling.hashes_of(_units(job, batch))] for _, batch, _ in _batches(job, parts)))
 
 
 def _cells(job: Job, batches: Iterable[list[Array]]) -> Cells:
@@ -305,25 +300,24 @@ def _cells(job: Job, batches: Iterable[list[Array]]) -> Cells:
 def look_part(job: Job, parts: Parts) -> Looked:
     """Count values and rows, and find the actions, and what is wrong with rows that can't be used."""
     assert job.places is not None
-    seen = looked.nothing(job.places)
-    for part in parts:
-        batch, chances = _read(job, part)
+    counts = np.zeros((len(job.places), int(job.places.max()) + 1), dtype=np.int64)
+    seen = looked.NOTHING
+    for part, batch, chances in _batches(job, parts):
         units = _units(job, batch)
-        summing.count_values(units, job.categories, job.places, seen.counts)
+        summing.count_values(units, job.categories, job.places, counts)
         taken = np.unique(batch.actions).tolist() if isinstance(batch.actions, np.ndarray) else set(batch.actions)
-        found = Looked(
-            np.zeros_like(seen.counts),
-            {(looked.kind_of(label), label): part.path for label in taken},
-            len(batch.rewards),
-            len(batch.problems),
-            0 if chances is None else int((1.0 / chances > summing.HEAVIEST).sum()),
-            [(part.path, line, why) for line, why in batch.problems[:SHOWN]],
-            counting.counted(sampling.hashes_of(units)),
+        found = looked.NOTHING._replace(
+            labels={(looked.kind_of(label), label): part.path for label in taken},
+            rows=len(batch.rewards),
+            left_out=len(batch.problems),
+            cut=0 if chances is None else int((1.0 / chances > summing.HEAVIEST).sum()),
+            problems=[(part.path, line, why) for line, why in batch.problems[:SHOWN]],
+            cells=counting.counted(sampling.hashes_of(units)),
         )
         seen = looked.both(seen, found)
         if not job.actions:
             looked.require_few(seen, job.columns.action)
-    return seen
+    return seen._replace(counts=counts)
 
 
 def sum_part(job: Job, parts: Parts) -> tuple[Array, sampling.Sample]:
@@ -361,14 +355,15 @@ def _names(columns: Columns) -> dict[str, Any]:
     return {"action": columns.action, "reward": columns.reward, "probability": columns.probability}
 
 
-def _read(job: Job, part: Part) -> tuple[Batch, Any]:
-    """The rows of a part, and the probabilities of their actions; those that can't be used raise, or are left out."""
-    with named_errors(part.path):
-        batch, chances = read_part(part, job.columns.schema, **_names(job.columns))
-    if batch.problems and not job.columns.skip_bad:
-        line, why = batch.problems[0]
-        raise ValueError(f"{part.path}, row {line}: {why}")
-    return batch, chances
+def _batches(job: Job, parts: Parts) -> Iterable[tuple[Part, Batch, Any]]:
+    """The rows of parts, and the probabilities of their actions; those that can't be used raise, or are left out."""
+    for part in parts:
+        with named_errors(part.path):
+            batch, chances = read_part(part, job.columns.schema, **_names(job.columns))
+        if batch.problems and not job.columns.skip_bad:
+            line, why = batch.problems[0]
+            raise ValueError(f"{part.path}, row {line}: {why}")
+        yield part, batch, chances
 
 
 def _units(job: Job, batch: Batch) -> Array:

@@ -26,10 +26,7 @@ class Looked(NamedTuple):
     cells: counting.Cells  # of the hashes of rows
 
 
-def nothing(places: Array) -> Looked:
-    """What no rows show."""
-    counts = np.zeros((len(places), int(places.max()) + 1), dtype=np.int64)
-    return Looked(counts, {}, 0, 0, 0, [], counting.NOTHING)
+NOTHING = Looked(np.zeros((), dtype=np.int64), {}, 0, 0, 0, [], counting.NOTHING)
 
 
 def both(one: Looked, other: Looked) -> Looked:
