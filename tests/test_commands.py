@@ -215,6 +215,78 @@ def test_what_is_no_log_is_said(tmp_path: Path) -> None:
     assert "has no rows" in run("train", tmp_path / "empty.parquet", "-o", tmp_path / "m", expect=1).stderr
 
 
+@pytest.fixture
+def parts(tmp_path: Path) -> Path:
+    """A log in two files."""
+    made = tmp_path / "log"
+    made.mkdir()
+    for day in range(2):
+        clicks(500, day).write_parquet(made / f"{day}.parquet")
+    return made
+
+
+def test_a_folder_is_summed_and_what_it_weighs_is_told(parts: Path, tmp_path: Path) -> None:
+    clicks(500, 2).with_columns(pl.lit(1e-5).alias("p")).write_parquet(parts / "2.parquet")
+    arguments = ("train", parts, *COLUMNS[:4], "--probability", "p", "-o", tmp_path / "m")
+    report = told(*arguments)
+    assert (report["learnt"], report["cut"]) == (1500, 500)
+    assert "500 rows with actions less probable than 1 in 1,024 weigh as if" in run(*arguments).stderr
+
+
+@pytest.mark.parametrize("skip", [(), ("--skip-bad",)])
+def test_a_broken_file_of_a_folder_is_named(parts: Path, tmp_path: Path, skip: tuple[str, ...]) -> None:
+    content = (parts / "1.parquet").read_bytes()
+    for broken in (content[:-50], b"no Parquet"):
+        (parts / "1.parquet").write_bytes(broken)
+        shown = run("train", parts, *COLUMNS, *skip, "-o", tmp_path / "m", expect=1).stderr
+        assert re.search(r"1\.parquet (can't be read|is no Parquet file)", shown)
+    shown = run("train", parts / "1.parquet", *COLUMNS, "-o", tmp_path / "m", expect=1).stderr
+    assert "1.parquet can't be read" in shown
+
+
+@pytest.mark.parametrize("where", [("--workers", "2"), ("--ray", "nowhere:1")])
+def test_only_parquet_is_summed_in_parts(folder: Path, tmp_path: Path, where: tuple[str, str]) -> None:
+    schema = tmp_path / "schema.toml"
+    schema.write_text(releaf.Schema(age=releaf.Quantile()).to_toml())
+    for further in ((), ("--schema", schema)):
+        arguments = (*COLUMNS, *where, *further, "-o", tmp_path / "m")
+        shown = run("train", folder / "log.csv", *arguments, expect=1).stderr
+        assert "log.csv is no Parquet file" in shown
+        assert "releaf train without --workers and --ray" in shown
+
+
+def test_columns_that_are_not_apart_are_said(parts: Path, tmp_path: Path) -> None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    for log in (parts, parts / "0.parquet"):
+        shown = run("train", log, "--action", "shown", "--reward", "shown", "-o", tmp_path / "m", expect=1).stderr
+        assert "='shown' is the" in shown
+    table = clicks(100).to_arrow()
+    twice = pa.table([*table.columns, table["age"]], names=[*table.column_names, "age"])
+    parquet.write_table(twice, parts / "0.parquet")
+    for log in (parts, parts / "0.parquet"):
+        shown = run("train", log, *COLUMNS, "-o", tmp_path / "m", expect=1).stderr
+        assert "0.parquet has more than one column 'age'" in shown
+
+
+def test_folders_that_name_columns_are_said(parts: Path, tmp_path: Path) -> None:
+    (parts / "day=1").mkdir()
+    for path in (parts / "0.parquet", parts / "1.parquet"):
+        path.rename(parts / "day=1" / path.name)
+    shown = run("train", parts, "--action", "day", "--reward", "clicked", "-o", tmp_path / "m", expect=1).stderr
+    assert "has no column 'day'" in shown
+    assert "folders such as 'day=1' are not read: write the column into the files" in shown
+
+
+def test_too_many_actions_are_refused_in_parts_too(parts: Path, tmp_path: Path) -> None:
+    clicks(2_000).with_columns(pl.arange(2_000).alias("shown")).write_parquet(parts / "0.parquet")
+    (parts / "1.parquet").unlink()
+    for log in (parts, parts / "0.parquet"):
+        shown = run("train", log, *COLUMNS, "-o", tmp_path / "m", expect=1).stderr
+        assert "different values: is it the action that was taken?" in shown
+
+
 def test_arrow_files_of_any_batches_are_read_in_parts(folder: Path, tmp_path: Path) -> None:
     import pyarrow as pa
     from pyarrow import ipc

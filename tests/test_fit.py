@@ -15,6 +15,7 @@ import pytest
 import releaf
 from reference import GRAIN
 from releaf import theory
+from releaf.core.model import EXPLOITED
 from releaf.executors import Local
 from releaf.train import Report, fit, fit_log
 
@@ -243,3 +244,220 @@ def test_rewards_count_to_a_fine_grain(tmp_path: Path) -> None:
     assert np.array_equal(sums / GRAIN, np.round(sums / GRAIN))
     per_pair = np.floor(table["reward"] / GRAIN + 0.5).sum() * GRAIN
     assert sums.sum() == pytest.approx(3 * per_pair, rel=1e-15)
+
+
+# --- quantiles ----------------------------------------------------------------------------------------------
+
+
+def shuffled(table: Table, seed: int) -> Table:
+    order = np.random.default_rng(seed).permutation(len(table["reward"]))
+    return {name: np.asarray(column)[order] for name, column in table.items()}
+
+
+def test_negative_zeros_make_no_difference(tmp_path: Path) -> None:
+    table = log(3000)
+    table["x"] = np.round(np.random.default_rng(0).normal(0, 1, 3000))  # -0.3 becomes -0.0
+    assert (np.signbit(table["x"]) & (table["x"] == 0)).any()
+    schema = releaf.Schema(x=releaf.Quantile(), y=releaf.Continuous(), z=releaf.Continuous())
+    paths = write(tmp_path / "a", table, 3)
+    straight = fit_log(paths, schema, executor=Local(1)).to_bytes()
+    for seed in range(4):
+        mixed = write(tmp_path / str(seed), shuffled(table, seed), 2)
+        assert fit_log(mixed[::-1], schema, executor=Local(1)).to_bytes() == straight
+    renamed = [path.rename(path.with_name(f"{9 - place}.parquet")) for place, path in enumerate(paths)]
+    assert fit_log(renamed, schema, executor=Local(1)).to_bytes() == straight
+
+
+def columns_of_all_kinds(count: int) -> Table:
+    draw = np.random.default_rng(5)
+    spread = 10.0 ** draw.uniform(-300, 300, count) * draw.choice([-1, 1], count)
+    cluster = 1e6 + draw.normal(0, 1e-3, count)
+    half = draw.random(count) < 0.5
+    return {
+        "uniform": draw.random(count),
+        "normal": draw.normal(size=count),
+        "half zero": np.where(half, 0.0, draw.random(count) * 5),
+        "half inside": np.where(half, 1.2345, draw.random(count) * 5),
+        "half at the end": np.where(half, 5.0, draw.random(count) * 5),
+        "integers": draw.integers(-50, 2000, count),
+        "skewed integers": np.minimum(draw.zipf(1.2, count), 1e15),
+        "heavy tails": draw.standard_cauchy(count),
+        "cluster": cluster,
+        "huge range": spread,
+        "cluster in a huge range": np.where(half, spread, cluster),
+        "tiny": draw.random(count) * 5e-320,
+        "constant": np.full(count, 3.3),
+        "two values": np.where(half, 0.1, 0.2),
+    }
+
+
+def test_ranks_of_a_log_are_right_however_its_values_lie(tmp_path: Path) -> None:
+    count = 60_000
+    columns = columns_of_all_kinds(count)
+    draw = np.random.default_rng(6)
+    table = {**columns, "action": draw.integers(0, 2, count), "reward": draw.integers(0, 2, count)}
+    schema = releaf.Schema({name: releaf.Quantile() for name in columns})
+    fitted = fit_log(write(tmp_path / "a", table, 3, group=7000), schema, executor=Local(1), rho=20.0)
+    for place, (name, column) in enumerate(columns.items()):
+        sketch, ordered = fitted._encoder.sketches[place], np.sort(column)
+        for value in ordered[[0, *range(50, count, 997), -1]].tolist():
+            exact = (np.searchsorted(ordered, value) + np.searchsorted(ordered, value, "right")) / (2 * count)
+            assert sketch.rank(value) == pytest.approx(exact, abs=0.003), name
+    again = fit_log(write(tmp_path / "b", shuffled(table, 1), 2, group=11_000), schema, executor=Local(2), rho=20.0)
+    assert again.to_bytes() == fitted.to_bytes()
+
+
+@pytest.mark.parametrize("often", range(6))
+def test_a_value_that_is_often_there_leaves_the_ranks_of_others(tmp_path: Path, often: int) -> None:
+    draw = np.random.default_rng(often)
+    x = np.where(draw.random(100_000) < 0.5, float(often), 10 + draw.random(100_000))
+    table = {"x": x, "y": draw.random(100_000), "action": draw.integers(0, 2, 100_000)}
+    table["reward"] = draw.integers(0, 2, 100_000)
+    schema = releaf.Schema(x=releaf.Quantile(), y=releaf.Continuous())
+    fitted = fit_log(write(tmp_path, table, 1, group=50_000), schema, executor=Local(1))
+    assert fitted._encoder.sketches[0].rank(float(np.median(x[x > 9]))) == pytest.approx(0.75, abs=0.005)
+    assert fitted._encoder.sketches[0].rank(often) == pytest.approx(0.25, abs=0.005)
+
+
+def test_a_log_smaller_than_the_sample_is_ranked_by_all_its_values(tmp_path: Path) -> None:
+    table = log(100)
+    fitted = fit_log(write(tmp_path, table, 2), {name: releaf.Quantile() for name in NAMES}, executor=Local(1))
+    for place, name in enumerate(NAMES):
+        assert fitted._encoder.sketches[place].state()[4:104].tolist() == sorted(table[name])
+
+
+# --- relevance ----------------------------------------------------------------------------------------------
+
+
+def test_relevance_counts_every_case_of_a_log_with_many_duplicates(tmp_path: Path) -> None:
+    table = with_a_frequent_row(50_000, others=500)
+    fitted = fit_log(write(tmp_path, table, 2, group=9000), list("abc"), executor=Local(1), rho=6.0)
+    assert fitted.relevance() == pytest.approx(over_all_rows(fitted, table), abs=0.002)
+
+
+@pytest.mark.parametrize("share", [0.99, 0.5, 0.1])
+def test_relevance_counts_a_row_that_is_often_there_among_many_others(tmp_path: Path, share: float) -> None:
+    table = with_a_frequent_row(60_000, others=round(60_000 * (1 - share)))
+    paths = write(tmp_path / "a", table, 2, group=9000)
+    fitted = fit_log(paths, list("abc"), executor=Local(1), rho=6.0)
+    assert fitted.relevance() == pytest.approx(over_all_rows(fitted, table), abs=0.03)
+    mixed = write(tmp_path / "b", shuffled(table, 2), 3)
+    assert fit_log(mixed, list("abc"), executor=Local(1), rho=6.0).to_bytes() == fitted.to_bytes()
+
+
+def with_a_frequent_row(count: int, others: int) -> Table:
+    """Mostly one context, in which rewards follow b; they follow c in the others."""
+    draw = np.random.default_rng(7)
+    contexts = np.full((count, 3), 0.3)
+    contexts[:others] = draw.random((others, 3)) * 0.5 + 0.5
+    contexts[others : others + 200, 1] = 0.1
+    follows = np.where(contexts[:, 0] > 0.5, contexts[:, 2] > 0.75, contexts[:, 1] > 0.2)
+    table = {**dict(zip("abc", contexts.T, strict=True)), "action": draw.integers(0, 2, count)}
+    return {**table, "reward": np.where(table["action"] == 1, follows, draw.random(count) < 0.5).astype(float)}
+
+
+def over_all_rows(fitted: releaf.Releaf, table: Table) -> Any:
+    other = releaf.from_bytes(fitted.to_bytes())
+    other._engine.memory["relevance"][:] = 0
+    other._engine.memory["clock"][EXPLOITED] = 0
+    other._engine.tally_relevance(np.column_stack([table[name] for name in "abc"]))
+    return other.relevance()
+
+
+# --- actions, files and columns -----------------------------------------------------------------------------
+
+
+def fitted_actions(tmp_path: Path, *columns: Any) -> Any:
+    """The actions of a log whose files have these columns of actions."""
+    tmp_path.mkdir(exist_ok=True)
+    for number, column in enumerate(columns):
+        write(tmp_path / str(number), {**log(len(column)), "action": column}, 1)
+    return fit_log(tmp_path, NAMES, executor=Local(1)).actions
+
+
+def test_actions_of_the_log_are_in_their_order(tmp_path: Path) -> None:
+    assert fitted_actions(tmp_path / "a", [True, False]) == (False, True)
+    assert fitted_actions(tmp_path / "b", [3, 1], [0.5, 2.0]) == (0.5, 1, 2, 3)
+
+
+@pytest.mark.parametrize("columns", [([True, False], [0, 1]), ([0, 1], [True, False]), (["a"], [0])])
+def test_actions_of_several_kinds_are_refused(tmp_path: Path, columns: Any) -> None:
+    with pytest.raises(ValueError, match=r"column 'action' are of several kinds, the number 0 in .*parquet and the t"):
+        fitted_actions(tmp_path, *columns)
+
+
+def test_too_many_actions_are_taken_for_another_column(tmp_path: Path) -> None:
+    table = {**log(2000), "action": np.arange(2000)}
+    paths = write(tmp_path, table, 2)
+    with pytest.raises(ValueError, match="'action' has more than 1,000 different values: is it the action"):
+        fit_log(paths, NAMES, executor=Local(1))
+    with pytest.raises(ValueError, match="more than 1,000 different values"):
+        fit_log(write(tmp_path / "few", table, 20, group=50), NAMES, executor=Local(1))
+    assert len(fit_log(paths, NAMES, actions=range(2000), executor=Local(1)).actions) == 2000
+
+
+def test_a_file_counts_once_however_its_path_is_spelt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "log", log(50), 1)
+    (tmp_path / "link").symlink_to(tmp_path / "log")
+    monkeypatch.chdir(tmp_path)
+    spelt: list[str | Path] = [
+        "log",
+        "log/00.parquet",
+        "./log/../log/00.parquet",
+        tmp_path / "log" / "00.parquet",
+        "link/*.parquet",
+    ]
+    assert fit_log(spelt, NAMES, executor=Local(1)).steps == 50
+
+
+def test_folders_that_name_columns_are_told_of(tmp_path: Path) -> None:
+    table = log(50)
+    del table["action"]
+    for action in range(2):
+        (tmp_path / f"action={action}").mkdir()
+        write(tmp_path / f"action={action}", table, 1)
+    expected = r"action=0.*has no column 'action'.*folders such as 'action=0' are not read: write the column into the"
+    with pytest.raises(ValueError, match=expected):
+        fit_log(tmp_path, NAMES, executor=Local(1))
+
+
+@pytest.mark.parametrize("content", [b"x,y\n1,2\n", b"", b"PAR1 and then nothing", "cut"])
+def test_a_file_that_can_not_be_read_is_named(tmp_path: Path, content: bytes | str) -> None:
+    good = write(tmp_path, log(50), 1)[0]
+    bad = tmp_path / "zz.parquet"
+    bad.write_bytes(good.read_bytes()[:-100] if isinstance(content, str) else content)
+    with pytest.raises(ValueError, match=r"zz\.parquet (can't be read|is no Parquet file)"):
+        fit_log(tmp_path, NAMES, skip_bad=True, executor=Local(1))
+
+
+def test_a_file_that_is_broken_inside_is_named(tmp_path: Path) -> None:
+    path = write(tmp_path, log(5000), 1)[0]
+    content = bytearray(path.read_bytes())
+    content[4:2000] = bytes(1996)  # pages of the first columns
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"00\.parquet can't be read"):
+        fit_log(tmp_path, NAMES, executor=Local(1))
+
+
+def test_columns_that_are_not_apart_are_told_of(tmp_path: Path) -> None:
+    table = log(50)
+    twice = pa.table([*(pa.array(column) for column in table.values()), pa.array(table["x"])], names=[*table, "x"])
+    pq.write_table(twice, tmp_path / "twice.parquet")
+    with pytest.raises(ValueError, match=r"twice\.parquet has more than one column 'x'"):
+        fit_log(tmp_path, NAMES, executor=Local(1))
+    paths = write(tmp_path / "log", table, 1)
+    with pytest.raises(ValueError, match="reward='x' is a feature too: expected different columns"):
+        fit_log(paths, NAMES, reward="x")
+    with pytest.raises(ValueError, match="action='reward' is the reward too"):
+        fit_log(paths, NAMES, action="reward")
+    with pytest.raises(ValueError, match="probability='reward' is the reward too"):
+        fit_log(paths, NAMES, probability="reward")
+
+
+def test_rows_whose_weights_are_cut_are_counted(tmp_path: Path) -> None:
+    table = log(100)
+    table["p"][:30] = 0.0005
+    table["p"][30:60] = 1 / 1024
+    report = Report()
+    fit_log(write(tmp_path, table, 2, group=10), NAMES, probability="p", report=report, executor=Local(1))
+    assert report.cut == 30

@@ -25,6 +25,7 @@ def fit(
     require("tables", "pyarrow")
     from rich.markup import escape
 
+    from releaf.core.summing import HEAVIEST
     from releaf.executors import executor_for
     from releaf.train import Report, fit_log
 
@@ -49,10 +50,13 @@ def fit(
     output.parent.mkdir(parents=True, exist_ok=True)
     learner.save(output)
     show_problems(str(log), "row", report.problems, report.left_out)
+    if report.cut:
+        least = f"less probable than 1 in {HEAVIEST:,.0f}"
+        errors.print(f"{report.cut:,} rows with actions {least} weigh as if they had been just that.", highlight=False)
     if as_json:
         problems = [{"row": line, "problem": why} for line, why in report.problems]
-        told_ = {"learnt": report.learnt, "left_out": report.left_out, "problems": problems, "seconds": seconds}
-        print_json({"model": str(output), "policy": "Releaf", "actions": learner.actions, **told_})
+        told_ = {"learnt": report.learnt, "left_out": report.left_out, "cut": report.cut, "problems": problems}
+        print_json({"model": str(output), "policy": "Releaf", "actions": learner.actions, **told_, "seconds": seconds})
         return
     speed = f"{report.learnt / max(seconds, 1e-9):,.0f} rows a second"
     console.print(f"{output} has learnt {report.learnt:,} rows ({speed}): {escape(repr(learner))}", highlight=False)
@@ -63,16 +67,17 @@ def features_of(log: Path, schema: Path | None, leave_out: list[str]) -> Any:
     """The features of a log: those of a schema, or guessed from the first rows of its first file."""
     from releaf import Schema
     from releaf.cli.models import LOOKED_AT, guessed
+    from releaf.streams.batches import no_column
     from releaf.streams.tables import read_first
     from releaf.train.fit import files_of
 
+    first = Path(files_of(str(log))[0])  # which tells what is no Parquet file
     if schema is not None:
         return Schema.from_toml(schema.read_text(encoding="utf-8"))
-    first = Path(files_of(str(log))[0])
     columns, more = read_first(first, LOOKED_AT)
     for name in leave_out:
         if name not in columns:
-            fail(f"{first} has no column {name!r}; it has {', '.join(columns)}")
+            fail(no_column(first, name, columns))
     features = guessed(columns, leave_out, more)
     errors.print(f"Features guessed from the first rows of {first.name}: {', '.join(features.names)}", highlight=False)
     return features

@@ -17,7 +17,6 @@ from releaf.cli import fitting
 from releaf.cli.console import Json, console, errors, explained, fail, print_json, show_problems, steps_bar
 
 POLICY = "AdaptiveReleaf"
-MOST_ACTIONS = 1_000  # that a column of actions may well have
 LOOKED_AT = 100_000  # rows that features are guessed from
 SHADES = " ░▒▓█"
 Model = Annotated[Path, typer.Argument(help="A learner that `releaf train` or `save` wrote.")]
@@ -140,12 +139,14 @@ def _new_learner(
     log: Path, policy: str, options: dict[str, Any], action: str, reward: str, schema: Path | None, leave_out: list[str]
 ) -> Any:
     """A learner of the features and actions that the first rows of a log show."""
+    from releaf.streams.batches import no_column
     from releaf.streams.tables import plain_actions, read_first, sorted_actions
+    from releaf.train.stream import MOST_ACTIONS
 
     columns, more = read_first(log, LOOKED_AT)
     for name in (action, reward, *leave_out):
         if name not in columns:
-            fail(f"{log} has no column {name!r}; it has {', '.join(columns)}")
+            fail(no_column(log, name, columns))
     if schema is not None:
         features = _read_schema(schema)
     else:

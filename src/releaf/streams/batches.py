@@ -15,7 +15,15 @@ from releaf.decision import Label
 from releaf.features import Boolean, Categorical, Feature, is_missing
 from releaf.schema import Encoder, Schema
 from releaf.streams.files import open_text
-from releaf.streams.tables import arrow_batches, is_within, kind_of, plain_actions, read_header, records
+from releaf.streams.tables import (
+    arrow_batches,
+    is_within,
+    kind_of,
+    plain_actions,
+    read_header,
+    records,
+    require_different,
+)
 from releaf.table import Table, ordered_columns
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -73,6 +81,7 @@ def read_log(
     size
         How many rows to read at a time.
     """
+    require_apart(schema.names, action=action, reward=reward)
     encoder, so_far = schema.encoder(), 0
     for columns, lines, broken in _read(Path(path), (*schema.names, action, reward), schema, tuple(actions), size):
         so_far += len(lines) + len(broken)
@@ -255,10 +264,30 @@ def _labels(texts: list[str], known: tuple[Label, ...]) -> Any:
     return [means.get(text, text) if text.strip() else None for text in texts]
 
 
+def require_apart(features: Sequence[str], **columns: str | None) -> None:
+    """Say which column of a log was given for two things."""
+    taken = dict.fromkeys(features, "a feature")
+    for what, name in columns.items():
+        if name in taken:
+            raise ValueError(f"{what}={name!r} is {taken[name]} too: expected different columns")
+        if name is not None:
+            taken[name] = f"the {what}"
+
+
+def no_column(path: Path, name: str, given: Iterable[str]) -> str:
+    """What to say of a file that lacks a column, which may be in the names of its folders instead."""
+    told = f"{path} has no column {name!r}; it has {', '.join(given)}"
+    folder = next((part for part in path.parts if part.startswith(f"{name}=")), None)
+    if folder is None:
+        return told
+    return f"{told}. The names of folders such as {folder!r} are not read: write the column into the files"
+
+
 def _require(names: tuple[str, ...], given: list[str], path: Path) -> None:
-    lacking = [name for name in names if name not in given]
-    if lacking:
-        raise ValueError(f"{path} has no column {lacking[0]!r}; it has {', '.join(given)}")
+    for name in names:
+        if name not in given:
+            raise ValueError(no_column(path, name, given))
+    require_different([name for name in given if name in names], path)
 
 
 def converted(texts: list[str], feature: Feature | None) -> Any:

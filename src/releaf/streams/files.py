@@ -9,6 +9,7 @@ import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -28,6 +29,19 @@ def cache_folder() -> Path:
     if os.environ.get("RELEAF_CACHE"):
         return Path(os.environ["RELEAF_CACHE"])
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "releaf"
+
+
+@contextmanager
+def named_errors(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Let what pyarrow can't read in a file be told with its path."""
+    import pyarrow
+
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except (pyarrow.ArrowException, OSError) as error:
+        raise ValueError(f"{path} can't be read: {error}") from None
 
 
 def find(name: str) -> Path | None:

@@ -15,7 +15,7 @@ from releaf.decision import Label
 from releaf.features import is_missing
 from releaf.policy import plain_label
 from releaf.schema import Schema
-from releaf.streams.files import open_text
+from releaf.streams.files import named_errors, open_text
 from releaf.streams.stream import Log, Stream
 from releaf.table import is_table, table_columns
 
@@ -168,6 +168,7 @@ def read_first(path: str | os.PathLike[str], rows: int) -> tuple[Columns, bool]:
 
         batches, count = [], 0
         for batch in arrow_batches(path, rows):
+            require_different(batch.schema.names, path)
             batches.append(batch.slice(0, rows - count))
             count += len(batches[-1])
             if count >= rows:
@@ -193,7 +194,7 @@ def arrow_batches(path: Path, size: int) -> Iterator[Any]:
         raise ImportError(f"{path} needs pyarrow to be read: pip install releaf[tables]") from error
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
-    try:
+    with named_errors(path):
         if kind_of(path) == "parquet":
             with parquet.ParquetFile(path) as file:
                 yield from file.iter_batches(size)
@@ -203,8 +204,6 @@ def arrow_batches(path: Path, size: int) -> Iterator[Any]:
                     batch = file.get_batch(place)
                     for start in range(0, len(batch), size):
                         yield batch.slice(start, size)
-    except pyarrow.ArrowInvalid as error:
-        raise ValueError(f"{path} can't be read: {error}") from None
 
 
 def _read(data: Any, skip_bad: bool) -> Rows:
@@ -270,13 +269,17 @@ def read_header(reader: Any, source: str) -> list[str]:
     names: list[str] | None = next(reader, None)
     if not names:
         raise ValueError(f"{source} is empty: expected a line with the names of the columns")
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise ValueError(f"{source} has more than one column {twice[0]!r}: expected different names")
+    require_different(names, source)
     other = [mark for mark in ";\t|" if len(names) == 1 and mark in names[0]]
     if other:
         raise ValueError(f"{source} has one column, {names[0]!r}: expected commas between fields, not {other[0]!r}")
     return names
+
+
+def require_different(names: Sequence[str], source: Any) -> None:
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise ValueError(f"{source} has more than one column {twice[0]!r}: expected different names")
 
 
 def _converted(rows: Rows, name: str, column: list[str], bad: dict[int, str], skip_bad: bool) -> list[Any]:

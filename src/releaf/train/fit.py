@@ -3,8 +3,8 @@
 The log is read twice. First the values of every feature are counted on a fine grid; from the counts of all parts follow
 the partitions, by the paper's rule on the number of arrivals. Then the rewards are summed in all cells of these
 partitions, none thrown away. Both are sums of whole numbers, so the order of files and the number of workers make no
-difference. Quantiles, where there are some, come from a sample that is drawn by the rows' own values, in a reading
-before the other two.
+difference. Quantiles, where there are some, come from counts too, in a reading before the other two; where a value is
+very frequent, a further reading tells it from its neighbours.
 """
 
 from __future__ import annotations
@@ -27,14 +27,17 @@ from releaf.executors import Executor, Local
 from releaf.features import Quantile
 from releaf.policies import Releaf
 from releaf.schema import Features, Schema
-from releaf.streams.batches import Batch, Part, parts_of, read_part
-from releaf.train import sampling
+from releaf.streams.batches import Batch, Part, parts_of, read_part, require_apart
+from releaf.streams.files import named_errors
+from releaf.train import counting, looked, sampling
+from releaf.train.looked import Looked
 from releaf.train.stream import SHOWN, Report
 
 Array = np.ndarray[Any, np.dtype[Any]]
 MOST_TASKS = 256
 MOST_CELLS = 2**22  # that a worker sums at a time, for all actions together: 64 MB, or twice that with weights
 Parts = tuple[Part, ...]
+Cells = list[counting.Cells]
 Progress = Callable[[str, int, int], None]
 
 
@@ -58,6 +61,8 @@ class Job(NamedTuple):
     places: Array | None = None
     layout: summing.Layout | None = None
     last: bool = False  # whether to draw a sample of contexts too
+    ranges: tuple[counting.Ranges, ...] = ()  # what to count, of each feature that is ranked or of rows
+    often: Array = sampling.NONE  # the hashes of rows that are often there
 
 
 def fit_log(
@@ -79,21 +84,25 @@ def fit_log(
     Unlike :func:`releaf.train.learn_file`, which lives through a log row by row, this sums all rows on the partitions
     that all of them lead to, so that nothing is forgotten when an interval splits; and parts of the log are summed at
     the same time, on this machine's cores or a cluster's. The result is the same, bit for bit, for any number of
-    workers and any order of files.
+    workers and any order of files and rows.
+
+    The ranks of :class:`releaf.Quantile` features are those among all values of the log, to about a thousandth.
 
     Parameters
     ----------
     dataset
-        A Parquet file, a folder of them, a pattern such as ``"logs/*.parquet"``, or several of these.
+        A Parquet file, a folder of them, a pattern such as ``"logs/*.parquet"``, or several of these. A file counts
+        once, however often it is given. Columns are read from files, not from the names of folders (``day=1/``).
     features
         As for :class:`releaf.Releaf`; names are those of the columns.
     actions
-        The actions that there are; those of the log, in their order, when None.
+        The actions that there are; those of the log, in their order, when None: a thousand at most, and of one kind.
     action, reward
         The columns of the action taken, and of its reward, from 0 to 1.
     probability
         The column of the probability with which the action was taken. Where it is given, rewards are weighted by its
-        inverse, so that what the log preferred does not count for more within an interval.
+        inverse, so that what the log preferred does not count for more within an interval. No reward weighs more than
+        1,024: where an action was less probable, ``report.cut`` counts the row.
     executor
         Where to work; on this machine's cores when None.
     skip_bad
@@ -106,19 +115,21 @@ def fit_log(
         Of the learner, such as ``seed`` and ``rho``.
     """
     columns = Columns(Schema.of(features), action, reward, probability, skip_bad)
+    require_apart(columns.schema.names, reward=reward, action=action, probability=probability)
     parts = _all_parts(dataset)
     work = _Work(parts, columns, executor or Local(), progress or (lambda what, done, total: None))
     encoder = work.quantiles()
     parameters = {"seed": 0, **parameters}  # the same learner for everyone
     settings = Releaf(actions or 2, columns.schema, **parameters)._engine.settings
-    looked = work.look(encoder, actions, settings)
+    seen = work.look(encoder, actions, settings)
+    labels = looked.actions_of(seen, actions, action)
     report = report if report is not None else Report()
-    report.learnt, report.left_out = looked.rows, looked.left_out
-    report.problems = [(line, f"{path}: {why}") for path, line, why in sorted(looked.problems)[:SHOWN]]
-    learner = Releaf(looked.actions, columns.schema, **parameters)
-    leaves = summing.partitions(settings, looked.counts)
-    rows, sample = work.sum(encoder, looked.actions, settings, leaves)
-    known = summing.knowledge(leaves, rows, looked.rows, len(looked.actions))
+    report.learnt, report.left_out, report.cut = seen.rows, seen.left_out, seen.cut
+    report.problems = [(line, f"{path}: {why}") for path, line, why in sorted(seen.problems)[:SHOWN]]
+    learner = Releaf(labels, columns.schema, **parameters)
+    leaves = summing.partitions(settings, seen.counts)
+    rows, sample = work.sum(encoder, labels, settings, leaves)
+    known = summing.knowledge(leaves, rows, seen.rows, len(labels))
     fitted = learner._knowing(known)
     fitted._token = 0  # of a learner that anyone would have made of this log
     if encoder is not None:
@@ -131,13 +142,15 @@ def fit_log(
 def files_of(dataset: Any) -> list[str]:
     """The Parquet files that are meant, in the order of their names."""
     given = [dataset] if isinstance(dataset, str | os.PathLike) else list(dataset)
-    files: set[str] = set()
+    files: dict[str, str] = {}  # one file may be given by several spellings of its path
     for entry in given:
         found = _matching(os.fspath(entry))
         if not found:
             raise FileNotFoundError(f"there is no Parquet file at {entry}")
-        files.update(found)
-    return sorted(files)
+        for path in found:
+            _require_parquet(path)
+            files.setdefault(os.path.realpath(path), path)
+    return [files[path] for path in sorted(files)]
 
 
 def _matching(entry: str) -> list[str]:
@@ -146,22 +159,25 @@ def _matching(entry: str) -> list[str]:
     return [entry] if os.path.exists(entry) else glob.glob(entry, recursive=True)
 
 
+def _require_parquet(path: str) -> None:
+    """Tell what is no Parquet file by its first bytes, before any work is done."""
+    with open(path, "rb") as file:
+        if file.read(4) != b"PAR1":
+            raise ValueError(
+                f"{path} is no Parquet file, which a log must be to be read in parts. Write it as Parquet, or let a "
+                "learner go through it row by row: releaf.train.learn_file, or releaf train without --workers and --ray"
+            )
+
+
 def _all_parts(dataset: Any) -> list[Part]:
     files = files_of(dataset)
-    parts = [part for path in files for part in parts_of(path)]
+    parts = []
+    for path in files:
+        with named_errors(path):
+            parts += parts_of(path)
     if not sum(part.rows for part in parts):
         raise ValueError(f"the log has no rows: {', '.join(files[:3])}")
     return parts
-
-
-class Looked(NamedTuple):
-    """What the first reading found."""
-
-    counts: Array
-    actions: tuple[Label, ...]
-    rows: int
-    left_out: int
-    problems: list[tuple[str, int, str]]
 
 
 class _Work:
@@ -171,6 +187,7 @@ class _Work:
         self._groups = _grouped(parts)
         self._columns, self._executor, self._progress = columns, executor, progress
         self._total = sum(part.rows for part in parts)
+        self._often = sampling.NONE
 
     def _run(self, what: str, function: Callable[[Job, Parts], Any], job: Job) -> Iterable[Any]:
         """The results for all groups of parts, as they are done."""
@@ -187,35 +204,43 @@ class _Work:
         places = [place for place, feature in enumerate(schema.features) if isinstance(feature, Quantile)]
         if not places:
             return None
-        drawn = sampling.nothing(len(places))
-        seen = np.zeros(len(places), dtype=np.int64)
-        for sample, count in self._run("sampling", sample_part, Job(self._columns)):
-            drawn, seen = sampling.joined(drawn, sample), seen + count
-        sizes = [getattr(schema.features[place], "size", 0) for place in places]
+        job = Job(self._columns, ranges=(counting.EVERYTHING,) * len(places))
+        found = self._counted("ranking", rank_part, job)
+        found = self._refined("ranking frequent values", rank_part, job, found)
         return {
-            f"quantile{place}": sampling.as_sketch(drawn, column, size, int(seen[column]))
-            for column, (place, size) in enumerate(zip(places, sizes, strict=True))
+            f"quantile{place}": counting.as_sketch(cells, getattr(schema.features[place], "size", 0))
+            for place, cells in zip(places, found, strict=True)
         }
+
+    def _counted(self, what: str, function: Callable[[Job, Parts], Cells], job: Job) -> Cells:
+        """The cells of what is counted, in all parts together."""
+        cells = [counting.NOTHING] * len(job.ranges)
+        for found in self._run(what, function, job):
+            cells = [counting.joined(*pair) for pair in zip(cells, found, strict=True)]
+        return cells
+
+    def _refined(self, what: str, function: Callable[[Job, Parts], Cells], job: Job, cells: Cells) -> Cells:
+        """The same cells without heavy ones, which are looked into until there are none."""
+        while any(heavy := [counting.heavy(own) for own in cells]):
+            finer = self._counted(what, function, job._replace(ranges=tuple(heavy)))
+            cells = [counting.refined(*pair) for pair in zip(cells, finer, strict=True)]
+        return cells
 
     def look(self, encoder: dict[str, Array] | None, actions: Sequence[Label] | None, settings: Settings) -> Looked:
         """Count the values of all features, and find the actions."""
         categories, places = np.array(settings.categories), summing.stretches(settings)
         job = Job(self._columns, encoder, tuple(actions or ()), categories, places)
-        counts = np.zeros((len(places), int(places.max()) + 1), dtype=np.int64)
-        labels: set[Label] = set()
-        rows, left_out, problems = 0, 0, []
-        for found, seen, learnt, broken, shown in self._run("counting", look_part, job):
-            counts += found
-            labels |= seen
-            rows, left_out = rows + learnt, left_out + broken
-            problems += shown
-        if not rows:
-            raise ValueError(f"none of the {left_out:,} rows can be used; the first: {sorted(problems)[0][2]}")
-        unknown = sorted(map(str, labels - set(actions))) if actions is not None else []
-        if unknown:
-            raise ValueError(f"the log has actions that were not given: {', '.join(unknown[:5])}")
-        ordered = tuple(actions) if actions is not None else _in_order(labels)
-        return Looked(counts, ordered, rows, left_out, problems)
+        seen = looked.NOTHING
+        for found in self._run("counting", look_part, job):
+            seen = looked.both(seen, found)
+            if actions is None:
+                looked.require_few(seen, self._columns.action)
+        if not seen.rows:
+            raise ValueError(f"none of the {seen.left_out:,} rows can be used; the first: {seen.problems[0][2]}")
+        job = Job(self._columns, encoder, ranges=(counting.EVERYTHING,))
+        cells = self._refined("counting frequent rows", often_part, job, [seen.cells])
+        self._often = counting.frequent(cells[0])
+        return seen
 
     def sum(
         self,
@@ -227,7 +252,7 @@ class _Work:
         """The cells that were observed, and a sample of encoded contexts."""
         blocks = summing.layouts(settings, leaves, max(1, MOST_CELLS // len(actions)))
         categories, places = np.array(settings.categories), summing.stretches(settings)
-        job = Job(self._columns, encoder, actions, categories, places)
+        job = Job(self._columns, encoder, actions, categories, places, often=self._often)
         rows, first = [], 0
         drawn = sampling.nothing(len(leaves))
         for number, layout in enumerate(blocks, 1):
@@ -239,7 +264,7 @@ class _Work:
                 drawn = sampling.joined(drawn, sample)
             rows.append(summing.observed_rows(layout, first, leaves, sums))
             first += len(layout.tuples)
-        return rows, np.ascontiguousarray(drawn.values)
+        return rows, sampling.in_proportion(drawn)
 
 
 def _grouped(parts: list[Part]) -> list[tuple[Part, ...]]:
@@ -248,39 +273,51 @@ def _grouped(parts: list[Part]) -> list[tuple[Part, ...]]:
     return [tuple(parts[number::count]) for number in range(count)]
 
 
-def _in_order(labels: set[Label]) -> tuple[Label, ...]:
-    """Numbers before texts, each in their order."""
-    texts = sorted(label for label in labels if isinstance(label, str))
-    return (*sorted(label for label in labels if not isinstance(label, str)), *texts)
-
-
 # --- what workers do ----------------------------------------------------------------------------------------
 
 
-def sample_part(job: Job, parts: Parts) -> tuple[sampling.Sample, Array]:
-    """A sample of the values of features that are ranked, and how many there are of each."""
+def rank_part(job: Job, parts: Parts) -> Cells:
+    """Count the values of features that are ranked."""
     schema = job.columns.schema
-    places = [place for place, feature in enumerate(schema.features) if isinstance(feature, Quantile)]
-    drawn, seen = sampling.nothing(len(places)), np.zeros(len(places), dtype=np.int64)
-    for batch, _ in _batches(job, parts):
-        values = np.column_stack([_numbers(batch, schema.names[place]) for place in places])
-        drawn = sampling.joined(drawn, sampling.draw(values, batch.rewards))
-        seen += (~np.isnan(values)).sum(axis=0)
-    return drawn, seen
+    names = [name for name, feature in zip(schema.names, schema.features, strict=True) if isinstance(feature, Quantile)]
+    found = ([counting.keys_of(_numbers(batch, name)) for name in names] for _, batch, _ in _batches(job, parts))
+    return _cells(job, found)
 
 
-def look_part(job: Job, parts: Parts) -> tuple[Array, set[Label], int, int, list[tuple[str, int, str]]]:
-    """Counts of values, actions, rows that can be used, rows that can't, and what is wrong with the first of these."""
+def often_part(job: Job, parts: Parts) -> Cells:
+    """Count rows by their hashes."""
+    return _cells(job, ([sampling.hashes_of(_units(job, batch))] for _, batch, _ in _batches(job, parts)))
+
+
+def _cells(job: Job, batches: Iterable[list[Array]]) -> Cells:
+    cells = [counting.NOTHING] * len(job.ranges)
+    for columns in batches:
+        found = map(counting.counted, columns, job.ranges)
+        cells = [counting.joined(*pair) for pair in zip(cells, found, strict=True)]
+    return cells
+
+
+def look_part(job: Job, parts: Parts) -> Looked:
+    """Count values and rows, and find the actions, and what is wrong with rows that can't be used."""
     assert job.places is not None
     counts = np.zeros((len(job.places), int(job.places.max()) + 1), dtype=np.int64)
-    labels: set[Label] = set()
-    rows, left_out, problems = 0, 0, []
-    for batch, part in _batches(job, parts):
-        summing.count_values(_units(job, batch), job.categories, job.places, counts)
-        labels |= set(np.unique(batch.actions).tolist() if isinstance(batch.actions, np.ndarray) else batch.actions)
-        rows, left_out = rows + len(batch.rewards), left_out + len(batch.problems)
-        problems += [(part.path, line, why) for line, why in batch.problems[:SHOWN]]
-    return counts, labels, rows, left_out, sorted(problems)[:SHOWN]
+    seen = looked.NOTHING
+    for part, batch, chances in _batches(job, parts):
+        units = _units(job, batch)
+        summing.count_values(units, job.categories, job.places, counts)
+        taken = np.unique(batch.actions).tolist() if isinstance(batch.actions, np.ndarray) else set(batch.actions)
+        found = looked.NOTHING._replace(
+            labels={(looked.kind_of(label), label): part.path for label in taken},
+            rows=len(batch.rewards),
+            left_out=len(batch.problems),
+            cut=0 if chances is None else int((1.0 / chances > summing.HEAVIEST).sum()),
+            problems=[(part.path, line, why) for line, why in batch.problems[:SHOWN]],
+            cells=counting.counted(sampling.hashes_of(units)),
+        )
+        seen = looked.both(seen, found)
+        if not job.actions:
+            looked.require_few(seen, job.columns.action)
+    return seen._replace(counts=counts)
 
 
 def sum_part(job: Job, parts: Parts) -> tuple[Array, sampling.Sample]:
@@ -301,7 +338,7 @@ def sum_part(job: Job, parts: Parts) -> tuple[Array, sampling.Sample]:
         where = (layout.leaf_of, layout.tuples, layout.offsets, layout.strides)
         summing.sum_cells(units, taken, grains, weights, job.categories, job.places, *where, sums)
         if job.last:
-            drawn = sampling.joined(drawn, sampling.draw(units, batch.rewards))
+            drawn = sampling.joined(drawn, sampling.draw(units, job.often))
     return sums, drawn
 
 
@@ -318,13 +355,15 @@ def _names(columns: Columns) -> dict[str, Any]:
     return {"action": columns.action, "reward": columns.reward, "probability": columns.probability}
 
 
-def _batches(job: Job, parts: Parts) -> Iterable[tuple[Batch, Part]]:
+def _batches(job: Job, parts: Parts) -> Iterable[tuple[Part, Batch, Any]]:
+    """The rows of parts, and the probabilities of their actions; those that can't be used raise, or are left out."""
     for part in parts:
-        batch, _ = read_part(part, job.columns.schema, **_names(job.columns))
+        with named_errors(part.path):
+            batch, chances = read_part(part, job.columns.schema, **_names(job.columns))
         if batch.problems and not job.columns.skip_bad:
             line, why = batch.problems[0]
             raise ValueError(f"{part.path}, row {line}: {why}")
-        yield batch, part
+        yield part, batch, chances
 
 
 def _units(job: Job, batch: Batch) -> Array:
@@ -335,4 +374,7 @@ def _units(job: Job, batch: Batch) -> Array:
 
 
 def _numbers(batch: Batch, name: str) -> Array:
-    return np.array([np.nan if value is None else value for value in batch.contexts.columns[name]], dtype=np.float64)
+    column = batch.contexts.columns[name]
+    if isinstance(column, np.ndarray) and column.dtype.kind in "fiu":
+        return column.astype(np.float64)
+    return np.array([np.nan if value is None else value for value in column], dtype=np.float64)

@@ -15,6 +15,7 @@ from releaf.decision import Label
 from releaf.streams.batches import ROWS, Batch, read_log
 from releaf.streams.tables import kind_of
 
+MOST_ACTIONS = 1_000  # that a column of actions may well have
 SHOWN = 100  # broken rows that are kept by their lines
 
 
@@ -30,11 +31,15 @@ class Report:
         Rows that could not be used.
     problems
         Line and reason of the first of these, a hundred at most.
+    cut
+        Rows of :func:`releaf.fit_log` whose actions were less probable than 1 in 1,024, and weigh as if they had been
+        just that.
     """
 
     learnt: int = 0
     left_out: int = 0
     problems: list[tuple[int, str]] = field(default_factory=list)
+    cut: int = 0
 
 
 def learn_file(
