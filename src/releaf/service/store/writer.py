@@ -14,8 +14,9 @@ import apsw
 
 BUSY_SECONDS = 10.0  # how long to wait for another process's write
 LOOK_AGAIN = 0.001
-FAST = 0.002  # seconds for which all other requests may be kept waiting
-DECAY = 0.9  # of the running mean of what commits take
+FAST = 0.002  # seconds for which all other requests may be kept waiting, on average
+DECAY = 0.9  # of that average, from one commit to the next
+REST = 50  # times as long as they took, nobody is kept waiting after commits that were slow
 CHECKPOINT_PAGES = 1000  # of the write-ahead log, after which they are brought into the file: SQLite's own default
 
 T = TypeVar("T")
@@ -36,7 +37,8 @@ class Writer:
         self._thread = ThreadPoolExecutor(1, "store-write")
         self._free = threading.Lock()
         self._is_patient = True
-        self._pace = 10 * FAST  # until the disk has shown that it is fast
+        self._pace = 0.0  # what commits that were made at once took, on average
+        self._rests_until = 0.0  # when the disk may have become fast again
         self._checkpoint_at = CHECKPOINT_PAGES
 
     def use(self, connection: apsw.Connection) -> None:
@@ -52,31 +54,32 @@ class Writer:
     async def commit(self, do: Callable[[*Ts], None], *args: *Ts) -> None:
         """Do something that takes as long as the disk: at once where that is not long."""
         if not self._done_at_once(do, *args):
-            await self.run(self._timed, do, *args)
+            await self.run(do, *args)
 
     def shutdown(self) -> None:
         """Finish what was begun, and end the thread."""
         self._thread.shutdown()
 
     def _done_at_once(self, do: Callable[[*Ts], None], *args: *Ts) -> bool:
-        if self._pace >= FAST or not self._free.acquire(blocking=False):
+        started = time.perf_counter()
+        if started < self._rests_until or not self._free.acquire(blocking=False):
             return False
         self._is_patient = False
         try:
-            self._timed(do, *args)
+            do(*args)
         except apsw.BusyError:
             return False
         finally:
             self._is_patient = True
             self._free.release()
+            self._took(time.perf_counter() - started)
         return True
 
-    def _timed(self, do: Callable[[*Ts], None], *args: *Ts) -> None:
-        started = time.perf_counter()
-        try:
-            do(*args)
-        finally:
-            self._pace += (1 - DECAY) * (time.perf_counter() - started - self._pace)
+    def _took(self, seconds: float) -> None:
+        self._pace += (1 - DECAY) * (seconds - self._pace)
+        if self._pace >= FAST:
+            self._rests_until = time.perf_counter() + REST * self._pace / (1 - DECAY)
+            self._pace = 0.0
 
     def _alone(self, do: Callable[[*Ts], T], *args: *Ts) -> T:
         with self._free:
