@@ -33,6 +33,7 @@ from releaf.core.partition import leaves_of
 
 GRAIN = 2.0**-26  # rewards are multiples of it, so that sums are exact and learners add up in any order
 DENSE_LIMIT = 2**29  # bytes of dense tables beyond which cells are hashed
+MOST_COUNTED = 2**31 - 1  # rewards of an action that a cell takes in; one more would not move its mean
 FEW = 4  # actions, up to which the width of lanes is their number
 _BYTES = 28  # count, mean and sum of one action, and the least count where there are few
 
@@ -259,6 +260,8 @@ def observe(m, action, reward, width):
     for p in range(m.shape[TUPLES]):
         cell, here = m.rows[p] * (1 + actions), m.rows[p] * actions
         count = m.counts[here + action] + 1
+        if count > MOST_COUNTED:
+            continue
         total = m.sums[here + action] + reward
         m.counts[here + action] = count
         m.sums[here + action] = total
