@@ -16,6 +16,7 @@ import releaf
 from reference import GRAIN
 from releaf.core import cells, merging
 from releaf.core.lanes import MAX_WIDTH
+from releaf.core.model import OBSERVED
 from releaf.policies.partitioned import PartitionedPolicy
 
 SCHEMAS: dict[str, Any] = {
@@ -185,7 +186,7 @@ def nearly_full(short_of: int) -> Any:
     """A learner all of whose cells lack so many rewards of being full, with a mean of a quarter."""
     made = part(3, observe="always", rho=60.0)
     memory = made._engine.memory
-    memory["counts"][:] = cells.MOST_COUNTED - short_of
+    memory["counts"][:] = memory["clock"][OBSERVED] = cells.MOST_COUNTED - short_of
     memory["sums"][:] = 0.25 * memory["counts"]
     table = memory["cells"][:-MAX_WIDTH].reshape(-1, 4)
     table[:, 0], table[:, 1:] = cells.MOST_COUNTED - short_of, 0.25

@@ -21,6 +21,7 @@ from releaf.core.model import (
     FEATURES,
     HASHED,
     LEAVES,
+    OBSERVED,
     ROWS,
     TABLE,
     TUPLE_SIZE,
@@ -257,10 +258,11 @@ def observe(m, action, reward, width):
     """Let the cells in ``rows`` take in one reward of an action."""
     actions = m.shape[ACTIONS]
     reward = math.floor(reward / GRAIN + 0.5) * GRAIN
+    crowded = m.clock[OBSERVED] > MOST_COUNTED  # before that, no cell can be full
     for p in range(m.shape[TUPLES]):
         cell, here = m.rows[p] * (1 + actions), m.rows[p] * actions
         count = m.counts[here + action] + 1
-        if count > MOST_COUNTED:
+        if crowded and count > MOST_COUNTED:
             continue
         total = m.sums[here + action] + reward
         m.counts[here + action] = count

@@ -82,6 +82,10 @@ def fit_log(
     the same time, on this machine's cores or a cluster's. The result is the same, bit for bit, for any number of
     workers and any order of files.
 
+    Rewards count as multiples of 2⁻²⁶ and are summed as whole numbers, up to 2³⁷ rows, or 2³³ with ``probability``; a
+    log with more raises. A learner keeps 53 bits of a sum, and counts 2³¹ - 1 rewards of an action in a cell at most:
+    one that has more gets that count and the mean of all. Memory follows the cells that were observed.
+
     Parameters
     ----------
     dataset
