@@ -176,6 +176,7 @@ class _Work:
         self._groups = _grouped(parts)
         self._columns, self._executor, self._progress = columns, executor, progress
         self._total = sum(part.rows for part in parts)
+        self._require_not_too_many()
 
     def _run(self, what: str, function: Callable[[Job, Parts], Any], job: Job) -> Iterable[Any]:
         """The results for all groups of parts, as they are done."""
@@ -230,7 +231,6 @@ class _Work:
         leaves: tuple[Leaves, ...],
     ) -> tuple[Rows, Array]:
         """The cells that were observed, and a sample of encoded contexts."""
-        self._require_not_too_many()
         longest = max(sum(part.rows for part in parts) for parts in self._groups)
         blocks = summing.layouts(settings, leaves, len(actions), longest, MOST_CELLS)
         categories, places = np.array(settings.categories), summing.stretches(settings)
