@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,10 @@ import pytest
 import releaf
 from reference import GRAIN
 from releaf import theory
-from releaf.core.model import EXPLOITED
+from releaf.core import merging, summing
+from releaf.core.model import EXPLOITED, HASHED
 from releaf.executors import Local
+from releaf.streams import batches
 from releaf.train import Report, fit, fit_log
 
 NAMES = ["x", "y", "z"]
@@ -67,8 +70,6 @@ def in_plain_python(table: Table, rho: float) -> dict[tuple[Any, ...], list[floa
 
 
 def cells_of(learner: releaf.Releaf) -> dict[tuple[Any, ...], tuple[int, float]]:
-    from releaf.core import merging
-
     known = merging.gather(learner._engine, learner.seed)
     top = 2**52
     leaves = [
@@ -86,6 +87,16 @@ def cells_of(learner: releaf.Releaf) -> dict[tuple[Any, ...], tuple[int, float]]
     return found
 
 
+@pytest.fixture(params=["dense", "sparse"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Room for all cells of a tuple, or for those that were observed, added up often."""
+    if request.param == "sparse":
+        monkeypatch.setattr(summing, "DENSE_BELOW", 0)
+        monkeypatch.setattr(summing, "ALWAYS_DENSE", 0)
+        monkeypatch.setattr(summing, "LEAST_ADDED", 10)
+
+
+@pytest.mark.usefixtures("way")
 def test_cells_hold_all_rewards_on_the_partition_that_all_arrivals_lead_to(tmp_path: Path) -> None:
     table = log(700)
     fitted = fit_log(write(tmp_path, table, 2), NAMES, rho=2.0)
@@ -128,6 +139,108 @@ def test_many_cells_are_summed_in_blocks(tmp_path: Path, monkeypatch: pytest.Mon
     at_once = fit_log(paths, NAMES, rho=2.0, executor=Local(1)).to_bytes()
     monkeypatch.setattr(fit, "MOST_CELLS", 100)
     assert fit_log(paths, NAMES, rho=2.0, executor=Local(1)).to_bytes() == at_once
+
+
+def test_it_makes_no_difference_whether_cells_have_a_place_each_or_only_those_that_were_observed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = log(4000)
+    one, many = write(tmp_path / "one", table, 1, group=4000), write(tmp_path / "many", table, 5, group=130)
+    expected = fit_log(one, NAMES, rho=2.0, probability="p", executor=Local(1)).to_bytes()
+    monkeypatch.setattr(summing, "LEAST_ADDED", 500)
+    for below in (0, 1, 3):  # none, some, and more tuples of features have a place for each cell
+        monkeypatch.setattr(summing, "DENSE_BELOW", below)
+        monkeypatch.setattr(summing, "ALWAYS_DENSE", 0)
+        for paths in (one, many, many[::-1]):
+            assert fit_log(paths, NAMES, rho=2.0, probability="p", executor=Local(1)).to_bytes() == expected
+
+
+def test_memory_follows_what_was_observed_not_the_product_of_all_intervals(tmp_path: Path) -> None:
+    draw = np.random.default_rng(0)
+    count = 5000
+    table = {
+        **{name: draw.integers(0, 2000, count) for name in "ab"},
+        "action": draw.integers(0, 4, count),
+        "reward": draw.random(count),
+    }
+    paths = write(tmp_path, table, 2, group=1000)
+    schema = releaf.Schema(a=releaf.Categorical(*range(2000)), b=releaf.Categorical(*range(2000)))
+    fit_log(paths, schema, executor=Local(1))
+    tracemalloc.start()
+    try:
+        fitted = fit_log(paths, schema, executor=Local(1))
+        assert tracemalloc.get_traced_memory()[1] < 50 << 20  # a place for each would take 256 MB
+    finally:
+        tracemalloc.stop()
+    cells = {(a, b, action) for a, b, action in zip(table["a"], table["b"], table["action"], strict=True)}
+    assert np.count_nonzero(fitted._engine.memory["counts"]) == len(cells)
+    assert fitted._engine.clock(HASHED) == 1
+
+
+def test_the_log_is_read_as_often_as_what_is_observed_asks_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of five tuples of four features has far more cells than the log has rows."""
+    draw = np.random.default_rng(0)
+    names = list("vwxyz")
+    table = {**{name: draw.random(600) for name in names}, "action": draw.integers(0, 2, 600), "reward": np.ones(600)}
+    monkeypatch.setattr(fit, "MOST_CELLS", 5 * 600)
+    readings = set()
+    paths = write(tmp_path, table, 1, group=600)
+    fit_log(paths, names, gamma_rel=2, rho=1.5, executor=Local(1), progress=lambda what, *_: readings.add(what))
+    assert readings == {"counting", "summing"}
+
+
+def test_combinations_that_no_number_can_tell_apart_are_refused(tmp_path: Path) -> None:
+    draw = np.random.default_rng(0)
+    names = list("uvwxyz")
+    table = {**{name: draw.random(4000) for name in names}, "action": np.zeros(4000), "reward": np.ones(4000)}
+    with pytest.raises(ValueError, match=r"features \[0, 1, 2, 3, 4, 5\] have .* intervals.*: a larger rho"):
+        fit_log(write(tmp_path, table, 1), names, actions=[0.0, 1.0], gamma_rel=3, rho=0.1, executor=Local(1))
+
+
+def test_a_log_with_more_rows_than_can_be_summed_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = write(tmp_path, log(300), 2)
+    monkeypatch.setattr(summing, "MOST_WEIGHTED_ROWS", 299)
+    with pytest.raises(
+        ValueError, match=r"300 rows, and up to 299 can be summed, where there are prob.*: fit its weeks"
+    ):
+        fit_log(paths, NAMES, probability="p")
+    assert fit_log(paths, NAMES).steps == 300
+    monkeypatch.setattr(summing, "MOST_ROWS", 299)
+    with pytest.raises(ValueError, match=r"300 rows, and up to 299 can be summed: fit its weeks"):
+        fit_log(paths, NAMES)
+
+
+def test_a_large_row_group_is_divided_and_never_read_as_a_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = log(3000)
+    table["y"][1234] = 3.0
+    (path,) = write(tmp_path, table, 1, group=2000)
+    whole = fit_log(path, NAMES, skip_bad=True, probability="p", executor=Local(1)).to_bytes()
+    monkeypatch.setattr(batches, "PART", 300)
+    monkeypatch.setattr(batches, "_AT_ONCE", 70)
+    parts = batches.parts_of(path)
+    assert [(part.group, part.start, part.rows) for part in parts][:2] == [(0, 0, 285), (0, 285, 286)]
+    assert len(parts) == 7 + 4
+    read = list(batches.read_parts(parts, releaf.Schema.of(NAMES), action="action", reward="reward", probability="p"))
+    assert max(len(batch.rewards) for _, batch, _ in read) <= 70
+    assert (
+        np.concatenate([batch.contexts.columns["x"] for _, batch, _ in read]).tolist()
+        == np.delete(table["x"], 1234).tolist()
+    )
+    assert [line for _, batch, _ in read for line, _ in batch.problems] == [1234]
+    with pytest.raises(ValueError, match="row 1234"):
+        fit_log(path, NAMES, executor=Local(1))
+    assert fit_log(path, NAMES, skip_bad=True, probability="p", executor=Local(1)).to_bytes() == whole
+
+
+def test_even_the_largest_row_group_has_few_parts_since_each_is_read_from_its_beginning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batches, "PART", 10)
+    parts = batches.parts_of(*write(tmp_path, log(1000), 1, group=1000))
+    assert len(parts) == batches.MOST_PARTS
+    assert sum(part.rows for part in parts) == 1000
 
 
 def mixed_log(count: int, seed: int = 0) -> Table:
@@ -204,8 +317,6 @@ def test_weights_undo_what_the_log_preferred(tmp_path: Path) -> None:
 
 
 def _mean(learner: Any, action: int) -> float:
-    from releaf.core import merging
-
     rows = merging.gather(learner._engine, learner.seed).rows
     return float(rows.sums[:, action].sum() / rows.counts[:, action].sum())
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import threading
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,9 @@ from hypothesis import strategies as st
 
 import releaf
 from reference import GRAIN
-from releaf.core import cells
+from releaf.core import cells, merging
+from releaf.core.lanes import MAX_WIDTH
+from releaf.core.model import OBSERVED
 from releaf.policies.partitioned import PartitionedPolicy
 
 SCHEMAS: dict[str, Any] = {
@@ -70,8 +74,6 @@ def _hashed(one: Any) -> Any:
     """The same knowledge with cells in a hash table."""
     from dataclasses import replace
 
-    from releaf.core import merging
-
     settings_ = replace(one._engine.settings, dense_limit=0)
     one._use(merging.assemble(settings_, len(one.actions), one.seed, merging.gather(one._engine, one.seed)))
     return one
@@ -103,39 +105,115 @@ def test_a_learner_that_knows_nothing_adds_nothing(kind: str) -> None:
     assert np.array_equal(both.estimate(tried), one.estimate(tried))
 
 
+def test_what_knows_nothing_leaves_all_further_decisions_as_they_would_have_been() -> None:
+    """Also where the latest arrival fills an interval, which then splits before the next decision."""
+    draw = np.random.default_rng(4)
+    further, rewards = draw.random((80, 4)), draw.random((80, 3))
+    for seed in range(25):
+        one = part(seed, most=120)
+        both = one.merge(learner())
+        lived, expected = both.replay(further, rewards), one.replay(further, rewards)
+        assert np.array_equal(lived.actions, expected.actions)
+        assert np.array_equal(lived.explored, expected.explored)
+        assert knowledge(both.merge(learner())) == knowledge(one.merge(learner()))
+
+
 def test_parts_of_the_same_partition_know_what_one_learner_of_all_cases_would() -> None:
-    """Counts and means are those of all cases, where no interval splits any more."""
+    """Counts and sums are those of all cases, where no interval splits any more."""
     draw = np.random.default_rng(1)
     contexts, rewards = draw.random((900, 4)), np.floor(draw.random((900, 3)) / GRAIN) * GRAIN
-    frozen: dict[str, Any] = {
-        "rho": 60.0,
-        "observe": "always",
-        "control_divisor": 1e9,
-    }  # after the first split nothing splits
-    parts = [learner(**frozen) for _ in range(3)]
+    parts = [learner(rho=60.0, observe="always", control_divisor=1e9) for _ in range(3)]
+    expected: dict[tuple[int, ...], tuple[int, float]] = {}
     for number, one in enumerate(parts):
-        one.replay(contexts[number::3], rewards[number::3])
+        own, earned = contexts[number::3], rewards[number::3]
+        actions = one.replay(own, earned).actions
+        for row in range(1, len(own)):  # the first arrival splits each feature in two, and after it nothing splits
+            for pair, (i, j) in enumerate(itertools.combinations(range(4), 2)):
+                key = (pair, int(own[row, i] > 0.5), int(own[row, j] > 0.5), int(actions[row]))
+                count, total = expected.get(key, (0, 0.0))
+                expected[key] = (count + 1, total + float(earned[row, actions[row]]))
     whole = parts[0].merge(parts[1]).merge(parts[2])
-    taken = _taken(parts, contexts)
-    for action in range(3):
-        rows = taken == action
-        total = int(whole._engine.memory["counts"].reshape(-1, 3)[:, action].sum())
-        assert total <= 6 * rows.sum()  # six pairs of features
-        assert total >= 6 * (rows.sum() - 3 * 2)  # all but those before the first splits
-    sums = whole._engine.memory["sums"].reshape(-1, 3).sum(axis=0)
-    counts = whole._engine.memory["counts"].reshape(-1, 3).sum(axis=0)
-    assert np.allclose(sums / counts, [rewards[taken == a, a].mean() for a in range(3)], atol=0.02)
+    rows = merging.gather(whole._engine, whole.seed).rows
+    found = {
+        (int(pair), *places.tolist(), action): (int(counts[action]), float(sums[action]))
+        for pair, places, counts, sums in zip(*rows, strict=True)
+        for action in np.flatnonzero(counts).tolist()
+    }
+    assert found == expected
 
 
-def _taken(parts: list[Any], contexts: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    taken = np.zeros(len(contexts), dtype=np.int64)
-    draw = np.random.default_rng(1)
-    draw.random((900, 4))
-    rewards = np.floor(draw.random((900, 3)) / GRAIN) * GRAIN
-    for number in range(3):
-        again = learner(rho=60.0, observe="always", control_divisor=1e9)
-        taken[number::3] = again.replay(contexts[number::3], rewards[number::3]).actions
-    return taken
+class MeetingLock:
+    """A lock whose holder waits, as soon as it has it, for someone to hold the other."""
+
+    def __init__(self, meeting: threading.Barrier) -> None:
+        self._lock, self._meeting = threading.RLock(), meeting
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        with suppress(threading.BrokenBarrierError):
+            self._meeting.wait(5)
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+def test_two_threads_that_add_the_same_learners_the_other_way_round_do_not_wait_for_each_other() -> None:
+    one, two = part(1), part(2)
+    expected = knowledge(one.merge(two))
+    meeting, sums = threading.Barrier(2), []
+    one._lock, two._lock = MeetingLock(meeting), MeetingLock(meeting)
+    threads = [
+        threading.Thread(target=lambda pair=pair: sums.append(knowledge(pair[0].merge(pair[1]))), daemon=True)
+        for pair in ((one, two), (two, one))
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=20)
+    assert sums == [expected, expected]
+
+
+def test_the_sum_has_room_for_as_many_decisions_as_the_roomier_of_both() -> None:
+    roomy, other = part(1, max_pending=500), part(2, max_pending=40)
+    assert roomy.merge(other).to_bytes() == other.merge(roomy).to_bytes()
+    assert other.merge(roomy).max_pending == 500
+
+
+# --- cells that are full ------------------------------------------------------------------------------------
+
+
+def nearly_full(short_of: int) -> Any:
+    """A learner all of whose cells lack so many rewards of being full, with a mean of a quarter."""
+    made = part(3, observe="always", rho=60.0)
+    memory = made._engine.memory
+    memory["counts"][:] = memory["clock"][OBSERVED] = cells.MOST_COUNTED - short_of
+    memory["sums"][:] = 0.25 * memory["counts"]
+    table = memory["cells"][:-MAX_WIDTH].reshape(-1, 4)
+    table[:, 0], table[:, 1:] = cells.MOST_COUNTED - short_of, 0.25
+    return made
+
+
+@pytest.mark.parametrize("limit", [cells.DENSE_LIMIT, 0], ids=["dense", "hashed"])
+def test_a_full_cell_takes_in_no_more_and_keeps_its_mean(limit: int) -> None:
+    one = nearly_full(short_of=1)
+    if limit == 0:
+        one = _hashed(one)
+    for _ in range(3):
+        one.learn(one.decide([0.4] * 4), 1.0)
+    counts, sums = one._engine.memory["counts"], one._engine.memory["sums"]
+    assert counts.min() >= 0
+    filled = counts == cells.MOST_COUNTED
+    assert filled.sum() == 6  # one cell for each pair of features
+    assert np.array_equal(sums[filled], np.full(6, 0.25 * (cells.MOST_COUNTED - 1) + 1.0))
+    assert releaf.from_bytes(one.to_bytes()).observations == one.observations
+
+
+def test_cells_that_are_more_than_full_together_have_the_mean_of_both() -> None:
+    both = nearly_full(short_of=1000).merge(nearly_full(short_of=1000))
+    rows = merging.gather(both._engine, both.seed).rows
+    assert len(rows.tuples)
+    assert (rows.counts == cells.MOST_COUNTED).all()
+    assert np.allclose(rows.sums / rows.counts, 0.25, rtol=0, atol=GRAIN)
 
 
 def test_an_interval_that_one_has_split_is_split_in_the_sum_and_what_the_other_saw_there_is_left_behind() -> None:

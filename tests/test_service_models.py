@@ -10,11 +10,15 @@ import tracemalloc
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow
 import pytest
+from pyarrow import parquet
 
 import releaf
 from asking import asked
 from releaf.core import state
+from releaf.executors import Local
 from releaf.service import policies
 from releaf.service.hub import Hub
 from releaf.service.messages import NewExperiment, NewShadow, PolicySpec
@@ -146,6 +150,30 @@ def test_each_experiment_gets_its_last_snapshot_whatever_befalls_another(tmp_pat
         await again.stop()
 
     asyncio.run(test())
+
+
+def test_a_learner_that_was_fitted_to_a_log_goes_on_in_the_service(tmp_path: Path) -> None:
+    draw = np.random.default_rng(0)
+    count = 20_000
+    contexts, taken = draw.random((count, 2)), draw.integers(0, 2, count)
+    earned = (draw.random(count) < 0.1 + 0.8 * contexts[np.arange(count), taken]).astype(float)
+    columns = {"x0": contexts[:, 0], "x1": contexts[:, 1], "action": np.array(["a", "b"])[taken], "reward": earned}
+    parquet.write_table(pyarrow.table(columns), tmp_path / "log.parquet")
+    fitted = releaf.fit_log(tmp_path / "log.parquet", 2, observe="always", executor=Local(1))
+    model = base64.b64encode(fitted.to_bytes()).decode()
+    with asked(tmp_path) as api:
+        path = api.new(policy="Releaf", model=model)
+        assert api.model(path) == fitted.to_bytes()
+        for context in ([0.95, 0.05], [0.05, 0.95]):
+            expected = fitted.decide(context)
+            answer = api.post(f"{path}/decide", {"context": context})
+            assert expected.estimates is not None  # enough is known to decide by it
+            assert answer["action"] == expected.action
+            assert tuple(answer["estimates"].values()) == expected.estimates
+            api.post(f"{path}/reward", {"decision": answer["decision"], "reward": 1.0})
+            fitted.learn(expected, 1.0)
+        assert api.model(path) == fitted.to_bytes()
+    assert fitted.observations == count + 2
 
 
 # --- batches that would take long ---------------------------------------------------------------------------

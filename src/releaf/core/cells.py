@@ -21,6 +21,7 @@ from releaf.core.model import (
     FEATURES,
     HASHED,
     LEAVES,
+    OBSERVED,
     ROWS,
     TABLE,
     TUPLE_SIZE,
@@ -33,6 +34,7 @@ from releaf.core.partition import leaves_of
 
 GRAIN = 2.0**-26  # rewards are multiples of it, so that sums are exact and learners add up in any order
 DENSE_LIMIT = 2**29  # bytes of dense tables beyond which cells are hashed
+MOST_COUNTED = 2**31 - 1  # rewards of an action that a cell takes in; one more would not move its mean
 FEW = 4  # actions, up to which the width of lanes is their number
 _BYTES = 28  # count, mean and sum of one action, and the least count where there are few
 
@@ -256,9 +258,12 @@ def observe(m, action, reward, width):
     """Let the cells in ``rows`` take in one reward of an action."""
     actions = m.shape[ACTIONS]
     reward = math.floor(reward / GRAIN + 0.5) * GRAIN
+    crowded = m.clock[OBSERVED] > MOST_COUNTED  # before that, no cell can be full
     for p in range(m.shape[TUPLES]):
         cell, here = m.rows[p] * (1 + actions), m.rows[p] * actions
         count = m.counts[here + action] + 1
+        if crowded and count > MOST_COUNTED:
+            continue
         total = m.sums[here + action] + reward
         m.counts[here + action] = count
         m.sums[here + action] = total

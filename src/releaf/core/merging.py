@@ -5,7 +5,10 @@ has split is split in the sum as well. What the other one observed in the whole 
 the paper's rule does when an interval splits: its parts begin anew. So the sum of several learners is the same in
 whatever order and groups they are added, and a learner that knows nothing adds nothing.
 
-Rewards are kept as multiples of 2⁻²⁶ (:data:`releaf.core.cells.GRAIN`), so that sums of up to 2²⁷ of them are exact.
+Rewards are kept as multiples of 2⁻²⁶ (:data:`releaf.core.cells.GRAIN`), so that sums are exact up to 2²⁷, about 134
+million rewards of 1 in one cell. Beyond that they are rounded to 53 bits, which no mean shows, but then the order of
+adding may show in the last bit. A cell counts 2³¹ - 1 rewards of an action at most; one that has more is given that
+many, with the mean of all.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from releaf.core import cells, partition
+from releaf.core.cells import GRAIN, MOST_COUNTED
 from releaf.core.engine import Engine, Settings
 from releaf.core.lanes import MAX_WIDTH
 from releaf.core.model import (
@@ -37,8 +41,6 @@ from releaf.core.model import (
     Memory,
 )
 from releaf.core.randomness import first_state
-
-MOST_COUNTED = 2**31 - 1
 
 
 class Leaves(NamedTuple):
@@ -73,7 +75,10 @@ class Knowledge(NamedTuple):
 
 
 def gather(engine: Engine, seed: int | None) -> Knowledge:
-    """What an engine knows. The latest arrival, which is counted when the next comes, is counted."""
+    """What an engine knows. The latest arrival, which is counted when the next comes, is counted.
+
+    So an interval that it fills is split, as it would be then.
+    """
     memory, actions = engine.memory, engine.actions
     arrivals = memory["arrivals"].copy()
     if memory["clock"][PENDING]:
@@ -82,7 +87,7 @@ def gather(engine: Engine, seed: int | None) -> Knowledge:
     clock = memory["clock"]
     with np.errstate(over="ignore"):
         drawn = clock[RANDOM].astype(np.uint64) - _begin(seed)
-    return Knowledge(
+    known = Knowledge(
         tuple(_leaves(engine, feature, np.array(found), arrivals) for feature, found in enumerate(nodes)),
         _rows(memory, actions, nodes),
         memory["relevance"].reshape(actions, -1).copy(),
@@ -90,6 +95,22 @@ def gather(engine: Engine, seed: int | None) -> Knowledge:
         clock[[TIME, OBSERVED, EXPLORED, EXPLOITED]].copy(),
         drawn,
     )
+    full = arrivals[memory["leaf"]] >= memory["split_at"][memory["level"][memory["leaf"]]]
+    if not (clock[PENDING] and full.any()):
+        return known
+    places = [found.index(leaf) for found, leaf in zip(nodes, memory["leaf"], strict=True)]
+    return _split_full(known, places, full, engine.settings.base)
+
+
+def _split_full(known: Knowledge, places: list[int], full: Array, base: int) -> Knowledge:
+    """The same knowledge where one leaf of each feature, if it is full, has become its parts, which know nothing."""
+    parts = []
+    for leaves, place, splits in zip(known.leaves, places, full, strict=True):
+        steps, width = np.arange(base if splits else 0), leaves.widths[place] // base
+        parts.append(Leaves(leaves.starts[place] + width * steps, np.full(len(steps), width), np.zeros_like(steps)))
+    no_rows = Rows(*(field[:0] for field in known.rows))
+    relevance, added_at, clock = (np.zeros_like(field) for field in (known.relevance, known.added_at, known.clock))
+    return combine(known, Knowledge(tuple(parts), no_rows, relevance, added_at, clock, np.uint64(0)))
 
 
 def _begin(seed: int | None) -> np.uint64:
@@ -240,9 +261,7 @@ def assemble(settings: Settings, actions: int, seed: int | None, known: Knowledg
     engine = Engine(settings, actions, seed)
     memory = engine.memory.branch()
     nodes = _plant(memory, settings, known.leaves)
-    if known.rows.counts.max(initial=0) > MOST_COUNTED:
-        raise OverflowError(f"a cell has more than {MOST_COUNTED:,} observations")
-    _fill(memory, settings, known.rows, nodes)
+    _fill(memory, settings, _not_overfull(known.rows), nodes)
     memory["relevance"], memory["added_at"] = known.relevance, known.added_at
     clock = memory["clock"]
     clock[[TIME, OBSERVED, EXPLORED, EXPLOITED]] = known.clock
@@ -252,6 +271,16 @@ def assemble(settings: Settings, actions: int, seed: int | None, known: Knowledg
     state = {field: memory[field] for field in engine.state()}
     engine.restore(state)
     return engine
+
+
+def _not_overfull(rows: Rows) -> Rows:
+    """Cells that have more rewards than can be counted have as many as can be, and the mean of all."""
+    over = rows.counts > MOST_COUNTED
+    if not over.any():
+        return rows
+    means = np.divide(rows.sums, rows.counts, out=np.zeros(over.shape), where=over)
+    sums = np.where(over, np.floor(means * MOST_COUNTED / GRAIN + 0.5) * GRAIN, rows.sums)
+    return rows._replace(counts=np.minimum(rows.counts, MOST_COUNTED), sums=sums)
 
 
 def _plant(memory: Memory, settings: Settings, leaves: tuple[Leaves, ...]) -> list[Array]:

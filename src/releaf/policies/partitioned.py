@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -12,7 +13,7 @@ from releaf.core import kernels, merging
 from releaf.core.engine import Engine, Settings
 from releaf.core.marginals import observed_in_leaves
 from releaf.core.model import EXPLOITED, EXPLORED, OBSERVED, RANDOM, TIME, UNDER_EXPLORED
-from releaf.decision import Decision
+from releaf.decision import Decision, Label
 from releaf.features import MISSING, Continuous, Quantile
 from releaf.policies.base import Array, OnlinePolicy, Relevant, Verdict
 from releaf.policies.checks import positive, scale, whole
@@ -42,6 +43,27 @@ class IntervalReward(NamedTuple):
 
     count: int  # type: ignore[assignment]  # hides tuple.count, of which nothing is asked here
     mean: float
+
+
+class _Standing(NamedTuple):
+    """All of a learner that counts when it is added to another."""
+
+    configuration: dict[str, Any]
+    known: merging.Knowledge
+    encoder: dict[str, Array]  # its quantiles
+
+
+def _require_same_configuration(one: _Standing, other: _Standing) -> None:
+    for name, mine in one.configuration.items():
+        theirs = other.configuration[name]
+        if mine != theirs and name != "max_pending":
+            raise ValueError(f"learners of the same configuration can be added: {name} is {mine!r} and {theirs!r}")
+    for name, state in one.encoder.items():
+        if not np.array_equal(state, other.encoder[name]):
+            raise ValueError(
+                "learners that have learnt different quantiles can't be added, since the same interval holds "
+                "different values for them: describe the feature as Continuous, or use releaf.fit_log"
+            )
 
 
 class PartitionedPolicy(OnlinePolicy):
@@ -160,14 +182,20 @@ class PartitionedPolicy(OnlinePolicy):
     def merge(self, other: Self) -> Self:
         """A learner that knows what this one and another know together; both stay as they are.
 
-        For learners of the same configuration that saw different cases. The sum is the same, bit for bit, in whatever
-        order and groups learners are added, and one that knows nothing adds nothing. Counts and sums of rewards add up;
-        rewards count as multiples of 2⁻²⁶, so that sums are exact. An interval that one of them has split is split in
-        the sum; what the other observed in the whole interval is left behind, as the algorithm does with what it knew
-        of an interval that splits.
+        For learners of the same configuration that saw different cases. Counts and sums of rewards add up. An interval
+        that one of them has split is split in the sum; what the other observed in the whole interval is left behind, as
+        the algorithm does with what it knew of an interval that splits.
 
-        Decisions that wait for their reward stay with the learner that made them. With ``seed=None`` the random
-        draws that follow depend on the order of adding.
+        The sum is the same, bit for bit, in whatever order and groups learners are added, as long as no sum of rewards
+        exceeds 2²⁷ (134 million rewards of 1 for one action in one cell): rewards count as multiples of 2⁻²⁶, whose
+        sums are exact up to there. Beyond, they are rounded to 53 bits, so that the order may show in the last of them.
+        A cell counts 2³¹ - 1 rewards of an action at most; where there are more, it has that many and the mean of all.
+
+        A learner that knows nothing adds nothing: ``a.merge(empty)`` decides from then on as ``a`` does. It need not be
+        saved as the same bytes, for a sum has a form of its own: its intervals are numbered anew, nothing waits, and
+        the latest arrival has been counted. Decisions that wait for their reward stay with the learner that made them.
+        With ``seed=None`` the random draws that follow depend on the order of adding. The larger ``max_pending`` is
+        taken.
 
         Parameters
         ----------
@@ -186,36 +214,33 @@ class PartitionedPolicy(OnlinePolicy):
         >>> whole.steps
         2000
         """
-        self._require_same_configuration(other)
-        with self._lock, other._lock:
-            known = merging.combine(merging.gather(self._engine, self.seed), merging.gather(other._engine, other.seed))
-            merged = self._knowing(known)
-            merged._token = (self._token + other._token) % 2**62
-            merged._encoder.restore(self._encoder.state())
-        return merged
-
-    def _knowing(self, known: merging.Knowledge) -> Self:
-        """A learner of the same configuration that knows this."""
-        parameters = {name: getattr(self, name) for name in self.parameters}
-        made = type(self)(self.actions, self.schema, **parameters)
-        made._use(merging.assemble(self._engine.settings, len(self.actions), self.seed, known))
-        made._steps = made._engine.clock(TIME)
-        return made
-
-    def _require_same_configuration(self, other: Any) -> None:
         if type(other) is not type(self):
             raise TypeError(f"other must be a {type(self).__name__} too, got {type(other).__name__}")
-        for name in ("actions", "schema", *self.parameters):
-            mine, theirs = getattr(self, name), getattr(other, name)
-            if mine != theirs and name != "max_pending":
-                raise ValueError(f"learners of the same configuration can be added: {name} is {mine!r} and {theirs!r}")
-        mine, theirs = self._encoder.state(), other._encoder.state()
-        for name, state in mine.items():
-            if not np.array_equal(state, theirs[name]):
-                raise ValueError(
-                    "learners that have learnt different quantiles can't be added, since the same interval holds "
-                    "different values for them: describe the feature as Continuous, or use releaf.fit_log"
-                )
+        mine, theirs = self._standing(), other._standing()
+        _require_same_configuration(mine, theirs)
+        merged = self._knowing(merging.combine(mine.known, theirs.known), mine.configuration["actions"])
+        merged.max_pending = max(self.max_pending, other.max_pending)
+        merged._token = (self._token + other._token) % 2**62
+        merged._encoder.restore(mine.encoder)
+        return merged
+
+    def _standing(self) -> _Standing:
+        """What there is to add. Only its own lock is held: holding two, two sums of the same learners may wait forever.
+
+        All of it is told at once, since other threads may add an action meanwhile.
+        """
+        with self._lock:
+            configuration = {name: getattr(self, name) for name in ("actions", "schema", *self.parameters)}
+            return _Standing(configuration, merging.gather(self._engine, self.seed), self._encoder.state())
+
+    def _knowing(self, known: merging.Knowledge, actions: Sequence[Label] | None = None) -> Self:
+        """A learner of the same configuration that knows this."""
+        actions = self.actions if actions is None else actions
+        parameters = {name: getattr(self, name) for name in self.parameters}
+        made = type(self)(actions, self.schema, **parameters)
+        made._use(merging.assemble(self._engine.settings, len(actions), self.seed, known))
+        made._steps = made._engine.clock(TIME)
+        return made
 
     # --- what it has learnt -------------------------------------------------------------------------------
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import csv
+import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,6 +29,10 @@ from releaf.table import Table, ordered_columns
 
 Array = np.ndarray[Any, np.dtype[Any]]
 ROWS = 65_536
+PART = 2**20  # rows of a part, or more where its row group would have more than so many parts
+MOST_PARTS = 8
+_AT_ONCE = 2**17  # rows of a part that are read at a time
+_BUFFER = 1 << 20  # bytes of a column to read at a time
 _HEAD = 1 << 20  # bytes to estimate the number of lines from
 _TRUTH = {"true": True, "false": False, "1": True, "0": False}
 
@@ -89,53 +94,80 @@ def read_log(
 
 
 class Part(NamedTuple):
-    """A row group of a Parquet file: what is read in one go where a log is read by many."""
+    """Rows of a row group of a Parquet file: what is read by one, where a log is read by many."""
 
     path: str
     group: int
     start: int  # the number of its first row in the file
     rows: int
+    skipped: int = 0  # rows of the group before that
 
 
 def parts_of(path: str | os.PathLike[str]) -> list[Part]:
-    """The parts of a Parquet file."""
+    """The parts of a Parquet file: its row groups, large ones divided.
+
+    A group is read from its beginning, so that the parts of one take longer the more there are.
+    """
     from pyarrow import parquet
 
-    with parquet.ParquetFile(path, memory_map=True) as file:
+    parts, start = [], 0
+    with parquet.ParquetFile(path) as file:
         lengths = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
-    starts = [sum(lengths[:group]) for group in range(len(lengths))]
-    return [Part(str(path), *told) for told in zip(range(len(lengths)), starts, lengths, strict=True)]
+    for group, length in enumerate(lengths):
+        count = min(MOST_PARTS, max(1, math.ceil(length / PART)))
+        borders = [length * number // count for number in range(count + 1)]
+        parts += [Part(str(path), group, start + low, high - low, low) for low, high in pairwise(borders)]
+        start += length
+    return parts
 
 
-def read_part(
-    part: Part,
+def read_parts(
+    parts: Iterable[Part],
     schema: Schema,
     *,
     action: str,
     reward: str,
     probability: str | None = None,
     reward_range: tuple[float, float] = (0.0, 1.0),
-) -> tuple[Batch, Any]:
-    """The rows of a part, and the probabilities of their actions where there is a column of them."""
-    from pyarrow import parquet
-
+) -> Iterator[tuple[Part, Batch, Array | None]]:
+    """The rows of parts, some at a time, and the probabilities of their actions where there is a column of them."""
     names = (*schema.names, action, reward)
     wanted = names if probability is None else (*names, probability)
-    with parquet.ParquetFile(part.path, memory_map=True) as file:
-        _require(wanted, file.schema_arrow.names, Path(part.path))
-        table = file.read_row_group(part.group, columns=list(dict.fromkeys(wanted)))
-    columns = dict(zip(wanted, ordered_columns(table.select(list(wanted)), wanted), strict=True))
-    lines: Any = range(part.start, part.start + len(table))
-    found: dict[int, str] = {}
-    chances = None
-    if probability is not None:
-        chances = np.asarray(columns.pop(probability), dtype=np.float64)
-        for row in np.flatnonzero(~((chances > 0.0) & (chances <= 1.0))).tolist():
-            found[row] = f"{probability!r} is {chances[row]}: expected a probability above 0, up to 1"
-    batch = _checked(columns, lines, [], schema.encoder(), action, reward, reward_range, len(table), found)
-    kept = np.ones(len(table), dtype=bool)
-    kept[[line - part.start for line, _ in batch.problems]] = False
-    return batch, None if chances is None else chances[kept]
+    for part in parts:
+        for table, start in _tables(part, wanted):
+            columns = dict(zip(wanted, ordered_columns(table.select(list(wanted)), wanted), strict=True))
+            lines: Any = range(start, start + len(table))
+            found: dict[int, str] = {}
+            chances = None
+            if probability is not None:
+                chances = np.asarray(columns.pop(probability), dtype=np.float64)
+                for row in np.flatnonzero(~((chances > 0.0) & (chances <= 1.0))).tolist():
+                    found[row] = f"{probability!r} is {chances[row]}: expected a probability above 0, up to 1"
+            batch = _checked(columns, lines, [], schema.encoder(), action, reward, reward_range, len(table), found)
+            kept = np.ones(len(table), dtype=bool)
+            kept[[line - start for line, _ in batch.problems]] = False
+            yield part, batch, None if chances is None else chances[kept]
+
+
+def _tables(part: Part, names: tuple[str, ...]) -> Iterator[tuple[Any, int]]:
+    """The columns of a part, some rows at a time, and the number of the first of them in the file.
+
+    Neither the file nor a row group is ever in memory as a whole, however large whoever wrote it made them.
+    """
+    import pyarrow
+    from pyarrow import parquet
+
+    with parquet.ParquetFile(part.path, buffer_size=_BUFFER, pre_buffer=False) as file:
+        _require(names, file.schema_arrow.names, Path(part.path))
+        seen, end = 0, part.skipped + part.rows  # of the group
+        for batch in file.iter_batches(_AT_ONCE, row_groups=[part.group], columns=list(dict.fromkeys(names))):
+            low, high = max(part.skipped - seen, 0), min(end - seen, len(batch))
+            if low < high:
+                rows = pyarrow.Table.from_batches([batch.slice(low, high - low)])
+                yield rows, part.start - part.skipped + seen + low
+            seen += len(batch)
+            if seen >= end:
+                return
 
 
 def _checked(

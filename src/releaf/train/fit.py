@@ -21,13 +21,13 @@ import numpy as np
 from releaf.core import summing
 from releaf.core.cells import GRAIN
 from releaf.core.engine import Settings
-from releaf.core.merging import Leaves
+from releaf.core.merging import Leaves, Rows
 from releaf.decision import Label
 from releaf.executors import Executor, Local
 from releaf.features import Quantile
 from releaf.policies import Releaf
 from releaf.schema import Features, Schema
-from releaf.streams.batches import Batch, Part, parts_of, read_part, require_apart
+from releaf.streams.batches import Batch, Part, parts_of, read_parts, require_apart
 from releaf.streams.files import named_errors
 from releaf.train import counting, looked, sampling
 from releaf.train.looked import Looked
@@ -35,7 +35,8 @@ from releaf.train.stream import SHOWN, Report
 
 Array = np.ndarray[Any, np.dtype[Any]]
 MOST_TASKS = 256
-MOST_CELLS = 2**22  # that a worker sums at a time, for all actions together: 64 MB, or twice that with weights
+MOST_ROWS = 2**22  # of a task, where there are more than so many tasks
+MOST_CELLS = 2**22  # that a worker sums at a time, for all actions together: 100 MB, or near twice that with weights
 Parts = tuple[Part, ...]
 Cells = list[counting.Cells]
 Progress = Callable[[str, int, int], None]
@@ -87,6 +88,10 @@ def fit_log(
     workers and any order of files and rows.
 
     The ranks of :class:`releaf.Quantile` features are those among all values of the log, to about a thousandth.
+
+    Rewards count as multiples of 2⁻²⁶ and are summed as whole numbers, up to 2³⁷ rows, or 2³³ with ``probability``; a
+    log with more raises. A learner keeps 53 bits of a sum, and counts 2³¹ - 1 rewards of an action in a cell at most:
+    one that has more gets that count and the mean of all. Memory follows the cells that were observed.
 
     Parameters
     ----------
@@ -188,6 +193,7 @@ class _Work:
         self._columns, self._executor, self._progress = columns, executor, progress
         self._total = sum(part.rows for part in parts)
         self._often = sampling.NONE
+        self._require_not_too_many()
 
     def _run(self, what: str, function: Callable[[Job, Parts], Any], job: Job) -> Iterable[Any]:
         """The results for all groups of parts, as they are done."""
@@ -248,28 +254,36 @@ class _Work:
         actions: tuple[Label, ...],
         settings: Settings,
         leaves: tuple[Leaves, ...],
-    ) -> tuple[list[Any], Array]:
+    ) -> tuple[Rows, Array]:
         """The cells that were observed, and a sample of encoded contexts."""
-        blocks = summing.layouts(settings, leaves, max(1, MOST_CELLS // len(actions)))
+        longest = max(sum(part.rows for part in parts) for parts in self._groups)
+        blocks = summing.layouts(settings, leaves, len(actions), longest, MOST_CELLS)
         categories, places = np.array(settings.categories), summing.stretches(settings)
         job = Job(self._columns, encoder, actions, categories, places, often=self._often)
-        rows, first = [], 0
-        drawn = sampling.nothing(len(leaves))
+        rows, drawn = [], sampling.nothing(len(leaves))
         for number, layout in enumerate(blocks, 1):
             what = "summing" if len(blocks) == 1 else f"summing, block {number} of {len(blocks)}"
-            sums = np.zeros((layout.cells, len(actions), 2 if self._columns.probability is None else 4), dtype=np.int64)
+            tally = summing.Tally(layout.entries, _width(self._columns))
             given = job._replace(layout=layout, last=number == len(blocks))
             for found, sample in self._run(what, sum_part, given):
-                sums += found
+                tally.add(found)
                 drawn = sampling.joined(drawn, sample)
-            rows.append(summing.observed_rows(layout, first, leaves, sums))
-            first += len(layout.tuples)
-        return rows, sampling.in_proportion(drawn)
+            rows.append(summing.observed_rows(layout, len(actions), tally.total()))
+        return summing.all_rows(rows), sampling.in_proportion(drawn)
+
+    def _require_not_too_many(self) -> None:
+        weighted = self._columns.probability is not None
+        most = summing.MOST_WEIGHTED_ROWS if weighted else summing.MOST_ROWS
+        if self._total > most:
+            raise ValueError(
+                f"the log has {self._total:,} rows, and up to {most:,} can be summed"
+                f"{', where there are probabilities' if weighted else ''}: fit its weeks one by one, and merge the fits"
+            )
 
 
 def _grouped(parts: list[Part]) -> list[tuple[Part, ...]]:
     """Parts for one task each: not so many that handing results over takes longer than the work."""
-    count = min(len(parts), MOST_TASKS)
+    count = min(len(parts), max(MOST_TASKS, sum(part.rows for part in parts) // MOST_ROWS))
     return [tuple(parts[number::count]) for number in range(count)]
 
 
@@ -320,35 +334,37 @@ def look_part(job: Job, parts: Parts) -> Looked:
     return seen._replace(counts=counts)
 
 
-def sum_part(job: Job, parts: Parts) -> tuple[Array, sampling.Sample]:
-    """Counts and sums of rewards in the cells of a layout, and a sample of contexts."""
+def sum_part(job: Job, parts: Parts) -> tuple[summing.Sums, sampling.Sample]:
+    """Counts and sums of rewards in the cells of a layout that were observed, and a sample of contexts."""
     layout, columns = job.layout, job.columns
     assert layout is not None
-    weighted = columns.probability is not None
-    sums = np.zeros((layout.cells, len(job.actions), 4 if weighted else 2), dtype=np.int64)
+    sums = summing.Summing(layout, len(job.actions), _width(columns))
     position = {label: place for place, label in enumerate(job.actions)}
     drawn = sampling.nothing(len(columns.schema))
-    for part in parts:
-        batch, chances = read_part(part, columns.schema, **_names(columns))
+    for _, batch, chances in read_parts(parts, columns.schema, **_names(columns)):
         units = _units(job, batch)
         labels = batch.actions.tolist() if isinstance(batch.actions, np.ndarray) else batch.actions
         taken = np.fromiter((position[label] for label in labels), dtype=np.int64, count=len(labels))
-        grains = np.floor(batch.rewards / GRAIN + 0.5).astype(np.int64)
-        weights = _weights(chances, batch.rewards)
-        where = (layout.leaf_of, layout.tuples, layout.offsets, layout.strides)
-        summing.sum_cells(units, taken, grains, weights, job.categories, job.places, *where, sums)
+        leaves = np.empty(units.shape, dtype=np.int32)
+        summing.find_leaves(units, job.categories, job.places, layout.leaf_of, leaves)
+        sums.add(leaves, taken, _observed(batch.rewards, chances))
         if job.last:
             drawn = sampling.joined(drawn, sampling.draw(units, job.often))
-    return sums, drawn
+    return sums.total(), drawn
 
 
-def _weights(chances: Any, rewards: Array) -> Array:
-    """Inverse probabilities, and rewards times these, in whole grains."""
-    if chances is None:
-        return np.zeros((1, 2), dtype=np.int64)
-    heavy = np.minimum(1.0 / chances, summing.HEAVIEST)
-    both = [heavy / summing.WEIGHT_GRAIN, heavy * rewards / summing.WEIGHTED_GRAIN]
-    return np.floor(np.column_stack(both) + 0.5).astype(np.int64)
+def _width(columns: Columns) -> int:
+    """How many numbers are summed."""
+    return 2 if columns.probability is None else 4
+
+
+def _observed(rewards: Array, chances: Array | None) -> Array:
+    """One, and the reward; with probabilities also their inverse, and the reward times it. All in whole grains."""
+    columns = [np.ones(len(rewards)), rewards / GRAIN]
+    if chances is not None:
+        heavy = np.minimum(1.0 / chances, summing.HEAVIEST)
+        columns += [heavy / summing.WEIGHT_GRAIN, heavy * rewards / summing.WEIGHTED_GRAIN]
+    return np.floor(np.column_stack(columns) + 0.5).astype(np.int64)
 
 
 def _names(columns: Columns) -> dict[str, Any]:
@@ -359,7 +375,11 @@ def _batches(job: Job, parts: Parts) -> Iterable[tuple[Part, Batch, Any]]:
     """The rows of parts, and the probabilities of their actions; those that can't be used raise, or are left out."""
     for part in parts:
         with named_errors(part.path):
-            batch, chances = read_part(part, job.columns.schema, **_names(job.columns))
+            yield from _usable(job, part)
+
+
+def _usable(job: Job, part: Part) -> Iterable[tuple[Part, Batch, Any]]:
+    for _, batch, chances in read_parts([part], job.columns.schema, **_names(job.columns)):
         if batch.problems and not job.columns.skip_bad:
             line, why = batch.problems[0]
             raise ValueError(f"{part.path}, row {line}: {why}")
