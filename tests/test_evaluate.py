@@ -1,13 +1,8 @@
-"""The ledger, the off-policy estimators, and runs that are kept, also through a kill."""
+"""The ledger and the off-policy estimators."""
 
 from __future__ import annotations
 
 import math
-import os
-import signal
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,8 +10,6 @@ import pytest
 
 import releaf
 from releaf import evaluate, streams
-from releaf.evaluate import Run, Store, sweep
-from releaf.executors import Local
 from releaf.policy import Trace
 from releaf.streams import Log, Stream
 
@@ -230,94 +223,3 @@ def test_a_policy_that_draws_at_random_draws_anew_for_each_row(name: str) -> Non
 def test_choices_must_be_positions_of_actions(chosen: Any) -> None:
     with pytest.raises(ValueError, match="chosen must be positions of actions, from 0 to 1"):
         evaluate.doubly_robust(SMALL, np.array(chosen))
-
-
-# --- runs that are kept ---------------------------------------------------------------------------------------
-
-
-def some_runs(count: int, steps: int = 1_000) -> list[Run]:
-    return [
-        Run(
-            stream="breast_cancer",
-            stream_arguments={"steps": steps, "seed": seed},
-            policy="LinUCB",
-            seed=seed,
-            label=f"{seed}",
-        )
-        for seed in range(count)
-    ]
-
-
-def test_finished_runs_are_not_done_again(tmp_path: Path) -> None:
-    runs, store = some_runs(4), Store(tmp_path / "runs")
-    kept: list[bool] = []
-    first = sweep(runs, store, Local(1), lambda run, ledger, old: kept.append(old))
-    second = sweep(runs, store, Local(1), lambda run, ledger, old: kept.append(old))
-    assert kept == [False] * 4 + [True] * 4
-    assert [ledger.to_dict() for ledger in first] == [ledger.to_dict() for ledger in second]
-
-
-def test_processes_give_the_same_ledgers_as_this_one(tmp_path: Path) -> None:
-    runs = some_runs(3)
-    here, there = sweep(runs, None, Local(1)), sweep(runs, None, Local(2))
-    for one, other in zip(here, there, strict=True):
-        assert {**one.to_dict(), "seconds": 0} == {**other.to_dict(), "seconds": 0}
-
-
-def test_another_setting_seed_or_version_is_another_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = some_runs(1)[0]
-    keys = {
-        run.key,
-        Run(**{**run.to_dict(), "seed": 5}).key,
-        Run(**{**run.to_dict(), "policy_arguments": {"alpha": 2}}).key,
-    }
-    assert Run(**{**run.to_dict(), "label": "another name"}).key == run.key
-    monkeypatch.setattr("releaf.evaluate.runs.__version__", "99")
-    assert len(keys | {run.key}) == 4
-
-
-def test_a_damaged_file_is_done_again(tmp_path: Path) -> None:
-    runs, store = some_runs(1), Store(tmp_path)
-    (ledger,) = sweep(runs, store, Local(1))
-    path = next(tmp_path.glob("*.parquet"))
-    path.write_bytes(path.read_bytes()[:100])
-    assert store.get(runs[0]) is None
-    (again,) = sweep(runs, store, Local(1))
-    assert again.error == ledger.error
-
-
-PROGRAM = """
-import sys
-from releaf.evaluate import Run, Store, sweep
-from releaf.executors import Local
-runs = [
-    Run(stream="breast_cancer", stream_arguments={"steps": 50_000, "seed": seed}, policy="ContextualZooming", seed=seed)
-    for seed in range(6)
-]
-if __name__ == "__main__":
-    sweep(runs, Store(sys.argv[1]), Local(2), lambda *_: print("done", flush=True))
-"""
-
-
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-def test_a_stop_in_mid_run_loses_only_what_was_in_flight(how: signal.Signals, tmp_path: Path) -> None:
-    (tmp_path / "program.py").write_text(PROGRAM)
-    command = [sys.executable, str(tmp_path / "program.py"), str(tmp_path / "runs")]
-    settings: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
-    with subprocess.Popen(command, start_new_session=True, **settings) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "done\n"
-        os.killpg(process.pid, how)
-        process.wait(timeout=60)
-    finished = list((tmp_path / "runs").glob("*.parquet"))
-    assert 1 <= len(finished) < 6
-    before = {path: path.stat().st_mtime_ns for path in finished}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert done.stdout.count("done") == 6
-    assert len(list((tmp_path / "runs").glob("*.parquet"))) == 6
-    assert all(path.stat().st_mtime_ns == written for path, written in before.items())
-
-
-def test_workers_are_at_least_one() -> None:
-    with pytest.raises(ValueError, match="workers must be at least 1, got workers=0"):
-        Local(0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -82,8 +81,7 @@ def _described(streams: list[str], tables: list[str], steps: int | None) -> dict
             fail(f"--table {entry}: expected FILE:COLUMN")
         if not Path(path).is_file():
             fail(f"there is no file {path}")
-        content = hashlib.sha256(Path(path).read_bytes()).hexdigest()
-        described[path] = ("table", {"data": path, "label": label, "content": content})
+        described[path] = ("table", {"data": path, "label": label})
     return described
 
 

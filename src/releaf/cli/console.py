@@ -18,7 +18,7 @@ console = Console()
 if not console.is_terminal:
     console = Console(width=max(console.width, 120))  # no need to squeeze tables into a file
 errors = Console(stderr=True, soft_wrap=True)
-MOST_LINES = 20  # broken rows that are shown one by one
+MOST_LINES = 20  # broken rows, and failures, that are shown one by one
 
 Workers = Annotated[
     int | None, typer.Option(min=1, help="How many tasks at a time (one for each core, or CPU of the cluster).")
@@ -65,6 +65,7 @@ def explained() -> Iterator[None]:
     from releaf.core.state import StateError
     from releaf.streams.files import DataError
 
+    expected = (ValueError, TypeError, ImportError, OSError, EOFError, StateError, DataError)
     try:
         yield
     except BrokenPipeError:  # the reader has seen enough
@@ -75,8 +76,19 @@ def explained() -> Iterator[None]:
         raise typer.Exit(130) from None
     except FileNotFoundError as error:
         fail(f"there is no file {error.filename}" if error.filename else str(error))
-    except (ValueError, TypeError, ImportError, OSError, EOFError, StateError, DataError) as error:
-        fail("\n".join([str(error), *getattr(error, "__notes__", ())]))  # notes tell of which task it is
+    except expected as error:
+        fail(_told(error))
+    except ExceptionGroup as group:
+        if group.split(expected)[1] is not None:
+            raise
+        told = [_told(error) for error in group.exceptions]
+        rest = [f"… and {len(told) - MOST_LINES:,} more"] if len(told) > MOST_LINES else []
+        fail("\n".join([group.message, *told[:MOST_LINES], *rest]))
+
+
+def _told(error: BaseException) -> str:
+    """An error with its notes, which tell of which task it is."""
+    return "\n".join([str(error), *getattr(error, "__notes__", ())])
 
 
 def print_json(data: Any) -> None:

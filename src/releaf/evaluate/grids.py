@@ -12,7 +12,7 @@ import numpy as np
 
 from releaf import ensembles, policies, streams
 from releaf.evaluate.ledger import Ledger
-from releaf.evaluate.runs import Run
+from releaf.evaluate.runs import Run, plain, whole
 
 Choices = Mapping[str, Mapping[str, Any]] | Sequence[str]
 _NOT_NUMBERS = ("curves", "relevance", "partition", "reward_interval")
@@ -34,8 +34,8 @@ def grid(
         For each name its parameters; or the names alone. A list, a range or an array has values to be tried, each with
         all of the others; anything else, a tuple too, is one value.
     seeds
-        Of the policy, and of the stream where it takes one and none is given among its parameters: a policy meets
-        the same streams as all others.
+        Several whole numbers, such as ``range(3)``: of the policy, and of the stream where it takes one and none is
+        given among its parameters. A policy meets the same streams as all others.
     positive, observation_cost
         As for :func:`releaf.evaluate.run`.
 
@@ -63,7 +63,7 @@ def grid(
             label=f"{policy}({', '.join(f'{name}={value!r}' for name, value in chosen.items())})",
         )
         for (stream, arguments, seeded), (policy, chosen), seed in product(
-            places, list(_combinations("policy", policies, _policy)), _values(seeds)
+            places, list(_combinations("policy", policies, _policy)), _seeds(seeds)
         )
     ]
 
@@ -108,15 +108,26 @@ def _combinations(kind: str, choices: Choices, made_by: Any) -> Iterator[tuple[s
         known = _parameters(made_by(name)) - ({"actions", "features", "seed"} if kind == "policy" else set())
         for parameter in parameters:
             if parameter not in known:
-                raise ValueError(f"{name} has no parameter {parameter!r}; it has {', '.join(sorted(known))}")
+                raise ValueError(f"{name} has no parameter {parameter!r}; it has {', '.join(sorted(known)) or 'none'}")
         for values in product(*map(_values, parameters.values())):
-            yield name, dict(zip(parameters, values, strict=True))
+            yield (
+                name,
+                {
+                    parameter: plain(f"{name}'s {parameter}", value)
+                    for parameter, value in zip(parameters, values, strict=True)
+                },
+            )
 
 
 def _values(given: Any) -> list[Any]:
-    if isinstance(given, np.ndarray):
-        return list(given.tolist())
-    return list(given) if isinstance(given, list | range) else [given]
+    several = isinstance(given, list | range) or (isinstance(given, np.ndarray) and given.ndim > 0)
+    return list(given) if several else [given]
+
+
+def _seeds(given: Any) -> list[int]:
+    if not isinstance(given, Iterable):
+        raise TypeError(f"seeds is {given!r}: expected several whole numbers, such as range(3)")
+    return [whole("seeds", seed) for seed in given]
 
 
 def _policy(name: str) -> Any:

@@ -4,22 +4,32 @@ from __future__ import annotations
 
 import hashlib
 import json
+import operator
+import os
+import reprlib
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from releaf import ensembles, policies, streams
 from releaf._version import __version__
+from releaf.evaluate.digests import files_of
 from releaf.evaluate.ledger import Ledger, rejected, run
 from releaf.evaluate.offpolicy import rejection
 
-TELLERS = ("cli.py", "charts.py", "plot.py", "river.py")  # modules that no outcome of a run depends on
+TELLERS = ("__main__.py", "charts.py", "plot.py", "river.py")  # modules that no outcome of a run depends on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """One policy over one stream.
+
+    Arguments are plain data: numbers, texts, lists and mappings of them, None. Numpy's numbers and arrays, and paths,
+    are taken for what they hold; anything else is refused, since it could not be recognised again.
 
     Attributes
     ----------
@@ -45,19 +55,53 @@ class Run:
     observation_cost: float = 0.0
     label: str = ""
 
+    def __post_init__(self) -> None:
+        for name in ("stream_arguments", "policy_arguments", "positive", "observation_cost"):
+            object.__setattr__(self, name, plain(name, getattr(self, name)))
+        object.__setattr__(self, "seed", whole("seed", self.seed))
+
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
     @property
     def key(self) -> str:
-        """Names what the run would do, the same for the same sources and description, whatever it is called."""
+        """Names what the run would do now, whatever it is called.
+
+        It is the same for the same description, sources, and content of the files that the arguments name.
+        """
         described = {**self.to_dict(), "version": __version__, "sources": _sources(), "label": ""}
-        return hashlib.sha256(json.dumps(described, sort_keys=True, default=str).encode()).hexdigest()[:24]
+        described["files"] = files_of({"stream": self.stream_arguments, "policy": self.policy_arguments})
+        return hashlib.sha256(_frozen(described).encode()).hexdigest()[:24]
+
+
+def plain(name: str, value: Any) -> Any:
+    """Data that JSON can tell, so that it has one form wherever it is sent and kept."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, list | tuple):
+        parts = (plain(f"{name}[{place}]", part) for place, part in enumerate(value))
+        return list(parts) if isinstance(value, list) else tuple(parts)
+    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
+        return {str(key): plain(f"{name}[{key!r}]", part) for key, part in value.items()}
+    if value is None or isinstance(value, str | int | float):
+        return value
+    kinds = "a number, a text, None, or a list or mapping (from texts) of them"
+    raise TypeError(f"{name} is {reprlib.repr(value)} ({type(value).__name__}): expected plain data: {kinds}")
+
+
+def whole(name: str, value: Any) -> int:
+    """A whole number."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} is {value!r}: expected a whole number") from None
 
 
 def execute(described: Run) -> Ledger:
     """Make the stream and the policy, and run one over the other; through a log by rejection."""
-    stream = _stream(described.stream, _frozen(described.stream_arguments))
+    stream = _stream(described.stream, described.stream_arguments)
     policy = build(described, stream)
     if isinstance(stream, streams.Log):
         return rejected(rejection(policy, stream), len(stream))
@@ -69,12 +113,12 @@ def build(described: Run, stream: Any) -> Any:
     arguments = dict(described.policy_arguments)
     if "experts" in arguments:
         given = dict(arguments["experts"])
-        cases = _stream(given.pop("stream"), _frozen(given.pop("arguments", {})))
+        cases = _stream(given.pop("stream"), given.pop("arguments", {}))
         labels = {"actions": stream.actions, "features": stream.features}
         arguments["experts"] = ensembles.train_experts(cases.contexts, cases.rewards, **labels, **given)
     if "sample" in arguments:
         given = arguments["sample"]
-        cases = _stream(given["stream"], _frozen(given.get("arguments", {})))
+        cases = _stream(given["stream"], given.get("arguments", {}))
         size = given["size"]
         arguments["sample"] = (cases.contexts[:size], cases.rewards[:size])
     maker = getattr(policies, described.policy, None) or getattr(ensembles, described.policy)
@@ -91,10 +135,18 @@ def _sources() -> str:
     return hashlib.sha256(content).hexdigest()[:16]
 
 
+def _stream(name: str, arguments: dict[str, Any]) -> Any:
+    return _made(name, _frozen(arguments), _frozen(files_of(arguments)))
+
+
 @lru_cache(maxsize=4)
-def _stream(name: str, arguments: str) -> Any:
-    return getattr(streams, name)(**json.loads(arguments))
+def _made(name: str, arguments: str, files: str) -> Any:
+    given = json.loads(arguments)
+    stream = getattr(streams, name)(**given)
+    if _frozen(files_of(given)) != files:
+        raise ValueError(f"{', '.join(json.loads(files))} has changed while it was read")
+    return stream
 
 
-def _frozen(arguments: dict[str, Any]) -> str:
-    return json.dumps(arguments, sort_keys=True)
+def _frozen(described: dict[str, Any]) -> str:
+    return json.dumps(described, sort_keys=True)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from releaf._version import __version__
 from releaf.evaluate.ledger import Ledger
-from releaf.evaluate.runs import Run, execute
-from releaf.executors import Executor, Local
+from releaf.evaluate.runs import Run
 
+_DIGEST = b"releaf-sha256"
 _NESTED = ("reward_interval", "relevance", "partition", "curves")
 
 
@@ -30,78 +30,65 @@ class Store:
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
 
-    def _path(self, run: Run) -> Path:
-        return self.folder / f"{run.key}.parquet"
+    def _path(self, key: str) -> Path:
+        return self.folder / f"{key}.parquet"
 
-    def get(self, run: Run) -> Ledger | None:
-        """What a run gave; None when it is not finished. A damaged file is as good as none."""
-        import pyarrow
+    def get(self, run: Run, key: str | None = None) -> Ledger | None:
+        """What a run gave; None when it is not finished. A damaged file is as good as none.
+
+        Parameters
+        ----------
+        run
+            What was done.
+        key
+            The run's key, where it is known.
+        """
+        path = self._path(key or run.key)
+        if not path.is_file():
+            return None
         from pyarrow import parquet
 
         try:
-            (row,) = parquet.read_table(self._path(run)).to_pylist()
+            kept = parquet.read_table(path)
+            (row,) = kept.to_pylist()
+            if kept.schema.metadata[_DIGEST] != _digest(row):
+                return None
             fields = {name: row[name] for name in Ledger.__dataclass_fields__ if name not in _NESTED}
             return Ledger(**fields, **{name: json.loads(row[name]) for name in _NESTED})
-        except (OSError, ValueError, KeyError, TypeError, pyarrow.ArrowInvalid):
+        except Exception:  # whatever the damage makes of a file, it is not known to hold the run
             return None
 
-    def put(self, run: Run, ledger: Ledger) -> None:
-        """Keep what a run gave, whole or not at all."""
+    def put(self, run: Run, ledger: Ledger, key: str | None = None) -> None:
+        """Keep what a run gave, whole or not at all.
+
+        Parameters
+        ----------
+        run, ledger
+            What was done, and what it gave.
+        key
+            The run's key when it was done, where it is known: files that it names may have changed since.
+        """
         import pyarrow
         from pyarrow import parquet
 
         row = ledger.to_dict()
         row |= {name: json.dumps(row[name]) for name in _NESTED}
         row |= {"version": __version__, "date": datetime.now(UTC).isoformat(timespec="seconds")}
-        row |= {"seed_of_run": run.seed, "policy": run.policy, "run": json.dumps(run.to_dict(), default=str)}
+        row |= {"seed_of_run": run.seed, "policy": run.policy, "run": json.dumps(run.to_dict())}
+        table = pyarrow.Table.from_pylist([row])
+        table = table.replace_schema_metadata({_DIGEST: _digest(*table.to_pylist())})
         self.folder.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=self.folder, suffix=".tmp")
-        os.close(handle)
         try:
-            parquet.write_table(pyarrow.Table.from_pylist([row]), temporary)
-            os.replace(temporary, self._path(run))
+            with os.fdopen(handle, "wb") as file:
+                parquet.write_table(table, file)
+                file.flush()
+                os.fsync(handle)  # a name without its content would be all that a power cut leaves
+            os.replace(temporary, self._path(key or run.key))
         finally:
             Path(temporary).unlink(missing_ok=True)
 
 
-def sweep(
-    runs: Sequence[Run],
-    store: Store | None = None,
-    executor: Executor | None = None,
-    done: Callable[[Run, Ledger, bool], Any] = lambda run, ledger, kept: None,
-) -> list[Ledger]:
-    """Do all runs that were not done before, in parallel; the ledgers in the order of the runs.
-
-    Parameters
-    ----------
-    runs
-        Any number, of any policies and streams. Runs that would do the same are done once.
-    store
-        Where finished runs are kept and looked for; None keeps none.
-    executor
-        Where they are done; on this machine's cores when None. What is finished is kept here, as it comes in.
-    done
-        Told of each run with its ledger, and whether it had been kept from before.
-    """
-    places: dict[str, list[int]] = {}
-    for place, run in enumerate(runs):
-        places.setdefault(run.key, []).append(place)
-    found: dict[int, Ledger] = {}
-
-    def tell(same: list[int], ledger: Ledger, kept: bool) -> None:
-        for place in same:
-            found[place] = ledger
-            done(runs[place], ledger, kept)
-
-    missing = []
-    for same in places.values():
-        kept = store.get(runs[same[0]]) if store is not None else None
-        if kept is None:
-            missing.append(same)
-        else:
-            tell(same, kept, True)
-    for turn, ledger in (executor or Local()).map(execute, [runs[same[0]] for same in missing]):
-        if store is not None:
-            store.put(runs[missing[turn][0]], ledger)
-        tell(missing[turn], ledger, False)
-    return [found[place] for place in range(len(runs))]
+def _digest(row: dict[str, Any]) -> bytes:
+    """Of all values, since Parquet notices few of the bits that a disk may flip."""
+    return hashlib.sha256(json.dumps(row, sort_keys=True).encode()).hexdigest().encode()

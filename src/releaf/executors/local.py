@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import multiprocessing
+import multiprocessing.connection
 import os
+import pickle
 import signal
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from functools import lru_cache
+from contextlib import contextmanager
+from threading import Thread
 from typing import Any
 
 from releaf.executors.sharing import Shared, shared
-from releaf.executors.tasks import Attempts, Result, Task, checked_retries, checked_workers, noted
+from releaf.executors.tasks import Attempts, Result, Task, attempted, checked_retries, checked_workers, noted
 
+LOOK_AGAIN = 5.0  # seconds after which a worker looks whether its program is still there
 WHY = "Was it killed, or out of memory? In a script, this must be called under `if __name__ == '__main__':`."
 
 
@@ -23,8 +27,8 @@ class Local:
     """Processes on this machine; with one worker, this process itself.
 
     They start with the first tasks and stay for further ones until :meth:`close`, the end of a ``with`` block, or until
-    nobody holds the executor any more. An interrupt ends them at once: only what is in flight is lost. A process that
-    dies is replaced, and its task is done again.
+    nobody holds the executor any more. An interrupt ends them at once: only what is in flight is lost; so does the end
+    of the program, whatever ends it. A process that dies is replaced, and its task is done again.
 
     Parameters
     ----------
@@ -74,22 +78,28 @@ class Local:
         """Give each seat a task, and another as soon as it is free."""
         attempts, free, busy = Attempts(self.retries), list(seats), dict[Future[Any], tuple[int, _Seat]]()
         waiting = deque(range(len(tasks)))
-        ended: list[tuple[int, Future[Any]]] = []
-        while waiting or busy or ended:
-            while waiting and free:  # before results are told, which may take their reader a while
+        done: list[tuple[int, Any]] = []
+        failures: list[BaseException] = []
+        while waiting or busy or done or failures:
+            while waiting and free and not failures:  # before results are told, which may take their reader a while
                 place, seat = waiting.popleft(), free.pop()
                 busy[seat.begin(work, tasks[place])] = (place, seat)
-            for place, future in ended:
-                yield place, _result(future, place, tasks[place])
-            ended = []
+            yield from done
+            if failures:
+                raise failures[0]
+            done = []
             for future in wait(busy, return_when=FIRST_COMPLETED).done:
                 place, seat = busy.pop(future)
                 free.append(seat)
-                if isinstance(future.exception(), BrokenProcessPool):
-                    attempts.lost(place, tasks[place], WHY)
-                    waiting.appendleft(place)
+                result, error = _outcome(future, place, tasks[place])
+                if error is None:
+                    done.append((place, result))
+                elif not isinstance(error, BrokenProcessPool):
+                    failures.append(error)
+                elif (lost := attempts.lost(place, tasks[place], WHY)) is not None:
+                    failures.append(lost)
                 else:
-                    ended.append((place, future))
+                    waiting.appendleft(place)
 
 
 class _Seat:
@@ -99,11 +109,12 @@ class _Seat:
         self._pool = _new_pool()
 
     def begin(self, work: Shared, task: Any) -> Future[Any]:
-        try:
-            return self._pool.submit(_do, work, task)
-        except BrokenProcessPool:
-            self._pool = _new_pool()
-            return self._pool.submit(_do, work, task)
+        with _uninterrupted_start():
+            try:
+                return self._pool.submit(_do, work, task)
+            except BrokenProcessPool:
+                self._pool = _new_pool()
+                return self._pool.submit(_do, work, task)
 
     def kill(self) -> None:
         for process in list((self._pool._processes or {}).values()):  # compiled code would not hear of it
@@ -124,33 +135,66 @@ def _leave(seats: list[_Seat]) -> None:
         seats.pop().leave()
 
 
+@contextmanager
+def _uninterrupted_start() -> Iterator[None]:
+    """A process that is started meanwhile does not hear interrupts, not even before it is a worker."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _begin() -> None:
     """Become a worker. An interrupt is for the process that a person sees, which ends the others."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Thread(target=_end_with_the_program, daemon=True).start()
 
 
-def _do(work: Shared, task: Any) -> Any:
-    return _loaded(work)(task)
+def _end_with_the_program() -> None:
+    """A program that is killed can't end its workers, so they watch it."""
+    program, parent = multiprocessing.parent_process(), os.getppid()
+    while program is not None and os.getppid() == parent:  # a copy of the program may hold on to the sentinel
+        if multiprocessing.connection.wait([program.sentinel], LOOK_AGAIN):
+            break
+    try:
+        for work in list(_loaded):
+            work.remove()
+    finally:
+        os._exit(1)
 
 
-@lru_cache(maxsize=1)
-def _loaded(work: Shared) -> Callable[[Any], Any]:
-    """What this process does now, once it is a worker."""
-    return work.load()
+_loaded: dict[Shared, Callable[[Any], Any]] = {}  # what this process does, once it is a worker: one thing at a time
+
+
+def _do(work: Shared, task: Any) -> bytes:
+    """One task, on a worker. Its outcome is unpickled where an error can be told from the death of a worker."""
+    if work not in _loaded:
+        _loaded.clear()
+        _loaded[work] = work.load()
+    return pickle.dumps(attempted(_loaded[work], task))
+
+
+def _outcome(future: Future[bytes], place: int, task: Any) -> tuple[Any, BaseException | None]:
+    """What a task gave, or what it raised or its process died of."""
+    error = future.exception()
+    if isinstance(error, BrokenProcessPool):
+        return None, error
+    try:
+        result, raised = pickle.loads(future.result())
+    except Exception as unreadable:
+        return None, noted(unreadable, place, task)
+    return result, None if raised is None else noted(raised.told(), place, task)
 
 
 def _here(function: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[tuple[int, Result]]:
     for place, task in enumerate(tasks):
         try:
             result = function(task)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             noted(error, place, task)
             raise
         yield place, result
-
-
-def _result(future: Future[Any], place: int, task: Any) -> Any:
-    error = future.exception()
-    if error is not None:
-        raise noted(error, place, task)
-    return future.result()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import platform
 import time
@@ -15,12 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from releaf.executors.connection import checked_address, connect, disconnect
-from releaf.executors.tasks import Attempts, Result, Task, checked_retries, checked_workers, noted
+from releaf.executors.tasks import Attempts, Raised, Result, Task, attempted, checked_retries, checked_workers, noted
 
+logger = logging.getLogger("releaf.executors")
 PER_CPU = 4  # tasks in flight: enough that no CPU waits for the next, and that a cluster which can grow does
 LOOK_AGAIN = 5.0  # seconds after which the cluster may have grown
+SAY_SO = 60.0  # seconds without a sign of work after which someone is told
 WHY = "Was its node lost, or out of memory? `ray status` and the logs of the node tell more."
 SAME = "install the same version on all nodes"
+NODE_GROUP = "ray.io/node-group"  # the label of nodes that Ray has started by itself, and may start more of
 NOT_IMPORTED = "failed to import on the worker"  # in what Ray says when a node can't read what it is sent
 
 
@@ -44,7 +48,8 @@ class Ray:
     retries
         How often a task is tried again when its worker or node was lost. What the function raises is never tried again.
     memory
-        How many bytes a task needs, so that no node gets more tasks than it has memory for.
+        How many bytes a task needs, so that no node gets more tasks than it has memory for. Refused where no node has
+        so much, unless the cluster can grow.
     runtime_env
         What Ray sets up on the nodes beforehand. For development: {"py_modules": [releaf]} sends this machine's
         releaf to nodes that have all that it needs.
@@ -89,11 +94,12 @@ class Ray:
         self._connected = connect(self.address, self.workers, self.runtime_env) or self._connected
         import ray
 
+        _check_memory(self.memory)
         # Ray's own retries are without bound for want of memory, so that tasks are counted here
         do = ray.remote(num_cpus=1, max_retries=0, memory=self.memory)(_do)
         work, folder = ray.put(function), None if "working_dir" in (self.runtime_env or {}) else str(Path.cwd())
         attempts, waiting, flying = Attempts(self.retries), deque(range(len(tasks))), dict[Any, int]()
-        room = _Room(self.workers)
+        room, failures = _Room(self.workers), list[BaseException]()
         try:
             while waiting or flying:
                 while waiting and len(flying) < room.size():
@@ -101,13 +107,19 @@ class Ray:
                     flying[do.remote(work, tasks[place], folder, _sources())] = place
                 for reference in _ended(list(flying)):
                     place = flying.pop(reference)
-                    try:
-                        result = _result(reference, place, tasks[place])
-                    except _lost() as error:
-                        attempts.lost(place, tasks[place], f"{WHY} Ray says: {_first_line(error)}")
-                        waiting.appendleft(place)
-                    else:
+                    result, error = _outcome(reference, place, tasks[place])
+                    if error is None:
                         yield place, result
+                    elif not isinstance(error, _lost()):
+                        failures.append(error)
+                    elif (
+                        lost := attempts.lost(place, tasks[place], f"{WHY} Ray says: {_first_line(error)}")
+                    ) is not None:
+                        failures.append(lost)
+                    else:
+                        waiting.appendleft(place)
+                if failures:
+                    raise failures[0]
         finally:
             for reference in flying:
                 with suppress(Exception):  # nothing that goes wrong here may hide why it ends
@@ -130,26 +142,45 @@ class _Room:
         return self._size
 
 
+def _check_memory(wanted: int | None) -> None:
+    """Raise where no node will ever have the memory of a task, which Ray would wait for without a word."""
+    import ray
+
+    nodes = [node for node in ray.nodes() if node["Alive"]]
+    largest = max((int(node["Resources"].get("memory", 0)) for node in nodes), default=0)
+    grows = any(NODE_GROUP in node.get("Labels", {}) for node in nodes)
+    if wanted is not None and wanted > largest and not grows:
+        raise ValueError(f"memory is {wanted:,} bytes: expected at most {largest:,}, which the largest node has")
+
+
 def _ended(flying: list[Any]) -> list[Any]:
     """Those that have ended, as soon as one has."""
     import ray
 
-    ray.wait(flying, num_returns=1)
+    while not ray.wait(flying, num_returns=1, timeout=SAY_SO)[0]:
+        if ray.available_resources().get("CPU", 0) == ray.cluster_resources().get("CPU", 0):
+            logger.warning(
+                "tasks wait, and no node of the Ray cluster has begun one: `ray status` tells what they need"
+            )
     ready: list[Any] = ray.wait(flying, num_returns=len(flying), timeout=0)[0]
     return ready
 
 
-def _result(reference: Any, place: int, task: Any) -> Any:
-    """What a task gave; what it raised, as it was raised."""
+def _outcome(reference: Any, place: int, task: Any) -> tuple[Any, BaseException | None]:
+    """What a task gave; or what it raised, as it was raised, or Ray says of its worker."""
     import ray
 
     try:
-        return ray.get(reference)
+        result, raised = ray.get(reference)
+    except _lost() as error:
+        return None, error
     except ray.exceptions.RayTaskError as error:
-        raised = error.cause if isinstance(error.cause, BaseException) else error
-        if NOT_IMPORTED in str(raised):
-            raise ImportError(f"a node has no releaf, or not all of it ({_last_line(raised)}): {SAME}") from error
-        raise noted(raised, place, task) from (error if raised is not error else None)
+        if NOT_IMPORTED not in str(error):
+            return None, noted(error.cause if isinstance(error.cause, BaseException) else error, place, task)
+        refused = ImportError(f"a node has no releaf, or not all of it ({_last_line(error)}): {SAME}")
+        refused.__cause__ = error
+        return None, refused
+    return result, None if raised is None else noted(raised.told(), place, task)
 
 
 def _lost() -> tuple[type[Exception], ...]:
@@ -168,14 +199,16 @@ def _last_line(error: BaseException) -> str:
     return str(error).strip().rpartition("\n")[2]
 
 
-def _do(function: Callable[[Any], Any], task: Any, folder: str | None, sources: str) -> Any:
+def _do(function: Callable[[Any], Any], task: Any, folder: str | None, sources: str) -> tuple[Any, Raised | None]:
     """One task, on a worker."""
+    from ray import cloudpickle
+
     if _sources() != sources:
         raise ImportError(f"node {platform.node()} has another releaf than the program that sent the task: {SAME}")
     if folder is not None and Path.cwd() != Path(folder):
         with suppress(OSError):
             os.chdir(folder)
-    return function(task)
+    return attempted(function, task, cloudpickle)
 
 
 @cache

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -58,7 +57,6 @@ def table(
     rewards: Sequence[str] | Mapping[str, Label] | None = None,
     features: Sequence[str] | Schema | None = None,
     skip_bad: bool = False,
-    content: str | None = None,
 ) -> Stream:
     """A stream from a table with a label for each row, or with the rewards of all actions.
 
@@ -75,8 +73,6 @@ def table(
         otherwise numbers range from their least to their largest value, and texts are categories.
     skip_bad
         Leave out rows that can't be read or lack a label or reward. Otherwise the first of them raises, with its line.
-    content
-        The SHA-256 of a file that must not have changed, so that kept runs are of what it was.
 
     Examples
     --------
@@ -88,8 +84,6 @@ def table(
     """
     if (label is None) == (rewards is None):
         raise ValueError(f"expected either label or rewards, got label={label!r} and rewards={rewards!r}")
-    if content is not None and hashlib.sha256(Path(data).read_bytes()).hexdigest() != content:
-        raise ValueError(f"{data} has changed in the meantime")
     rows = _read(data, skip_bad)
     if label is not None:
         rows = _complete(rows, [label], skip_bad)
