@@ -6,6 +6,8 @@ import asyncio
 import base64
 import hashlib
 import json
+import subprocess
+import sys
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -218,3 +220,25 @@ def test_a_batch_that_would_take_long_is_refused_with_the_number_that_fits(tmp_p
         assert "expected at most" in api.refused(413, "too_many", "POST", f"{path}/decide", **further)
         assert api.get(path)["counts"]["decisions"] == 0
         assert len(api.post(f"{path}/decide", {"contexts": [context] * min(fit, 5)})["decisions"]) == min(fit, 5)
+
+
+WARMED = """
+import releaf
+from releaf.service.policies import warm
+
+learner = releaf.AdaptiveReleaf(["a", "b"], 3, seed=0)
+def kernels():
+    doors = learner._doors
+    return [len(getattr(doors, name).signatures) for name in ("decide", "decide_all", "learn")]
+warm(learner)
+before = kernels()
+made = learner.decide_many([[0.1, 0.2, 0.3]] * 5) + [learner.decide([0.1, 0.2, 0.3])]
+learner.learn(made[0], 1.0)
+print(before, kernels())
+"""
+
+
+def test_no_request_waits_for_a_kernel_to_be_compiled() -> None:
+    """In a process of its own, since other tests would have compiled them."""
+    told = subprocess.run([sys.executable, "-c", WARMED], capture_output=True, text=True, check=True, timeout=600)
+    assert told.stdout.strip() == "[1, 1, 1] [1, 1, 1]"

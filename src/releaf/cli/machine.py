@@ -138,6 +138,7 @@ def _compile(policy: Any) -> None:
     choice = policy.decide(contexts[0])
     if choice.wants_reward:
         policy.learn(choice, [1.0] * actions if policy.observe in ("all-actions", "labels") else 1.0)
+    policy.decide_many(contexts[:2])
     policy.replay(contexts, np.ones((len(contexts), actions)))
     policy.estimate(contexts)
     if policy._learns_from_logs:

@@ -156,7 +156,7 @@ def _require_small(name: str, actions: int, make: Callable[[int], Any]) -> None:
 
 
 def warm(learner: Any) -> float:
-    """Compile what the first decision and the first reward need, on a copy, so that no request has to wait for it.
+    """Compile what the first decisions and the first reward need, on a copy, so that no request has to wait for it.
 
     Returns how many seconds a decision takes.
     """
@@ -171,6 +171,7 @@ def warm(learner: Any) -> float:
     if choice.wants_reward:
         low = getattr(twin, "reward_range", (0.0, 1.0))[0]
         twin.learn(choice, [low] * len(twin.actions) if twin.wants_all else low)
+    twin.decide_many([context, context])
     return min(_seconds(lambda: twin.decide(context)) for _ in range(TIMED))
 
 
