@@ -67,9 +67,10 @@ class Saved:
         So another thread can make them while this one goes on to decide.
         """
         with self._lock:
-            header, arrays, waiting = self._header(), self._learnt(), list(self._waiting.items())
+            header, arrays = self._header(), self._learnt()
+            numbers, waiting = list(self._waiting), list(self._waiting.values())
         width = len(self._schema)
-        return lambda: state.to_bytes(header, arrays | as_arrays(waiting, width))
+        return lambda: state.to_bytes(header, arrays | as_arrays(numbers, waiting, width))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and pickles go the way of ``save``: the kernels' addresses must not be copied."""
@@ -77,7 +78,9 @@ class Saved:
             return type(self)._revive, self._contents()
 
     def _contents(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        return self._header(), self._learnt() | as_arrays(list(self._waiting.items()), len(self._schema))
+        return self._header(), self._learnt() | as_arrays(
+            list(self._waiting), list(self._waiting.values()), len(self._schema)
+        )
 
     def _learnt(self) -> dict[str, Array]:
         arrays = {f"policy.{name}": array for name, array in self._arrays().items()}

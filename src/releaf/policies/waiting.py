@@ -33,15 +33,15 @@ def without_action(waiting: OrderedDict[int, Waiting], removed: int) -> OrderedD
     )
 
 
-def as_arrays(waiting: list[tuple[int, Waiting]], width: int) -> dict[str, Array]:
-    """The book as a file keeps it."""
+def as_arrays(numbers: list[int], waiting: list[Waiting], width: int) -> dict[str, Array]:
+    """The book as a file keeps it: the decisions' numbers, and what is known of each."""
     count = len(waiting)
-    contexts = np.concatenate([entry[0] for _, entry in waiting]) if waiting else np.empty(0)
+    contexts = np.concatenate([entry[0] for entry in waiting]) if waiting else np.empty(0)
     choices = np.empty((count, 2), dtype=np.int64)
-    choices[:, 0] = np.fromiter((entry[1] for _, entry in waiting), dtype=np.int64, count=count)
-    choices[:, 1] = np.fromiter((entry[2] for _, entry in waiting), dtype=np.int64, count=count)
+    choices[:, 0] = np.fromiter((entry[1] for entry in waiting), dtype=np.int64, count=count)
+    choices[:, 1] = np.fromiter((entry[2] for entry in waiting), dtype=np.int64, count=count)
     return {
-        "waiting.numbers": np.fromiter((number for number, _ in waiting), dtype=np.int64, count=count),
+        "waiting.numbers": np.array(numbers, dtype=np.int64),
         "waiting.contexts": contexts.reshape(-1, width),
         "waiting.choices": choices,
     }

@@ -15,7 +15,7 @@ from releaf.service.settings import Settings
 from releaf.service.store.base import Snapshot, Store, body_checksum
 from releaf.service.trust import Place, state_of
 
-MOST_TIME = 0.05  # that making snapshots may take, since requests want it too
+MOST_TIME = 0.02  # that making snapshots may take, since requests want it too
 KEPT = 2  # besides the first, from which the whole log can be lived through again
 
 log = logging.getLogger("releaf.service")
