@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
@@ -30,6 +31,7 @@ def tables() -> dict[str, tuple[list[str], Lines]]:
         "staleness": _staleness(),
         "merging": _merging(),
         "storage": _storage(),
+        "training": _training(),
         "cost": _cost(),
     }
 
@@ -54,6 +56,25 @@ def processes(rate: float) -> int:
 def _process() -> tuple[list[str], Lines]:
     lines = [[how, f"{rate:,.0f}", f"{processes(rate):,}"] for how, rate in _rates().items()]
     return ["durable decisions", "a second, at most", f"processes for {PEAK:,}/s at half load"], lines
+
+
+# --- training from files ------------------------------------------------------------------------------------
+
+
+def _training() -> tuple[list[str], Lines]:
+    found = {what.removeprefix("scale: "): finding["value"] for what, finding in findings("scale").items()}
+    detail = findings("scale")["scale: two workers over one"]["detail"]
+    seconds, rates = detail["seconds"], detail["rows_per_second"]
+    sides = {"one worker": "one", "two workers": "two", "two workers of Ray": "ray"}
+    lines = []
+    for name, side in sides.items():
+        faster = median(one / own for one, own in zip(seconds["one"], seconds[side], strict=True))
+        lines.append([name, f"{rates[side]:,.0f}", f"{faster:.2f} ×"])
+    lines += [
+        ["share of the time that Ray itself takes", f"{found['share of the time that Ray takes']:.1%}", ""],
+        ["memory of the largest worker", f"{found['memory of the largest worker']:.2f} GB", ""],
+    ]
+    return ["20 million rows, 10 features, 4 actions", "rows a second", "over one worker"], lines
 
 
 # --- staleness ----------------------------------------------------------------------------------------------
