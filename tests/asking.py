@@ -38,7 +38,8 @@ class Api:
 
     def new(self, policy: str = "AdaptiveReleaf", actions: Any = ("a", "b"), features: Any = 2, **further: Any) -> str:
         """Create an experiment with a name of its own; its address is returned."""
-        parameters = {"seed": 0, **further.pop("parameters", {})}
+        seeded = {} if "model" in further else {"seed": 0}  # a model has its own
+        parameters = {**seeded, **further.pop("parameters", {})}
         name = f"x{next(_numbers)}"
         chosen = {"name": policy, "parameters": parameters}
         body = {"name": name, "actions": list(actions), "features": features, "policy": chosen, **further}

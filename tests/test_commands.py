@@ -89,6 +89,10 @@ def test_a_schema_is_guessed_edited_and_used(folder: Path, tmp_path: Path) -> No
 # --- train ----------------------------------------------------------------------------------------------------
 
 
+def test_a_folder_where_a_file_is_wanted_is_told(tmp_path: Path) -> None:
+    assert f"{tmp_path} is a folder: expected a file" in run("schema", tmp_path, expect=1).stderr
+
+
 def test_csv_and_parquet_teach_the_same_as_memory(folder: Path, tmp_path: Path) -> None:
     run("train", folder / "log.csv", *COLUMNS, "-o", tmp_path / "csv.releaf")
     learners = [releaf.load(folder / "log.releaf"), releaf.load(tmp_path / "csv.releaf")]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -189,3 +191,21 @@ def test_a_result_that_cannot_be_read_is_no_death_of_a_worker(tmp_path: Path) ->
         list(executor.map(partial(tasks.illegible, tmp_path), range(4)))
     assert caught.value.__notes__ == ["task 1 (1) raised this"]
     assert times(tmp_path)[1] == 1
+
+
+UNGUARDED = """
+import tasks
+from releaf.executors import Local
+
+print(list(Local(2, retries=0).map(tasks.square, range(4))))
+"""
+
+
+def test_a_script_without_a_guard_is_told_once_what_it_lacks(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(UNGUARDED)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, str(tmp_path / "script.py")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    assert done.stderr.count("Traceback") == 1
+    assert "under `if __name__ == '__main__':`" in done.stderr

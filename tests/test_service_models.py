@@ -172,10 +172,23 @@ def test_a_learner_that_was_fitted_to_a_log_goes_on_in_the_service(tmp_path: Pat
             assert expected.estimates is not None  # enough is known to decide by it
             assert answer["action"] == expected.action
             assert tuple(answer["estimates"].values()) == expected.estimates
+            told = api.get(f"{path}/explain/{answer['decision']}")["explanation"]
+            assert told.startswith(f"Decision {answer['decision']} chose")
             api.post(f"{path}/reward", {"decision": answer["decision"], "reward": 1.0})
             fitted.learn(expected, 1.0)
         assert api.model(path) == fitted.to_bytes()
     assert fitted.observations == count + 2
+
+
+def test_a_policy_that_is_not_the_models_is_refused(tmp_path: Path) -> None:
+    model = base64.b64encode(LEARNER.to_bytes()).decode()
+    body = {"name": "x", "actions": ["a", "b"], "features": 2, "model": model}
+    with asked(tmp_path) as api:
+        for policy in ({"name": "UCB1"}, {"name": "LinUCB", "parameters": {"alpha": 123.0}}):
+            message = api.refused(422, "invalid", "POST", "/v1/experiments", {**body, "policy": policy})
+            assert "the model is a LinUCB" in message
+        same = {"name": "LinUCB", "parameters": {"seed": 3}}
+        assert api.http.post("/v1/experiments", json={**body, "policy": same}).status_code == 201
 
 
 # --- batches that would take long ---------------------------------------------------------------------------

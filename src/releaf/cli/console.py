@@ -76,6 +76,8 @@ def explained() -> Iterator[None]:
         raise typer.Exit(130) from None
     except FileNotFoundError as error:
         fail(f"there is no file {error.filename}" if error.filename else str(error))
+    except IsADirectoryError as error:
+        fail(f"{error.filename} is a folder: expected a file (only `releaf train` reads folders)")
     except expected as error:
         fail(_told(error))
     except ExceptionGroup as group:

@@ -70,6 +70,8 @@ def train(
         if workers is not None or ray is not None or log.is_dir() or "*" in str(log):
             if (policy or "Releaf") != "Releaf" or go_on is not None or reward_range is not None:
                 fail("--workers, --ray and folders are for --policy Releaf, without --go-on and --reward-range")
+            if policy is None:
+                errors.print("In parts, a log is summed for a Releaf learner; others learn one file row by row.")
             names = {"action": action, "reward": reward, "probability": probability}
             left_out = [name for name in (*names.values(), *(leave_out or [])) if name]
             fitting.fit(

@@ -7,6 +7,7 @@ import multiprocessing.connection
 import os
 import pickle
 import signal
+import sys
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -126,6 +127,8 @@ class _Seat:
 
 
 def _new_pool() -> ProcessPoolExecutor:
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        sys.exit(1)  # a worker that runs a script without `if __name__ == '__main__':` anew; the program says so itself
     context = multiprocessing.get_context("spawn")  # a fork would copy locks that other threads hold
     return ProcessPoolExecutor(1, mp_context=context, initializer=_begin)
 

@@ -12,7 +12,7 @@ import msgspec
 from releaf.service import policies
 from releaf.service.desk import Desk
 from releaf.service.experiment import Experiment
-from releaf.service.messages import NewExperiment
+from releaf.service.messages import NewExperiment, PolicySpec
 from releaf.service.policies import spec_of
 from releaf.service.problems import Problem, invalid, unavailable
 from releaf.service.running import LIVE, RECOVERING, STANDBY, Clock, Running, first_snapshot
@@ -106,6 +106,8 @@ class Hub:
         log.info("experiment %s: making a learner; where kernels have to be compiled, that takes minutes", spec.name)
         learner = await asyncio.to_thread(policies.new_learner, spec)
         _require_default(spec, learner)
+        if spec.model is not None:
+            _require_same_policy(spec.policy, spec_of(learner))
         kept = spec if spec.model is None else msgspec.structs.replace(spec, model=None, policy=spec_of(learner))
         try:
             told = msgspec.json.encode(kept)
@@ -197,6 +199,16 @@ class Hub:
 def _warm_for(spec: NewExperiment) -> None:
     if spec.policy.name in policies.KNOWN:
         policies.warm(policies.build(spec.policy, tuple(spec.actions), policies.schema_of(spec)))
+
+
+def _require_same_policy(given: PolicySpec, own: PolicySpec) -> None:
+    """Refuse a policy beside a model that was made with another: the model goes on as it is."""
+    if given == PolicySpec():
+        return
+    other = {name: value for name, value in given.parameters.items() if own.parameters.get(name) != value}
+    if given.name != own.name or other:
+        differs = f"{given.name}" if given.name != own.name else f"{other}"
+        raise invalid(f"policy says {differs}, but the model is a {own.name} made with {own.parameters}: leave it out")
 
 
 def _require_default(spec: NewExperiment, learner: object) -> None:

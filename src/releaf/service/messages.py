@@ -50,7 +50,7 @@ class NewExperiment(Request):
     )
     policy: PolicySpec = field(default_factory=PolicySpec)
     rewards: RewardRules = field(default_factory=RewardRules)
-    model: str | None = None  # a learner saved with ``save``, in base64, to go on from
+    model: Annotated[str, Meta(description="A learner saved with `save`, in base64, to go on from")] | None = None
 
 
 class Counts(Struct):

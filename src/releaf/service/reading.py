@@ -138,7 +138,8 @@ def explanation(state: Experiment, event: Decided) -> ExplanationInfo:
     learner, actions = state.learner, state.actions.at(event.number)
     is_its_own = state.place(event.number) > state.seat.since and actions == list(learner.actions[: len(actions)])
     if is_its_own and hasattr(learner, "explain"):
-        text = learner.explain(_decision(state, event))
+        own = _decision(state, event)
+        text = learner.explain(own).replace(f"Decision {own.id} ", f"Decision {event.number} ", 1)
     else:
         text = _in_words(told, event.number)
     return ExplanationInfo(

@@ -109,7 +109,8 @@ def fit_log(
         inverse, so that what the log preferred does not count for more within an interval. No reward weighs more than
         1,024: where an action was less probable, ``report.cut`` counts the row.
     executor
-        Where to work; on this machine's cores when None.
+        Where to work; on this machine's cores when None. These are processes, so a script calls this under
+        ``if __name__ == "__main__":``; with ``Local(1)`` it need not.
     skip_bad
         Leave out rows that can't be used. Otherwise the first of them raises, with its file and row.
     report
