@@ -17,6 +17,9 @@ import pytest
 from releaf.executors import Executor, Local, Ray
 
 SMALL = {"num_cpus": 1, "object_store_memory": 100 * 2**20}
+# Loopback addresses only, for Ray in this process and in all that tests start: it heeds this when it is imported, and a
+# program that does otherwise would look for the cluster at another address than it listens at.
+os.environ |= {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_USAGE_STATS_ENABLED": "0"}
 
 
 @pytest.fixture(scope="session")
@@ -24,8 +27,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A head and another node of one CPU each, that listen to this machine only, and start in a folder of their own."""
     pytest.importorskip("ray", reason='needs Ray: pip install "releaf[ray]"')
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")  # loopback addresses, before Ray is imported
-        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
         patch.chdir(tmp_path_factory.mktemp("nodes"))
         from ray.cluster_utils import Cluster
