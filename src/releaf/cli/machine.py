@@ -22,6 +22,12 @@ PACKAGES = {
     "river": "river",
     "altair": "plots",
     "vl-convert-python": "plots",
+    "httpx": "client",
+    "starlette": "service",
+    "uvicorn": "service",
+    "apsw": "service",
+    "asyncpg": "service",
+    "ray": "ray",
 }
 
 
@@ -67,7 +73,8 @@ def _show_doctor(report: dict[str, Any]) -> None:
     made.add_column("", style="dim")
     for package, version in report["packages"].items():
         extra = PACKAGES[package]
-        name = f'pip install "releaf[{extra}]"' if extra and extra != package else f"pip install {package}"
+        alone = not extra or (extra == package and package != "ray")  # which needs more than itself
+        name = f"pip install {package}" if alone else f'pip install "releaf[{extra}]"'
         state, hint = (version, "") if version else ("[yellow]not installed[/]", escape(name))
         made.add_row(package, state, hint)
     kernels = report["kernels"]
