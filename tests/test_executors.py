@@ -18,7 +18,7 @@ import tasks
 from releaf import evaluate
 from releaf.evaluate import sweep
 from releaf.executors import Executor, Local, LostWorkerError
-from waiting import is_alive, times, until
+from waiting import is_alive, noted_processes, times, until
 
 pytestmark = pytest.mark.xdist_group("ray")
 Engine = Callable[..., AbstractContextManager[Executor]]
@@ -142,9 +142,10 @@ def test_a_stop_ends_what_is_in_flight(engine: Engine, tmp_path: Path) -> None:
     with engine() as executor:
         results = executor.map(partial(tasks.sleep_for_ever, tmp_path), range(8))
         assert next(results) == (0, 0)
-        until(lambda: len(times(tmp_path)) >= 2)
+        (tmp_path / "0").unlink()  # which is done, unlike those that sleep
+        until(lambda: noted_processes(tmp_path))
         results.close()  # type: ignore[attr-defined]
-        asleep = {int(path.read_text()) for path in tmp_path.iterdir() if path.name != "0"}
+        asleep = noted_processes(tmp_path)
         until(lambda: not any(map(is_alive, asleep)))
         assert len(list(executor.map(tasks.square, range(4)))) == 4
 

@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from waiting import PATIENCE, is_alive, until
+from waiting import PATIENCE, is_alive, noted_processes, until
 
 pytestmark = pytest.mark.xdist_group("ray")
 
@@ -105,8 +105,8 @@ def test_workers_and_files_go_with_a_program_that_is_killed(file: str, how: sign
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(temporary)}
     command = [sys.executable, str(tmp_path / "program.py"), str(asleep), file]
     with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as process:
-        until(lambda: len(list(asleep.iterdir())) == 2)
-        workers = {int(path.read_text()) for path in asleep.iterdir()}
+        until(lambda: len(noted_processes(asleep)) == 2)
+        workers = noted_processes(asleep)
         assert all(map(is_alive, workers))
         process.send_signal(how)
         assert process.wait(timeout=PATIENCE) == -how

@@ -28,6 +28,16 @@ def times(folder: Path) -> dict[int, int]:
     return {int(path.name): len(path.read_text().splitlines()) for path in folder.iterdir()}
 
 
+def noted_processes(folder: Path) -> set[int]:
+    """The processes that left a note; a file that is there and still empty is not written yet."""
+    return {
+        int(line)
+        for path in folder.iterdir()
+        for line in path.read_text().splitlines(keepends=True)
+        if line[-1] == "\n"
+    }
+
+
 def is_alive(process: int) -> bool:
     try:
         return bool(psutil.Process(process).status() != psutil.STATUS_ZOMBIE)
