@@ -38,6 +38,38 @@ RANDOMISED = (
 )
 
 
+class Observing:
+    """A policy that observes other rewards than by default, for the suite to run over as over a class."""
+
+    def __init__(self, policy: type[Any], observe: str) -> None:
+        self.policy, self.observe = policy, observe
+        self.__name__ = policy.__name__
+
+    def __call__(self, actions: Any, features: Any, **further: Any) -> Any:
+        return self.policy(actions, features, observe=self.observe, **further)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.policy, name)
+
+
+VARIANTS = [
+    *(Observing(releaf.Releaf, observe) for observe in ("always", "all-actions", "labels")),
+    Observing(releaf.GreedyReleaf, "labels"),
+    Observing(releaf.AdaptiveReleaf, "labels"),
+]
+VARIANT_NAMES = [f"{variant.__name__}-{variant.observe}" for variant in VARIANTS]
+
+
+def is_ensemble(policy: Any) -> bool:
+    return isinstance(policy, type) and issubclass(policy, Ensemble)
+
+
+def is_randomised(policy: Any) -> bool:
+    """Whether decisions depend on the seed: AdaptiveReleaf with labels has nothing left to try."""
+    greedy = policy.__name__ == "AdaptiveReleaf" and getattr(policy, "observe", None) == "labels"
+    return policy.__name__ in RANDOMISED and not greedy
+
+
 _TRAINED: dict[str, ensembles.Experts] = {}
 
 
@@ -66,9 +98,9 @@ def feature_value(feature: Any, unit: float) -> Any:
     return feature.low + unit * (feature.high - feature.low)
 
 
-def make(policy: type[Any], actions: Any = 2, features: Any = 3, seed: int | None = 6, **further: Any) -> Any:
+def make(policy: Any, actions: Any = 2, features: Any = 3, seed: int | None = 6, **further: Any) -> Any:
     """A policy that knows nothing yet; ensembles with base classifiers that know the twins' stream."""
-    if issubclass(policy, Ensemble):
+    if is_ensemble(policy):
         further = {"experts": _experts(actions, releaf.Schema.of(features)), **further}
     return policy(actions, features, seed=seed, **further)
 

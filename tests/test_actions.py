@@ -167,7 +167,7 @@ def test_a_new_action_without_a_label_gets_a_number_that_is_free() -> None:
     assert bandit.actions == (2, 3, 5, 4)
 
 
-@pytest.mark.parametrize("observe", ["explored", "always", "all-actions"])
+@pytest.mark.parametrize("observe", ["explored", "always", "all-actions", "labels"])
 def test_hashed_cells_forget_an_action_too(observe: Any) -> None:
     bandit, twin = wide_hash(observe=observe), releaf.Releaf(ACTIONS, 3, seed=6, observe=observe)
     for learner in (bandit, twin):
@@ -188,7 +188,7 @@ def everyone_waits(policy: type[Any]) -> list[Any]:
     if policy is releaf.AdaptiveReleaf:
         return [make(policy, ACTIONS), make(policy, ACTIONS, observe="labels"), make(policy, ACTIONS, label_budget=99)]
     if "control_divisor" in policy.parameters:
-        return [make(policy, ACTIONS, observe=observe) for observe in ("explored", "always", "all-actions")]
+        return [make(policy, ACTIONS, observe=observe) for observe in ("explored", "always", "all-actions", "labels")]
     return [make(policy, ACTIONS)]
 
 

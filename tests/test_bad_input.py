@@ -266,7 +266,7 @@ def test_rewards_of_a_stream_that_do_not_fit_are_refused(rewards: Any, text: str
     assert_refused(experienced(observe), lambda bandit: bandit.replay(CONTEXTS[:50], rewards), ValueError, text)
 
 
-@pytest.mark.parametrize("observe", ["explored", "always", "all-actions"])
+@pytest.mark.parametrize("observe", ["explored", "always", "all-actions", "labels"])
 @pytest.mark.parametrize("policy", [Releaf, GreedyReleaf])
 def test_a_stream_that_lacks_a_reward_the_learner_needs_leaves_it_as_before_the_stream(
     observe: str, policy: Any

@@ -103,7 +103,7 @@ def test_more_tuples_than_fit_into_memory_are_refused_with_a_way_out() -> None:
 
 @pytest.mark.parametrize("value", ["explore", "ALWAYS", None, 1, True, ""])
 def test_an_unknown_way_to_observe_is_refused_with_the_known_ones(value: Any) -> None:
-    text = f"observe must be one of 'explored', 'always', 'all-actions', got observe={value!r}"
+    text = f"observe must be one of 'explored', 'always', 'all-actions', 'labels', got observe={value!r}"
     assert_refused(ValueError, text, observe=value)
 
 

@@ -43,7 +43,7 @@ def configurations(draw: st.DrawFn) -> dict[str, Any]:
         "rho": draw(st.sampled_from([None, 0.7, 1.5, 3.0])),
         "delta": draw(st.sampled_from([0.01, 0.3])),
         "control_divisor": draw(st.sampled_from([20.0, 5000.0, 1e7])),
-        "observe": draw(st.sampled_from(["explored", "always", "all-actions"])),
+        "observe": draw(st.sampled_from(["explored", "always", "all-actions", "labels"])),
         "tuples": draw(st.sampled_from(["2gamma", "gamma+1"])),
     }
 
@@ -110,7 +110,7 @@ def assert_same_decision(choice: releaf.Decision, twin: Reference, context: list
 
 def learn_both(bandit: PartitionedPolicy, twin: Reference, choice: releaf.Decision, row: list[float]) -> None:
     context = choice.context.tolist()
-    if bandit.observe == "all-actions":
+    if bandit.observe in ("all-actions", "labels"):
         bandit.learn(choice, row)
         for action, reward in enumerate(row):
             twin.observe(context, action, reward)
@@ -124,7 +124,7 @@ def run_in_lock_step(bandit: PartitionedPolicy, twin: Reference, contexts: Any, 
         choice = bandit.decide(context)
         assert_same_decision(choice, twin, context)
         assert_same_partitions(bandit, twin)
-        assert choice.wants_reward == (choice.explored or bandit.observe == "always")
+        assert choice.wants_reward == (choice.explored or bandit.observe in ("always", "labels"))
         if choice.wants_reward:
             learn_both(bandit, twin, choice, row)
 
@@ -154,7 +154,7 @@ def test_every_step_is_that_of_the_plain_algorithm_over_many_configurations(data
 @given(st.data())
 def test_greedy_releaf_is_that_of_the_plain_algorithm(data: st.DataObject) -> None:
     features, actions = data.draw(st.integers(1, 6)), data.draw(st.integers(1, 5))
-    observe: Any = data.draw(st.sampled_from(["explored", "always", "all-actions"]))
+    observe: Any = data.draw(st.sampled_from(["explored", "always", "all-actions", "labels"]))
     bandit = releaf.GreedyReleaf(actions, features, seed=1, rho=1.5, control_divisor=20.0, observe=observe)
     twin = Reference(features, actions, tuple_size=1, rho=1.5, control_divisor=20.0, greedy=True)
     contexts, table = data.draw(streams(features, actions))
@@ -242,7 +242,7 @@ def test_replay_and_one_by_one_agree_bit_for_bit(data: st.DataObject) -> None:
             row = table[step]
             assert reward == row[choice.index]
             if choice.wants_reward:
-                one_by_one.learn(choice, row if one_by_one.observe == "all-actions" else row[choice.index])
+                one_by_one.learn(choice, row if one_by_one.observe in ("all-actions", "labels") else row[choice.index])
             step += 1
     assert all_arrays(one_by_one) == all_arrays(at_once)
 
@@ -276,7 +276,7 @@ def test_categories_and_missing_values_follow_the_plain_algorithm(data: st.DataO
         "letter": releaf.Categorical("a", "b", "c"),
     }
     schema = releaf.Schema({f"{place} {kind}": made[kind] for place, kind in enumerate(kinds)})
-    observe: Any = data.draw(st.sampled_from(["explored", "always", "all-actions"]))
+    observe: Any = data.draw(st.sampled_from(["explored", "always", "all-actions", "labels"]))
     divisor = data.draw(st.sampled_from([20.0, 1e6]))
     bandit = releaf.Releaf(3, schema, seed=0, rho=1.5, control_divisor=divisor, observe=observe)
     limit_dense_cells(bandit, data.draw(st.sampled_from([0, 20_000, 2**29])))

@@ -79,7 +79,10 @@ def _hashed(one: Any) -> Any:
     return one
 
 
-@given(st.lists(st.integers(0, 1000), min_size=3, max_size=3), st.sampled_from(["explored", "always", "all-actions"]))
+@given(
+    st.lists(st.integers(0, 1000), min_size=3, max_size=3),
+    st.sampled_from(["explored", "always", "all-actions", "labels"]),
+)
 @settings(max_examples=15, deadline=None)
 def test_random_parts_add_up(seeds: list[int], observe: str) -> None:
     a, b, c = (part(seed, most=300, observe=observe) for seed in seeds)

@@ -10,12 +10,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import releaf
 from browser import opened
 from releaf import theory
 from releaf.cli import app
@@ -23,10 +25,11 @@ from releaf.cli.paper import NAMES
 from releaf.evaluate import sweep
 from releaf.executors import Local
 from releaf.paper import EXPERIMENTS
-from releaf.paper.bounds import fitted_exponent
+from releaf.paper.bounds import exponent_between_waves, fitted_exponent, waves_of_splits
 from releaf.paper.webpages import YAHOO
 from releaf.report import page
 from releaf.report.numbers import difference, margin, shown
+from releaf.streams.synthetic import DRAFT_RELEVANCE
 
 HERE = ("breast-cancer", "synthetic", "lemma1", "bounds")  # those that need no data from elsewhere
 DATA = Path(__file__).parents[2] / "shared" / "data"
@@ -156,32 +159,61 @@ def results_of(name: str, labels: tuple[str, ...], seeds: int = 3, quick: bool =
 FIELDS = ("exploitation_error", "error", "labels")
 
 
-def test_breast_cancer_reaches_the_papers_errors_in_one_setting_and_its_labels_in_another() -> None:
-    finer = results_of("breast-cancer", ("RELEAF, ρ = 2.75", "RELEAF-ALL, ρ = 2.75", "RELEAF-FO, ρ = 2.75"))
-    for label, paper in (("RELEAF", 1.88), ("RELEAF-ALL", 1.24), ("RELEAF-FO", 1.68)):
-        assert finer[f"{label}, ρ = 2.75"]["exploitation_error"] <= paper
-    assert results_of("breast-cancer", ("RELEAF",))["RELEAF"]["labels"] == pytest.approx(2_630, rel=0.1)
+def test_breast_cancer_has_the_papers_labels_and_about_its_errors_in_one_setting() -> None:
+    found = results_of("breast-cancer", ("RELEAF", "RELEAF-ALL", "RELEAF-FO"), seeds=4)
+    assert 2_500 <= found["RELEAF"]["labels"] <= 2_760  # 2,630
+    assert found["RELEAF"]["exploitation_error"] <= 2.15  # 1.88
+    assert found["RELEAF-ALL"]["exploitation_error"] <= 1.5  # 1.24
+
+
+def test_the_drafts_stream_has_its_regret_and_finds_the_relevant_features() -> None:
+    runs = [run for run in EXPERIMENTS["synthetic"].runs(3, quick=False) if run.label == "RELEAF"]
+    ledgers = sweep(runs, None, Local(1))
+    assert np.mean([ledger.regret / ledger.steps for ledger in ledgers]) <= 0.022
+    shares = np.mean([np.array(ledger.relevance) for ledger in ledgers], axis=0)
+    assert all(shares[action][feature - 1] >= 0.88 for action, feature in enumerate(DRAFT_RELEVANCE))
 
 
 @pytest.mark.skipif(not (DATA / "kddcup.data_10_percent.gz").exists(), reason="needs the KDD'99 file in ../shared/data")
-def test_network_intrusion_is_at_or_below_the_papers_errors_with_as_many_labels(
+def test_network_intrusion_is_at_or_below_the_papers_errors_with_its_labels_within_a_tenth(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("RELEAF_DATA", str(DATA))
     found = results_of("intrusion", ("RELEAF", "RELEAF-ALL", "RELEAF-FO"))
     for label, error, labels in (("RELEAF", 1.19, 398), ("RELEAF-ALL", 1.07, 20_000), ("RELEAF-FO", 0.68, 229)):
         assert found[label]["error"] <= error
-        assert found[label]["labels"] == pytest.approx(labels, rel=1 / 3)
+        assert found[label]["labels"] == pytest.approx(labels, rel=0.1)
 
 
 def test_regret_grows_more_slowly_than_theorem_5_allows_and_than_without_relevance() -> None:
     runs = [run for run in EXPERIMENTS["bounds"].runs(1, quick=True) if "D = 20" in run.label and "d = 1" in run.label]
-    found = {run.label: fitted_exponent(ledger) for run, ledger in zip(runs, sweep(runs, None, Local(1)), strict=True)}
-    bound = theory.balanced_rho(1) / (1 + theory.balanced_rho(1))
-    ours, theirs = found["RELEAF, d = 1, D = 20"], found["CZ, d = 1, D = 20"]
+    found = {run.label: ledger for run, ledger in zip(runs, sweep(runs, None, Local(1)), strict=True)}
+    rho = theory.balanced_rho(1)
+    ours = exponent_between_waves(found["RELEAF, d = 1, D = 20"], rho)
+    theirs = fitted_exponent(found["CZ, d = 1, D = 20"])
     assert ours is not None
     assert theirs is not None
-    assert ours < bound < theirs
+    assert ours < rho / (1 + rho) < theirs
+
+
+def test_waves_of_splits_are_where_the_partition_of_uniform_contexts_gets_finer() -> None:
+    rho, steps = theory.balanced_rho(1), 4_000
+    *_, before, last = waves_of_splits(rho, steps)
+    contexts = np.random.default_rng(0).random((steps, 2))
+    bandit = releaf.Releaf(2, 2, seed=0)
+    for end, level in ((before, 2), (last, 3)):
+        bandit.replay(contexts[bandit.steps : int(1.3 * end)], np.zeros((int(1.3 * end) - bandit.steps, 2)))
+        assert {part.level for part in bandit.partition(0)} == {level}
+
+
+def test_an_exponent_between_waves_is_that_of_a_power_with_steps_on_it() -> None:
+    rho, steps = theory.balanced_rho(1), np.arange(1.0, 200_001.0)
+    wave = (np.log(steps) / np.log(2) / (1 + rho)) % 1.0  # the same shape in every wave
+    regret = steps**0.6 * np.where(wave < 0.5, 1.5, 1.0)
+    ledger = SimpleNamespace(steps=200_000, curves={"steps": steps, "regret": regret})
+    assert exponent_between_waves(ledger, rho) == pytest.approx(0.6, abs=0.02)  # type: ignore[arg-type]
+    short = SimpleNamespace(steps=50, curves={"steps": steps, "regret": regret})
+    assert exponent_between_waves(short, rho) is None  # type: ignore[arg-type]
 
 
 # --- numbers --------------------------------------------------------------------------------------------------

@@ -97,7 +97,7 @@ for _ in range(12):
     features, actions = int(generator.integers(2, 8)), int(generator.choice([1, 2, 5, 8, 9, 17]))
     gamma = int(generator.integers(1, 1 + features // 2)) if features < 7 else 1
     options = dict(rho=float(generator.choice([0.3, 1.5, 4.8])), base=int(generator.choice([2, 3, 7, 70])),
-                   observe=str(generator.choice(["explored", "always", "all-actions"])), gamma_rel=gamma,
+                   observe=str(generator.choice(["explored", "always", "all-actions", "labels"])), gamma_rel=gamma,
                    epsilon=[None, 0.5][int(generator.integers(2))])
     bandit = releaf.Releaf(actions, features, seed=1, **options)
     palette = np.array([0, 1, 0.5, 1 / 3, 1 / 7, 5e-324, 1 - 2**-53])
@@ -108,7 +108,7 @@ for _ in range(12):
     for context in contexts[:40]:
         choice = bandit.decide(context)
         if choice.wants_reward:
-            bandit.learn(choice, [0.5] * (actions + 1) if bandit.observe == "all-actions" else 0.5)
+            bandit.learn(choice, [0.5] * (actions + 1) if bandit.observe in ("all-actions", "labels") else 0.5)
 touched = [field for field, whole in padded if (whole[:PAD] != FILL).any() or (whole[-PAD:] != FILL).any()]
 print("touched:", sorted(set(touched)))
 """

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from releaf._version import __version__
-from releaf.cli import compare, keys, logs, machine, models, paper, service, store
+from releaf.cli import compare, demo, keys, logs, machine, models, paper, service, store
 from releaf.cli.console import console
 
 __all__ = ["app"]
@@ -20,7 +20,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 COMMANDS = (
-    (paper.demo, "releaf demo --seeds 20"),
+    (demo.demo, "releaf demo --seeds 20"),
     (logs.schema, "releaf schema clicks.parquet --leave-out shown --leave-out clicked --leave-out p -o schema.toml"),
     (models.train, "releaf train clicks.parquet -o clicks.releaf --action shown --reward clicked --schema schema.toml"),
     (models.decide, "releaf decide clicks.releaf < visitors.csv > decisions.csv"),

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
 from releaf.cli.console import (
     Json,
@@ -16,61 +15,12 @@ from releaf.cli.console import (
     Workers,
     console,
     explained,
-    print_json,
     require,
     require_ray,
     steps_bar,
 )
 
-NAMES = ("breast-cancer", "intrusion", "webpages", "synthetic", "lemma1", "relevance", "bounds")
-
-
-def demo(
-    seeds: Annotated[int, typer.Option(min=1, help="How many shuffles of the cases to average over.")] = 10,
-    steps: Annotated[int, typer.Option(min=1000, help="How many cases each run decides.")] = 50_000,
-    as_json: Json = False,
-) -> None:
-    """Diagnose breast-cancer cases one by one, learning which features matter; next to the paper's figures."""
-    from releaf.evaluate import Run, execute
-    from releaf.paper.breast_cancer import BALANCED, OF_EXPLOITATIONS, PAPER
-    from releaf.paper.experiment import Figures, line
-    from releaf.paper.settings import VARIANTS
-    from releaf.report.terminal import figures_table
-
-    results: dict[str, list[Any]] = {variant: [] for variant in VARIANTS}
-    with steps_bar() as progress:
-        task = progress.add_task("compiling, once only", total=len(results) * seeds)
-        for variant, observe in VARIANTS.items():
-            for seed in range(seeds):
-                arguments = {"observe": observe, **BALANCED}
-                stream = {"steps": steps, "seed": seed}
-                run = Run(
-                    stream="breast_cancer",
-                    stream_arguments=stream,
-                    policy="Releaf",
-                    policy_arguments=arguments,
-                    seed=seed,
-                    positive="malignant",
-                )
-                results[variant].append(execute(run))
-                progress.update(task, description=f"{variant}, shuffle {seed + 1} of {seeds}", advance=1)
-    if as_json:
-        print_json({variant: [_plain(ledger) for ledger in ledgers] for variant, ledgers in results.items()})
-        return
-    times = "one shuffle" if seeds == 1 else f"mean of {seeds} shuffles ± 95 % interval"
-    lines = [line(variant, OF_EXPLOITATIONS, results, PAPER[variant]) for variant in VARIANTS]
-    caption = (
-        "error, missed, false: of exploitations. L = 1.5, ρ = 2+2√2, δ = 0.01,\n"
-        "divisor 5000; the paper tells only the last. `releaf reproduce` has more."
-    )
-    figures = Figures(f"Breast cancer: {steps:,} cases, {times}", OF_EXPLOITATIONS, lines, caption)
-    console.print(figures_table(figures, differences=False))
-    console.print(_relevance(results["RELEAF"]))
-
-
-def _plain(ledger: Any) -> dict[str, Any]:
-    """The figures of a run, without its curves."""
-    return {name: value for name, value in ledger.to_dict().items() if name not in ("curves", "partition")}
+NAMES = ("breast-cancer", "intrusion", "webpages", "synthetic", "lemma1", "relevance", "lipschitz", "bounds")
 
 
 def _fetch_intrusion() -> None:
@@ -81,27 +31,6 @@ def _fetch_intrusion() -> None:
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("KDD Cup 1999 data", total=None)
         fetch_intrusion(lambda so_far, total: progress.update(task, completed=so_far, total=total or None))
-
-
-def _relevance(ledgers: list[Any]) -> Table:
-    import numpy as np
-
-    from releaf.paper.breast_cancer import PAPER_RELEVANCE
-    from releaf.report.terminal import table
-    from releaf.streams import breast_cancer
-
-    names = breast_cancer(683).features
-    shares = 100 * np.mean([np.array(ledger.relevance)[0] for ledger in ledgers], axis=0)
-    made = table("Relevance to “benign”: share of RELEAF's exploitations", "The paper names the four highest only.")
-    made.add_column("")
-    made.add_column("%", justify="right")
-    made.add_column("", min_width=24)
-    made.add_column("the paper %", justify="right", style="dim")
-    for place in np.argsort(-shares):
-        theirs = PAPER_RELEVANCE.get(int(place) + 1)
-        bar = "█" * round(shares[place] / 2)
-        made.add_row(names[place].replace("_", " "), f"{shares[place]:.0f}", bar, f"{theirs:.0f}" if theirs else "")
-    return made
 
 
 def reproduce(

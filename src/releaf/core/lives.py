@@ -17,6 +17,7 @@ from releaf.core.model import (
     OBSERVE,
     OBSERVE_ALL_ACTIONS,
     OBSERVE_ALWAYS,
+    OBSERVE_LABELS,
     OBSERVED,
     PENDING,
     RANDOM,
@@ -27,12 +28,24 @@ from releaf.core.model import (
 
 
 @inner
+def observes_always(m):
+    """Whether exploitations show rewards too (RELEAF-ALL, labels)."""
+    return m.shape[OBSERVE] == OBSERVE_ALWAYS or m.shape[OBSERVE] == OBSERVE_LABELS
+
+
+@inner
+def observes_all_actions(m):
+    """Whether the rewards of all actions are seen (RELEAF-FO, labels)."""
+    return m.shape[OBSERVE] == OBSERVE_ALL_ACTIONS or m.shape[OBSERVE] == OBSERVE_LABELS
+
+
+@inner
 def take_in(m, rewards, action, width, size):
     """Take in the reward of the chosen action, or of all, in the cells that were just decided on."""
     if m.clock[HASHED]:
         claim_rows(m, len(size), m.leaf)
     m.clock[OBSERVED] += 1
-    if m.shape[OBSERVE] == OBSERVE_ALL_ACTIONS:
+    if observes_all_actions(m):
         for other in range(m.shape[ACTIONS]):
             observe(m, other, rewards[other], width)
     else:
@@ -42,7 +55,7 @@ def take_in(m, rewards, action, width, size):
 @inner
 def unknown_reward(m, rewards, action):
     """Whether a reward that is to be observed is NaN."""
-    if m.shape[OBSERVE] == OBSERVE_ALL_ACTIONS:
+    if observes_all_actions(m):
         for other in range(m.shape[ACTIONS]):
             if math.isnan(rewards[other]):
                 return True
@@ -68,7 +81,7 @@ def replay(book, contexts, rewards, start, decided, actions, explored, observed,
             decision = choose(m, width, size)
             actions[t] = decision >> 1
             explored[t] = decision & 1
-            observed[t] = (decision & 1) or m.shape[OBSERVE] == OBSERVE_ALWAYS
+            observed[t] = (decision & 1) or observes_always(m)
         if observed[t]:
             if unknown_reward(m, rewards[t], actions[t]):
                 return t, BAD_VALUE

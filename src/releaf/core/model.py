@@ -98,7 +98,7 @@ CLOCK_LENGTH = 11
 # Model.features, four to a feature
 CATEGORIES, FIRST, MISSING, LEAVES = range(4)
 # Model.shape[OBSERVE]
-OBSERVE_EXPLORED, OBSERVE_ALWAYS, OBSERVE_ALL_ACTIONS = range(3)
+OBSERVE_EXPLORED, OBSERVE_ALWAYS, OBSERVE_ALL_ACTIONS, OBSERVE_LABELS = range(4)
 
 
 def dtype_of(field: str) -> type[np.generic]:

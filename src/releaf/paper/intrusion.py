@@ -7,12 +7,20 @@ from typing import Any
 from releaf.evaluate import Run
 from releaf.paper.breast_cancer import labels_of
 from releaf.paper.experiment import Column, Figures, Picture, Results, curves, line
-from releaf.paper.settings import FURTHER, RIVALS, SAMPLE, VARIANTS, VOTING
+from releaf.paper.settings import (
+    BASELINES,
+    ENSEMBLES,
+    FURTHER,
+    PAIRS,
+    RELEAF_TOLD,
+    SAMPLE,
+    VARIANTS,
+    releaf_arguments,
+)
 
-# The paper tells none of them; a ρ a little above the balanced 2+2√2 gives its numbers of labels.
-SETTINGS: dict[str, Any] = {"lipschitz": 1.0, "rho": 5.5, "delta": 0.01, "control_divisor": 5000}
 STEPS, TRAINING = 20_000, 30_000
-# error %, exploitation error %, labels
+# Table `tab:schemeintrusion`: error %, exploitation error %, labels. WM's and TrackExp's figures are of column R1 of
+# the table on ACAP that the paper's source has commented out; AM's, Online AdaBoost's and Blum's are there too.
 PAPER: dict[str, tuple[float | None, ...]] = {
     "AM": (3.07, None, 0),
     "Adaboost": (3.1, None, 1_500),
@@ -21,11 +29,13 @@ PAPER: dict[str, tuple[float | None, ...]] = {
     "CZ": (53.0, None, 20_000),
     "Hybrid-ε": (8.8, None, 20_000),
     "LinUCB": (0.27, None, 20_000),
+    "WM": (0.29, None, None),
+    "TrackExp": (0.52, None, None),
     "RELEAF": (1.19, 0.24, 398),
     "RELEAF-ALL": (1.07, 0.22, 20_000),
     "RELEAF-FO": (0.68, 0.24, 229),
 }
-# Share of exploitations in which a feature (counted from 1) was relevant to "predict attack".
+# Table `tab:relevancefreq`: share of exploitations in which a feature (from 1) was relevant to "predict attack".
 PAPER_RELEVANCE = {1: 45.0, 15: 40.0, 2: 7.0, 4: 5.0}
 COLUMNS = (
     Column("error %", lambda ledger: ledger.error),
@@ -34,6 +44,11 @@ COLUMNS = (
 )
 # Slivkins' own confidence radii, with which his balls shrink so slowly that the stream is over before.
 SLOW = ("ContextualZooming", {"lipschitz": 0.5, "confidence": 4.0})
+CONSECUTIVE = ", consecutive chunks"
+ADAPTIVE: dict[str, dict[str, Any]] = {
+    "AdaptiveReleaf": {},
+    "AdaptiveReleaf, 250 labels at most": {"label_budget": 250},
+}
 
 
 class Intrusion:
@@ -43,43 +58,57 @@ class Intrusion:
     title = "Network intrusion"
 
     def runs(self, seeds: int, quick: bool) -> list[Run]:
-        steps = 5_000 if quick else STEPS
-        stream: dict[str, Any] = {"stream": "intrusion", "stream_arguments": {"steps": steps}, "positive": "attack"}
+        steps = STEPS // 4 if quick else STEPS
         runs = []
         for seed in range(seeds):
             for name, observe in VARIANTS.items():
-                made = {"observe": observe, **SETTINGS}
-                runs.append(Run(label=name, policy="Releaf", policy_arguments=made, seed=seed, **stream))
-            for name, (policy, given) in {**RIVALS, "CZ, c = 4": SLOW, **FURTHER}.items():
-                arguments = {**given, **self._votes(policy, seed, steps)}
-                runs.append(Run(label=name, policy=policy, policy_arguments=arguments, seed=seed, **stream))
+                runs.append(self._run(name, "Releaf", releaf_arguments(observe), seed, steps))
+            for name, further in PAIRS.items():
+                runs.append(self._run(name, "Releaf", releaf_arguments(**further), seed, steps))
+            for name, (policy, given) in {**BASELINES, "CZ, c = 4": SLOW, **FURTHER}.items():
+                runs.append(self._run(name, policy, {**given, **self._votes(policy, seed, steps)}, seed, steps))
+                if policy in ENSEMBLES:
+                    chunks = self._votes(policy, None, steps)
+                    runs.append(self._run(name + CONSECUTIVE, policy, {**given, **chunks}, seed, steps))
+            for name, given in ADAPTIVE.items():
+                runs.append(self._run(name, "AdaptiveReleaf", given, seed, steps))
         return runs
 
-    def _votes(self, policy: str, seed: int, steps: int) -> dict[str, Any]:
-        """Six classifiers of 5,000 records each, from those that follow the stream; AdaBoost's sample follows them."""
-        if policy not in VOTING:
+    def _run(self, label: str, policy: str, arguments: dict[str, Any], seed: int, steps: int) -> Run:
+        stream: dict[str, Any] = {"stream": "intrusion", "stream_arguments": {"steps": steps}, "positive": "attack"}
+        return Run(label=label, policy=policy, policy_arguments=arguments, seed=seed, **stream)
+
+    def _votes(self, policy: str, seed: int | None, steps: int) -> dict[str, Any]:
+        """Classifiers of 5,000 of the records that follow the stream each; AdaBoost's sample follows them.
+
+        Six, whose records are dealt out at random, or, where the seed is None, eight consecutive chunks.
+        """
+        if policy not in ENSEMBLES:
             return {}
+        count = 8 if seed is None else 6
         size = 500 if steps < STEPS else TRAINING // 6
-        cases = {"stream": "intrusion", "arguments": {"steps": TRAINING, "start": STEPS, "scaled_by": steps}}
-        given: dict[str, Any] = {"experts": {**cases, "count": 6, "size": size, "seed": seed}}
+        training = count * TRAINING // 6
+        cases = {"stream": "intrusion", "arguments": {"steps": training, "start": STEPS, "scaled_by": steps}}
+        given: dict[str, Any] = {"experts": {**cases, "count": count, "size": size, "seed": seed}}
         if policy == "AdaBoost":
-            arguments = {"steps": SAMPLE, "start": STEPS + TRAINING, "scaled_by": steps}
+            arguments = {"steps": SAMPLE, "start": STEPS + training, "scaled_by": steps}
             given["sample"] = {"stream": "intrusion", "arguments": arguments, "size": SAMPLE}
         return given
 
     def figures(self, results: Results) -> list[Figures]:
-        names = (*VARIANTS, *RIVALS, "CZ, c = 4", *FURTHER)
+        chunks = [name + CONSECUTIVE for name, (policy, _) in {**BASELINES, **FURTHER}.items() if policy in ENSEMBLES]
+        names = (*VARIANTS, *PAIRS, *BASELINES, "CZ, c = 4", *FURTHER, *chunks, *ADAPTIVE)
         return [
             Figures(
                 "Network intrusion",
                 COLUMNS,
-                [line(name, COLUMNS, results, PAPER.get(name, ())) for name in names],
-                "The first 20,000 records of the KDD'99 10 % file, 15 features. L = 1, ρ = 5.5, δ = 0.01, control "
-                "numbers divided by 5000. Base classifiers of 6 × 5,000 later records. The stream is always the same, "
-                "so policies that draw nothing at random don't vary.",
+                [line(name, COLUMNS, results, PAPER.get(name.removesuffix(CONSECUTIVE), ())) for name in names],
+                f"The first 20,000 records of the KDD'99 10 % file, 15 features. {RELEAF_TOLD}. Base classifiers are "
+                "of 6 × 5,000 later records, or, in the rows “consecutive chunks”, of 8 × 5,000. The stream is always "
+                "the same, so policies that draw nothing at random don't vary.",
             )
         ]
 
     def pictures(self, results: Results) -> list[Picture]:
-        rows = curves(results, (*VARIANTS, "LinUCB", "CZ", "Hybrid-ε"), "errors")
+        rows = curves(results, (*VARIANTS, "LinUCB", "CZ", "Hybrid-ε", "AdaptiveReleaf"), "errors")
         return [Picture("Network intrusion: errors over time", "lines", rows, "step", "wrong verdicts so far")]

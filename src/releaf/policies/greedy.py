@@ -56,7 +56,7 @@ class GreedyReleaf(PartitionedPolicy):
         rho: float | None = None,
         delta: float = 0.05,
         control_divisor: float = 5000.0,
-        observe: Literal["explored", "always", "all-actions"] = "explored",
+        observe: Literal["explored", "always", "all-actions", "labels"] = "explored",
         observation_cost: float = 0.0,
         base: int = 2,
         max_pending: int = 100_000,

@@ -19,7 +19,7 @@ from releaf.policies.base import Array, OnlinePolicy, Relevant, Verdict
 from releaf.policies.checks import positive, scale, whole
 from releaf.policy import Trace
 
-OBSERVE = ("explored", "always", "all-actions")
+OBSERVE = ("explored", "always", "all-actions", "labels")
 MOST_KNOWN = 4096
 LARGEST_BASE = 1024
 

@@ -46,8 +46,9 @@ class Releaf(PartitionedPolicy):
         What all control numbers (D_{i,t}) are divided by. The theorems hold for 1; the paper's experiments use 5000,
         which explores far less.
     observe
-        When a reward is wanted: "explored", on explorations (RELEAF); "always" (RELEAF-ALL); "all-actions", the
-        rewards of all actions on explorations (RELEAF-FO).
+        Which rewards are observed: "explored", that of the action taken, on explorations (RELEAF); "always", also on
+        exploitations (RELEAF-ALL); "all-actions", the rewards of all actions, on explorations (RELEAF-FO); "labels",
+        those of all actions at every step, as where the right answer is known afterwards.
     observation_cost
         The price of one observation (c_O), for the account that ``observation_spend`` gives.
     base
@@ -81,7 +82,7 @@ class Releaf(PartitionedPolicy):
         learns_actively=True,
         finds_relevance=True,
         observes="the reward of its action on explorations; or always (RELEAF-ALL); or all rewards on explorations "
-        "(RELEAF-FO)",
+        "(RELEAF-FO); or all rewards, always",
     )
 
     def __init__(
@@ -95,7 +96,7 @@ class Releaf(PartitionedPolicy):
         delta: float = 0.05,
         gamma_rel: int = 1,
         control_divisor: float = 5000.0,
-        observe: Literal["explored", "always", "all-actions"] = "explored",
+        observe: Literal["explored", "always", "all-actions", "labels"] = "explored",
         observation_cost: float = 0.0,
         base: int = 2,
         epsilon: float | None = None,

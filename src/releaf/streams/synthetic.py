@@ -18,16 +18,22 @@ _erf = np.vectorize(math.erf, otypes=[float])
 def draft(steps: int = 50_000, seed: int = 0) -> Stream:
     """The synthetic stream of the paper's draft: 12 features, 5 actions, each relevant to one feature.
 
-    Contexts are normal, independent, and scaled to [0, 1] by their minimum and maximum. The reward of an action is
-    normal around its relevant feature with standard deviation 0.3 (the draft says "N(x, 0.3)"), cut off at 0 and 1,
-    since rewards must be in [0, 1]; ``expected`` is what the cut leaves on average.
+    Contexts are normal, independent, and scaled to [0, 1] by one minimum and maximum of all features, as the means of
+    the draft's single actions tell: they are within 0.005 of one another. The reward of an action is normal around its
+    relevant feature with standard deviation 0.3 (the draft says "N(x, 0.3)"), cut off at 0 and 1, since rewards must
+    be in [0, 1]; ``expected`` is what the cut leaves on average.
     """
     generator = np.random.default_rng(seed)
-    contexts = scaled(generator.normal(size=(steps, 12)))
+    contexts = _scaled_alike(generator.normal(size=(steps, 12)))
     centres = contexts[:, [feature - 1 for feature in DRAFT_RELEVANCE]]
     rewards = np.clip(generator.normal(centres, 0.3), 0.0, 1.0)
     names = tuple(f"x{place}" for place in range(1, 13))
     return Stream(contexts, rewards, names, tuple(range(1, 6)), _clipped_normal_mean(centres, 0.3))
+
+
+def _scaled_alike(values: Matrix) -> Matrix:
+    """Values scaled to [0, 1] by the minimum and maximum of the whole matrix."""
+    return scaled(values.reshape(-1)).reshape(values.shape)  # type: ignore[no-any-return]
 
 
 def _clipped_normal_mean(centres: Matrix, deviation: float) -> Matrix:

@@ -1,0 +1,141 @@
+"""`releaf demo`: the paper's learner and ours on the breast-cancer table."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from releaf.cli.console import Json, console, explained, print_json, steps_bar
+
+ADAPTIVE = "AdaptiveReleaf"
+# From nothing to everything: a colour of the heat map for each eighth.
+SHADES = ("#f7fbff", "#deebf7", "#c6dbef", "#9ecae1", "#6baed6", "#4292c6", "#2171b5", "#084594")
+PALE_TEXT_FROM = 4
+
+
+def demo(
+    seeds: Annotated[int, typer.Option(min=1, help="How many shuffles of the cases to average over.")] = 10,
+    steps: Annotated[int, typer.Option(min=1000, help="How many cases each run decides.")] = 50_000,
+    budget: Annotated[int, typer.Option(min=10, help="How many labels AdaptiveReleaf may ask for.")] = 1_000,
+    as_json: Json = False,
+) -> None:
+    """Diagnose breast-cancer cases one by one: RELEAF next to the paper's figures, and AdaptiveReleaf with few labels.
+
+    Shows what each decided and paid for labels, which features matter for which action, and why one case was decided
+    as it was.
+    """
+    from releaf.evaluate import execute
+
+    runs = _runs(seeds, steps, budget)
+    results: dict[str, list[Any]] = {}
+    with explained(), steps_bar() as progress:
+        task = progress.add_task("compiling, once only", total=len(runs))
+        for run in runs:
+            results.setdefault(run.label, []).append(execute(run))
+            progress.update(task, description=f"{run.label}, shuffle {run.seed + 1} of {seeds}", advance=1)
+    if as_json:
+        print_json({name: [_figures_of(ledger) for ledger in ledgers] for name, ledgers in results.items()})
+        return
+    console.print(_decided(results, seeds, steps))
+    console.print(_relevance(results))
+    console.print(_one_decision(steps, budget), highlight=False, markup=False, width=80)
+
+
+def _runs(seeds: int, steps: int, budget: int) -> list[Any]:
+    from releaf.evaluate import Run
+    from releaf.paper.settings import VARIANTS, releaf_arguments
+
+    policies: dict[str, tuple[str, dict[str, Any]]] = {
+        name: ("Releaf", releaf_arguments(observe)) for name, observe in VARIANTS.items()
+    }
+    policies[ADAPTIVE] = (ADAPTIVE, {"label_budget": budget})
+    return [
+        Run(
+            label=name,
+            stream="breast_cancer",
+            stream_arguments={"steps": steps, "seed": seed},
+            policy=policy,
+            policy_arguments=arguments,
+            seed=seed,
+            positive="malignant",
+        )
+        for name, (policy, arguments) in policies.items()
+        for seed in range(seeds)
+    ]
+
+
+def _figures_of(ledger: Any) -> dict[str, Any]:
+    """The figures of a run, without its curves."""
+    return {name: value for name, value in ledger.to_dict().items() if name not in ("curves", "partition")}
+
+
+def _decided(results: dict[str, list[Any]], seeds: int, steps: int) -> Table:
+    """What each learner got wrong, and the labels that it asked for, next to the paper's figures."""
+    from releaf.paper.breast_cancer import PAPER, labels_of
+    from releaf.paper.experiment import Column, Figures, line
+    from releaf.report.terminal import figures_table
+
+    columns = (
+        Column("labels", labels_of, 0),
+        Column("error exploiting %", lambda ledger: ledger.exploitation_error),
+        Column("error of all %", lambda ledger: ledger.error),
+    )
+    printed = {name: (labels, error) for name, (error, *_, labels) in PAPER.items()}
+    lines = [line(name, columns, results, printed.get(name, ())) for name in results]
+    times = "one shuffle" if seeds == 1 else f"mean of {seeds} shuffles ± 95 % interval"
+    caption = "The paper's figures are of exploitations. `releaf reproduce` runs its other experiments."
+    figures = Figures(f"Breast cancer: {steps:,} cases, {times}", columns, lines, caption)
+    return figures_table(figures, differences=False)
+
+
+def _relevance(results: dict[str, list[Any]]) -> Table:
+    """A heat map: how much each feature matters for each action, by both learners."""
+    import numpy as np
+
+    from releaf.paper.breast_cancer import PAPER_RELEVANCE
+    from releaf.report.terminal import table
+    from releaf.streams import breast_cancer
+
+    cases = breast_cancer(1)
+    shares = {
+        name: np.mean([np.array(ledger.relevance) for ledger in results[name]], axis=0) for name in ("RELEAF", ADAPTIVE)
+    }
+    made = table(
+        "Which features matter for which action, %",
+        "RELEAF: share of exploitations in which the feature was the relevant one; the paper\n"
+        "names four, for “benign”. AdaptiveReleaf: share of what its model explains.",
+    )
+    made.add_column("", no_wrap=True)
+    for name in shares:
+        for action in cases.actions:
+            made.add_column(f"{name}\n{action}", justify="right", no_wrap=True)
+        if name == "RELEAF":
+            made.add_column("paper\nbenign", justify="right", style="dim")
+    for feature in np.argsort(-shares["RELEAF"][0]):
+        theirs = PAPER_RELEVANCE.get(int(feature) + 1)
+        ours = {name: [_tile(float(share)) for share in found[:, feature]] for name, found in shares.items()}
+        printed = f"{theirs:.0f}" if theirs else ""
+        made.add_row(cases.features[feature].replace("_", " "), *ours["RELEAF"], printed, *ours[ADAPTIVE])
+    return made
+
+
+def _tile(share: float) -> Text:
+    """A share in percent, on a ground that is the darker the higher it is."""
+    shade = min(int(2 * share * len(SHADES)), len(SHADES) - 1)  # half of all is as dark as it gets
+    colour = "white" if shade >= PALE_TEXT_FROM else "black"
+    return Text(f"{100 * share:5.0f}  ", style=f"{colour} on {SHADES[shade]}")
+
+
+def _one_decision(steps: int, budget: int) -> str:
+    """Why AdaptiveReleaf decided a case as it did, after one run."""
+    import releaf
+    from releaf.streams import breast_cancer
+
+    cases = breast_cancer(steps, seed=0)
+    bandit = releaf.AdaptiveReleaf(cases.actions, cases.features, seed=0, label_budget=budget)
+    bandit.replay(cases.contexts, cases.rewards)
+    malignant = int(cases.rewards[:, 1].argmax())
+    return f"One case explained\n{bandit.explain(bandit.decide(cases.contexts[malignant]))}"
