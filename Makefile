@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types unit browser postgres soak reproduce bench bench-quality bench-service bench-scale docs clean
+.PHONY: help demo test lint types unit browser postgres soak reproduce evidence bench bench-quality bench-service bench-scale docs clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -48,6 +48,12 @@ postgres:
 
 reproduce: $(VENV)/ready-reproduce ## run the paper's experiments and write releaf-report/index.html
 	$(BIN)/releaf reproduce
+
+evidence: $(VENV)/ready-dev ## run the paper's experiments and write the tables and pictures of docs/evidence.md from them
+	$(BIN)/releaf reproduce --report $(VENV)/reproduction/index.html --store $(VENV)/reproduction/runs
+	cp $(VENV)/reproduction/figures.json $(VENV)/reproduction/pictures.json docs/results/
+	$(BIN)/python tools/make_doc_tables.py
+	$(BIN)/python tools/make_evidence_pictures.py
 
 bench: $(VENV)/ready-bench ## measure speed and memory; results go to benchmarks/results
 	$(BIN)/python -m benchmarks

@@ -86,6 +86,7 @@ def reproduce(
     if sections:
         pictures = page.save_pictures(report.parent, sections)
         page.save_figures(report.parent / "figures.json", sections)
+        page.save_picture_data(report.parent / "pictures.json", sections)
         if as_json:
             print((report.parent / "figures.json").read_text(encoding="utf-8"), end="")
             raise typer.Exit(1 if failed else 0)

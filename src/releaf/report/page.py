@@ -87,6 +87,20 @@ def save_figures(path: Path, sections: Sequence[Section]) -> None:
     path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
+def save_picture_data(path: Path, sections: Sequence[Section]) -> None:
+    """The data of all pictures, with four digits, by the names that :func:`save_pictures` gives them."""
+    pictures = {
+        f"{section.name}-{place + 1}": {**picture._asdict(), "rows": [_rounded(row) for row in picture.rows]}
+        for section in sections
+        for place, picture in enumerate(section.pictures)
+    }
+    path.write_text(json.dumps(pictures, ensure_ascii=False, separators=(",", ":")) + "\n", encoding="utf-8")
+
+
+def _rounded(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: float(f"{value:.4g}") if isinstance(value, float) else value for name, value in row.items()}
+
+
 def _as_data(figures: Figures) -> dict[str, Any]:
     lines = []
     for line in figures.lines:
