@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from releaf import ensembles, policies, streams
 from releaf.evaluate.ledger import Ledger
+from releaf.evaluate.names import policy_maker, stream_maker
 from releaf.evaluate.runs import Run, plain, whole
 
 Choices = Mapping[str, Mapping[str, Any]] | Sequence[str]
-_NOT_NUMBERS = ("curves", "relevance", "partition", "reward_interval")
+_NOT_NUMBERS = ("curves", "checkpoints", "relevance", "partition", "reward_interval")
 
 
 def grid(
@@ -25,18 +25,19 @@ def grid(
     *,
     positive: Any = None,
     observation_cost: float = 0.0,
+    checkpoints: Iterable[int] = (),
 ) -> list[Run]:
     """All combinations of policies, streams, their parameters and seeds.
 
     Parameters
     ----------
     policies, streams
-        For each name its parameters; or the names alone. A list, a range or an array has values to be tried, each with
-        all of the others; anything else, a tuple too, is one value.
+        For each name its parameters; or the names alone, as for :class:`Run`. A list, a range or an array has values to
+        be tried, each with all of the others; anything else, a tuple too, is one value.
     seeds
         Several whole numbers, such as ``range(3)``: of the policy, and of the stream where it takes one and none is
         given among its parameters. A policy meets the same streams as all others.
-    positive, observation_cost
+    positive, observation_cost, checkpoints
         As for :func:`releaf.evaluate.run`.
 
     Examples
@@ -48,8 +49,8 @@ def grid(
     (100, 'Releaf(control_divisor=100)', 'LinUCB(alpha=1.0)')
     """
     places = [
-        (name, arguments, "seed" in _parameters(_stream(name)) and "seed" not in arguments)
-        for name, arguments in _combinations("stream", streams, _stream)
+        (name, arguments, "seed" in _parameters(stream_maker(name)) and "seed" not in arguments)
+        for name, arguments in _combinations("stream", streams, stream_maker)
     ]
     return [
         Run(
@@ -60,10 +61,11 @@ def grid(
             seed=seed,
             positive=positive,
             observation_cost=observation_cost,
+            checkpoints=tuple(checkpoints),
             label=f"{policy}({', '.join(f'{name}={value!r}' for name, value in chosen.items())})",
         )
         for (stream, arguments, seeded), (policy, chosen), seed in product(
-            places, list(_combinations("policy", policies, _policy)), _seeds(seeds)
+            places, list(_combinations("policy", policies, policy_maker)), _seeds(seeds)
         )
     ]
 
@@ -128,22 +130,6 @@ def _seeds(given: Any) -> list[int]:
     if not isinstance(given, Iterable):
         raise TypeError(f"seeds is {given!r}: expected several whole numbers, such as range(3)")
     return [whole("seeds", seed) for seed in given]
-
-
-def _policy(name: str) -> Any:
-    known = {made: getattr(room, made) for room in (policies, ensembles) for made in room.__all__}
-    return _known("policy", name, {made: kind for made, kind in known.items() if hasattr(kind, "traits")})
-
-
-def _stream(name: str) -> Any:
-    known = {made: getattr(streams, made) for made in streams.__all__ if not made.startswith("read_")}
-    return _known("stream", name, {made: maker for made, maker in known.items() if inspect.isfunction(maker)})
-
-
-def _known(kind: str, name: str, known: dict[str, Any]) -> Any:
-    if name not in known:
-        raise ValueError(f"there is no {kind} {name!r}; expected one of {', '.join(known)}")
-    return known[name]
 
 
 def _parameters(maker: Any) -> set[str]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import operator
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from releaf.streams import Stream
 Array = np.ndarray[Any, np.dtype[Any]]
 Progress = Callable[[int, int], None]  # steps so far, and in all
 _CHUNK = 5_000
+MOST_CHECKPOINTS = 100  # which bounds a ledger's size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +53,9 @@ class Ledger:
         How long the decisions took.
     curves
         Running totals at some steps: ``steps``, ``regret``, ``explored``, ``labels``, ``errors``.
+    checkpoints
+        What the policy reported on the way, where that was asked for: at each of ``steps``, how many decisions were
+        ``explored``, how many ``labels`` were observed, and the ``relevance`` so far, None where it does not tell.
     """
 
     steps: int
@@ -74,6 +80,7 @@ class Ledger:
     partition: list[list[list[float]]] | None
     seconds: float
     curves: dict[str, list[float]] = field(repr=False)
+    checkpoints: dict[str, list[Any]] | None = field(default=None, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -86,6 +93,7 @@ def run(
     positive: Any = None,
     observation_cost: float = 0.0,
     points: int = 200,
+    checkpoints: Iterable[int] = (),
     progress: Progress | None = None,
 ) -> Ledger:
     """Let a policy live through a stream, and account for it.
@@ -102,6 +110,9 @@ def run(
         The price of observing a reward (c_O).
     points
         At how many steps the curves are noted.
+    checkpoints
+        Numbers of steps, growing and 100 of them at most, after each of which the ledger's ``checkpoints`` note what
+        the policy's ``relevance()`` says. The decisions are the same with and without them.
     progress
         Told the steps so far and in all.
 
@@ -119,18 +130,45 @@ def run(
         raise ValueError("the stream is empty: expected at least one step")
     if positive is not None and positive not in stream.actions:
         raise ValueError(f"positive is {positive!r}: expected one of the actions {stream.actions!r}")
-    traces, start = [], time.perf_counter()
-    for begin in range(0, len(stream), _CHUNK):
-        part = slice(begin, begin + _CHUNK)
-        traces.append(policy.replay(stream.contexts[part], stream.rewards[part]))
-        if progress is not None:
-            progress(min(begin + _CHUNK, len(stream)), len(stream))
-    seconds = time.perf_counter() - start
+    stops = checked_checkpoints(checkpoints)
+    if stops and stops[-1] > len(stream):
+        raise ValueError(f"checkpoints ends with {stops[-1]}: expected at most the {len(stream)} steps of the stream")
+    traces, found, begin, seconds = [], [], 0, 0.0
+    for end in sorted({*range(_CHUNK, len(stream), _CHUNK), *stops, len(stream)}):
+        start = time.perf_counter()
+        traces.append(policy.replay(stream.contexts[begin:end], stream.rewards[begin:end]))
+        seconds += time.perf_counter() - start
+        begin = end
+        if end in stops:
+            found.append(_relevance(policy))
+        if progress is not None and (end % _CHUNK == 0 or end == len(stream)):
+            progress(end, len(stream))
     fields = ("actions", "explored", "observed", "rewards")
     trace = Trace(*(np.concatenate([getattr(part, name) for part in traces]) for name in fields))
-    return account(
+    ledger = account(
         trace, stream, policy, positive=positive, observation_cost=observation_cost, points=points, seconds=seconds
     )
+    return replace(ledger, checkpoints=_noted(stops, trace, found)) if stops else ledger
+
+
+def checked_checkpoints(given: Any) -> tuple[int, ...]:
+    """Growing numbers of steps, as plain numbers."""
+    try:
+        steps = tuple(operator.index(step) for step in given)
+    except TypeError:
+        raise TypeError(f"checkpoints is {given!r}: expected growing numbers of steps") from None
+    if len(steps) > MOST_CHECKPOINTS:
+        raise ValueError(f"checkpoints has {len(steps)} entries: expected {MOST_CHECKPOINTS} at most")
+    if any(later <= earlier for earlier, later in pairwise((0, *steps))):
+        raise ValueError(f"checkpoints is {given!r}: expected numbers of steps from 1 on, each above the one before")
+    return steps
+
+
+def _noted(stops: tuple[int, ...], trace: Trace, relevance: list[Any]) -> dict[str, list[Any]]:
+    at = np.array(stops) - 1
+    totals = {"explored": trace.explored, "labels": trace.observed}
+    counts = {name: np.cumsum(values)[at].tolist() for name, values in totals.items()}
+    return {"steps": list(stops), **counts, "relevance": relevance}
 
 
 def account(
@@ -153,7 +191,6 @@ def account(
     curves = {name: total[at].astype(float).tolist() for name, total in totals.items()}
     spent = observation_cost * float(trace.observed.sum())
     hit = None if positive is None else stream.rewards[:, stream.actions.index(positive)] == best
-    finder = getattr(policy, "relevance", None)
     return Ledger(
         steps=len(trace),
         explored=int(trace.explored.sum()),
@@ -173,7 +210,7 @@ def account(
         regret=float(lost.sum()),
         regret_exploring=float(lost[trace.explored].sum()),
         regret_exploiting=float(lost[exploited].sum()),
-        relevance=None if finder is None else finder().tolist(),
+        relevance=_relevance(policy),
         partition=_partition(policy),
         seconds=seconds,
         curves={"steps": (at + 1.0).tolist(), **curves},
@@ -210,6 +247,11 @@ def _losses(trace: Trace, stream: Stream) -> Array:
     means = stream.rewards if stream.expected is None else stream.expected
     losses: Array = means.max(axis=1) - means[np.arange(len(trace)), trace.actions]
     return losses
+
+
+def _relevance(policy: Any) -> list[list[float]] | None:
+    finder = getattr(policy, "relevance", None)
+    return None if finder is None else finder().tolist()
 
 
 def _partition(policy: Any) -> list[list[list[float]]] | None:

@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from releaf import ensembles, policies, streams
+from releaf import ensembles, streams
 from releaf._version import __version__
 from releaf.evaluate.digests import files_of
-from releaf.evaluate.ledger import Ledger, rejected, run
+from releaf.evaluate.ledger import Ledger, checked_checkpoints, rejected, run
+from releaf.evaluate.names import policy_maker, sources_of, stream_maker
 from releaf.evaluate.offpolicy import rejection
 
 TELLERS = ("__main__.py", "charts.py", "plot.py", "river.py")  # modules that no outcome of a run depends on
@@ -34,13 +35,14 @@ class Run:
     Attributes
     ----------
     stream, stream_arguments
-        The name of a function of :mod:`releaf.streams`, and what to call it with.
+        The name of a function of :mod:`releaf.streams`, or ``"module:function"``; and what to call it with.
     policy, policy_arguments
-        The name of a policy, and what to make it with. For an ensemble, ``experts`` and ``sample`` are descriptions:
-        what to call ``train_experts`` with, and a ``stream`` with its ``arguments`` where the cases come from.
+        The name of a policy, or ``"module:Class"``; and what to make it with. For an ensemble, ``experts`` and
+        ``sample`` are descriptions: what to call ``train_experts`` with, and a ``stream`` with its ``arguments`` where
+        the cases come from.
     seed
         The policy's.
-    positive, observation_cost
+    positive, observation_cost, checkpoints
         As for :func:`releaf.evaluate.run`.
     label
         What to call it in tables.
@@ -53,12 +55,14 @@ class Run:
     policy_arguments: dict[str, Any] = field(default_factory=dict)
     positive: Any = None
     observation_cost: float = 0.0
+    checkpoints: tuple[int, ...] = ()
     label: str = ""
 
     def __post_init__(self) -> None:
         for name in ("stream_arguments", "policy_arguments", "positive", "observation_cost"):
             object.__setattr__(self, name, plain(name, getattr(self, name)))
         object.__setattr__(self, "seed", whole("seed", self.seed))
+        object.__setattr__(self, "checkpoints", checked_checkpoints(self.checkpoints))
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -67,10 +71,12 @@ class Run:
     def key(self) -> str:
         """Names what the run would do now, whatever it is called.
 
-        It is the same for the same description, sources, and content of the files that the arguments name.
+        It is the same for the same description, sources, and content of the files that the arguments name. Of a
+        ``"module:name"``, the file of that module is among the sources; what it imports is not.
         """
         described = {**self.to_dict(), "version": __version__, "sources": _sources(), "label": ""}
         described["files"] = files_of({"stream": self.stream_arguments, "policy": self.policy_arguments})
+        described["modules"] = sources_of(self.policy, self.stream, *_streams_in(self.policy_arguments))
         return hashlib.sha256(_frozen(described).encode()).hexdigest()[:24]
 
 
@@ -104,8 +110,16 @@ def execute(described: Run) -> Ledger:
     stream = _stream(described.stream, described.stream_arguments)
     policy = build(described, stream)
     if isinstance(stream, streams.Log):
+        if described.checkpoints:
+            raise ValueError(f"checkpoints is {described.checkpoints!r} for a log: expected none, or a stream")
         return rejected(rejection(policy, stream), len(stream))
-    return run(policy, stream, positive=described.positive, observation_cost=described.observation_cost)
+    return run(
+        policy,
+        stream,
+        positive=described.positive,
+        observation_cost=described.observation_cost,
+        checkpoints=described.checkpoints,
+    )
 
 
 def build(described: Run, stream: Any) -> Any:
@@ -121,8 +135,7 @@ def build(described: Run, stream: Any) -> Any:
         cases = _stream(given["stream"], given.get("arguments", {}))
         size = given["size"]
         arguments["sample"] = (cases.contexts[:size], cases.rewards[:size])
-    maker = getattr(policies, described.policy, None) or getattr(ensembles, described.policy)
-    return maker(stream.actions, stream.features, seed=described.seed, **arguments)
+    return policy_maker(described.policy)(stream.actions, stream.features, seed=described.seed, **arguments)
 
 
 @cache
@@ -136,13 +149,18 @@ def _sources() -> str:
 
 
 def _stream(name: str, arguments: dict[str, Any]) -> Any:
-    return _made(name, _frozen(arguments), _frozen(files_of(arguments)))
+    return _made(stream_maker(name), _frozen(arguments), _frozen(files_of(arguments)))
+
+
+def _streams_in(arguments: dict[str, Any]) -> list[str]:
+    """Names of the streams that experts or a sample of a policy come from."""
+    return [part["stream"] for part in arguments.values() if isinstance(part, dict) and "stream" in part]
 
 
 @lru_cache(maxsize=4)
-def _made(name: str, arguments: str, files: str) -> Any:
+def _made(maker: Any, arguments: str, files: str) -> Any:
     given = json.loads(arguments)
-    stream = getattr(streams, name)(**given)
+    stream = maker(**given)
     if _frozen(files_of(given)) != files:
         raise ValueError(f"{', '.join(json.loads(files))} has changed while it was read")
     return stream
