@@ -96,6 +96,7 @@ def _caption(name: str, action: int, told: dict[int, float]) -> str:
         return "The paper names the four highest only."
     planted = " and ".join(str(feature + 1) for feature in CLICK_RELEVANCE[action])
     return (
-        f"RELEAF-ALL on the {PAGES}, whose click rate for this article depends on the features {planted}. The paper's "
-        f"shares are those of its webpage {'ab'[action]} on another log, Yahoo!'s, whose features are others."
+        f"RELEAF-ALL on the {PAGES}, whose click rate for this article depends on the features {planted}, "
+        f"chosen after the two that the paper has first for its webpage {'ab'[action]}. The paper's shares are of "
+        "another log, Yahoo!'s, with other users and other features: the differences mean nothing."
     )

@@ -1,4 +1,4 @@
-"""A generated click log: user features like those of Yahoo!'s front page, and clicks from a known model."""
+"""A generated click log: user features in the form of Yahoo!'s front page log, and clicks from a known model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ARTICLES = ("article a", "article b", "article c", "article d", "article e")
 # The features that each article's click rate depends on, counted from 0. Those of a and b are the two that the paper's
 # table of relevance has first for its webpages a and b.
 CLICK_RELEVANCE = ((2, 0), (1, 0), (4,), (3,), (0,))
-_CONCENTRATION = 0.5  # below 1 most users belong to one or two of the five clusters, as Yahoo!'s do
+_CONCENTRATION = 0.5  # below 1, most users belong to one or two of the five clusters; our choice
 
 
 def click_rates(users: Matrix) -> Matrix:
@@ -33,12 +33,12 @@ def click_rates(users: Matrix) -> Matrix:
 
 
 def clicks(steps: int = 10_000, seed: int = 0) -> Stream:
-    """A semi-synthetic stream of front-page visits: which of five articles to recommend, rewarded by a click.
+    """A generated stream of front-page visits: which of five articles to recommend, rewarded by a click.
 
-    The visitors are like Yahoo!'s: five features in [0, 1] that sum to one, the shares of five clusters in a user,
-    drawn from a Dirichlet distribution. The probability of a click depends on one or two features of each article, and
-    is a few per cent, as in the paper. Unlike in a log, the click on every article is known, and so is its probability:
-    ``expected`` tells the click-through rate of any decisions without the noise of rare clicks.
+    Visitors have the form of Yahoo!'s: five features in [0, 1] that sum to one. They are drawn from a Dirichlet
+    distribution, not from Yahoo!'s users. The probability of a click on each article depends on one or two features,
+    and is a few per cent, as in the paper. Unlike in a log, the click on every article is known, and so is its
+    probability: ``expected`` tells the click-through rate of any decisions without the noise of rare clicks.
 
     Parameters
     ----------
