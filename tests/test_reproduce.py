@@ -31,7 +31,6 @@ from releaf.report import page
 from releaf.report.numbers import difference, margin, shown
 from releaf.streams.synthetic import DRAFT_RELEVANCE
 
-HERE = ("breast-cancer", "synthetic", "lemma1", "bounds")  # those that need no data from elsewhere
 DATA = Path(__file__).parents[2] / "shared" / "data"
 
 
@@ -123,10 +122,11 @@ def test_without_its_data_an_experiment_is_left_out_and_the_others_go_on(
 ) -> None:
     monkeypatch.setenv("RELEAF_DATA", str(tmp_path))
     monkeypatch.setenv("RELEAF_CACHE", str(tmp_path))
+    monkeypatch.setattr(sys.modules["releaf.streams.intrusion"], "URL", "http://127.0.0.1:9/nobody-listens")
     options = ["--quick", "--workers", "1", "--report", str(tmp_path / "r.html"), "--store", str(tmp_path / "runs")]
-    result = CliRunner().invoke(app, ["reproduce", "webpages", "lemma1", *options], env={"COLUMNS": "200"})
+    result = CliRunner().invoke(app, ["reproduce", "intrusion", "lemma1", *options], env={"COLUMNS": "200"})
     assert result.exit_code == 1
-    assert "Webpage recommendation is left out:" in result.output
+    assert "Network intrusion is left out:" in result.output
     assert "Lemma 1" in result.output
     assert (tmp_path / "r.html").exists()
 

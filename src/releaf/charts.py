@@ -5,6 +5,7 @@ Importing it imports Altair, so it is imported where something is drawn.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,6 +26,7 @@ EFFECT_TOLD = (
     {"shorthand": "y:Q", "title": "adds", "format": "+.3f"},
 )
 LINE_OF_LEGEND = 70  # letters
+APART = 0.008  # of the width of a chart: points of two series at the same x
 BLUES = ["#f4f7fb", "#c6dbef", "#6baed6", "#2171b5", "#08306b"]  # from hardly anything to the highest
 PALE_TEXT_FROM = 0.55  # of the highest value of a heat map: dark tiles
 
@@ -116,6 +118,60 @@ def dots(rows: Rows, x: str, y: str, names: Sequence[str], series: str | None = 
             tooltip=["series:N", altair.Tooltip("x:Q", title=x), altair.Tooltip("y:Q", title=y)],
         )
     )
+
+
+def means(rows: Rows, x: str, y: str, names: Sequence[str], log: bool | str = False, series: str | None = None) -> Any:
+    """A line through the points of each series, each with its interval from low to high; None where it has none.
+
+    ``log`` makes both axes logarithmic, "x" the horizontal one only. Points of different series at the same x are drawn
+    a little apart, so that no interval hides another.
+    """
+    across = altair.Scale(type="log" if log else "linear", zero=False, nice=False, padding=16)
+    up = altair.Scale(type="log", nice=False, padding=12) if log is True else altair.Scale(zero=True)
+    ticks = altair.Axis(values=sorted({row["x"] for row in rows}), format="~g", grid=False, labelOverlap="greedy")
+    encoded = {"x": altair.X("place:Q", title=x, scale=across, axis=ticks), "color": coloured(names, series)}
+    base = Chart(altair.Data(values=_side_by_side(rows, names, bool(log)))).encode(**encoded)
+    axis = altair.Axis(tickCount=6, format=",~g" if log is True else altair.Undefined)
+    height = altair.Y("y:Q", title=y, scale=up, axis=axis)
+    told = ["series:N", altair.Tooltip("x:Q", title=x)]
+    told += [altair.Tooltip(f"{name}:Q", title=title, format=".4g") for name, title in _interval_fields(y)]
+    spans = base.transform_filter("isValid(datum.low)").mark_rule(strokeWidth=2)
+    return Layers(
+        layer=[
+            spans.encode(y=altair.Y("low:Q", title=y, scale=up, axis=axis), y2="high:Q"),
+            base.mark_line(strokeWidth=1.5).encode(y=height, **dashed(names)),
+            base.mark_circle(size=50, opacity=1).encode(y=height, tooltip=told),
+        ]
+    )
+
+
+def _side_by_side(rows: Rows, names: Sequence[str], log: bool) -> Rows:
+    """Rows with the place where each is drawn: x, moved by up to some hundredths of the axis for its series."""
+    values = [math.log(row["x"]) if log else row["x"] for row in rows]
+    step = APART * (max(values) - min(values)) if values else 0.0
+    moved = []
+    for row, value in zip(rows, values, strict=True):
+        place = value + step * (names.index(row["series"]) - (len(names) - 1) / 2)
+        moved.append({**row, "place": math.exp(place) if log else place})
+    return moved
+
+
+def estimates(rows: Rows, x: str, y: str | None = None) -> Any:
+    """A point for each named row y, with its interval from low to high, in the order of the rows."""
+    axis = altair.Axis(labelLimit=300, ticks=False, domain=False, grid=True)
+    scale = altair.Scale(zero=False, nice=False, padding=16)
+    base = Chart(altair.Data(values=rows)).encode(y=altair.Y("y:N", title=y, sort=None, axis=axis))
+    told = [altair.Tooltip(f"{name}:Q", title=title, format=".4g") for name, title in _interval_fields(x, "x")]
+    spans = base.mark_rule(strokeWidth=2, color=COLOURS[0]).encode(
+        x=altair.X("low:Q", title=x, scale=scale, axis=altair.Axis(tickCount=8)), x2="high:Q"
+    )
+    centres = base.mark_circle(size=80, opacity=1, color=COLOURS[0])
+    return Layers(layer=[spans, centres.encode(x=altair.X("x:Q", title=x, scale=scale), tooltip=["y:N", *told])])
+
+
+def _interval_fields(title: str, centre: str = "y") -> tuple[tuple[str, str], ...]:
+    """The fields of an estimate, with what a tooltip calls them."""
+    return (centre, title), ("low", "95 % interval, from"), ("high", "to")
 
 
 def intervals(

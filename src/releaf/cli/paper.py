@@ -20,7 +20,10 @@ from releaf.cli.console import (
     steps_bar,
 )
 
-NAMES = ("breast-cancer", "intrusion", "webpages", "synthetic", "lemma1", "relevance", "lipschitz", "bounds")
+NAMES = (
+    *("breast-cancer", "intrusion", "lipschitz", "webpages", "synthetic", "lemma1", "relevance"),
+    *("bounds", "regret-and-dimension", "price"),
+)
 
 
 def _fetch_intrusion() -> None:

@@ -2,9 +2,11 @@
 
 from releaf.paper.bounds import Bounds
 from releaf.paper.breast_cancer import BreastCancer
+from releaf.paper.dimension import RegretAndDimension
 from releaf.paper.experiment import Experiment, Figures, Line, Picture, Results
 from releaf.paper.intrusion import Intrusion
 from releaf.paper.lipschitz import Lipschitz
+from releaf.paper.price import Price
 from releaf.paper.relevance import Relevance
 from releaf.paper.synthetic import Lemma1, Synthetic
 from releaf.paper.webpages import Webpages
@@ -12,14 +14,8 @@ from releaf.paper.webpages import Webpages
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
     for experiment in (
-        BreastCancer(),
-        Intrusion(),
-        Webpages(),
-        Synthetic(),
-        Lemma1(),
-        Relevance(),
-        Lipschitz(),
-        Bounds(),
+        *(BreastCancer(), Intrusion(), Lipschitz(), Webpages(), Synthetic(), Lemma1(), Relevance()),
+        *(Bounds(), RegretAndDimension(), Price()),
     )
 }
 

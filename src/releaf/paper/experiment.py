@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
@@ -39,9 +39,13 @@ class Figures(NamedTuple):
 
 
 class Picture(NamedTuple):
-    """One picture: its kind ("lines", "dots", "heat" or "intervals"), its data, and what goes where.
+    """One picture: its kind, its data, and what goes where.
 
+    Kinds are "lines", "dots", "heat", "intervals", "estimates" and "means".
     ``rows`` have the fields x, y and series, for "heat" x, y and value, for "intervals" y, low, high and value.
+    "estimates" has one row for each run, with its name y and its figure x, and shows each name's mean with a 95 %
+    interval; "means" one for each run and x, and shows the means y over x in the same way.
+    ``log`` makes both axes of "lines" and "means" logarithmic, "x" the horizontal one of "means" only.
     """
 
     title: str
@@ -50,7 +54,7 @@ class Picture(NamedTuple):
     x: str
     y: str
     series: str = "policy"
-    log: bool = False
+    log: bool | Literal["x"] = False
     caption: str = ""
 
 

@@ -1,15 +1,18 @@
-"""Which features RELEAF found relevant: the paper's table for breast cancer and network intrusion."""
+"""Which features RELEAF found relevant: the paper's table for breast cancer, network intrusion and webpages."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from releaf.evaluate import Run
-from releaf.paper import breast_cancer, intrusion
+from releaf.paper import breast_cancer, intrusion, webpages
 from releaf.paper.experiment import Column, Experiment, Figures, Line, Picture, Results, shares
+from releaf.streams.clicks import ARTICLES, CLICK_RELEVANCE, USER_FEATURES
+from releaf.streams.intrusion import ACTIONS as VERDICTS
 from releaf.streams.intrusion import FEATURES
 
 SHOWN = 6
+PAGES = "generated click log"
 SHARE = (Column("share of exploitations %", lambda ledger: None, 1),)
 NAMES = {
     "breast cancer": (
@@ -17,9 +20,20 @@ NAMES = {
         *("epithelial cell size", "bare nuclei", "bland chromatin", "normal nucleoli", "mitoses"),
     ),
     "network intrusion": tuple(FEATURES),
+    PAGES: USER_FEATURES,
 }
-PAPER = {"breast cancer": breast_cancer.PAPER_RELEVANCE, "network intrusion": intrusion.PAPER_RELEVANCE}
-ACTIONS = {"breast cancer": "benign", "network intrusion": "attack"}
+ACTIONS = {"breast cancer": ("benign", "malignant"), "network intrusion": VERDICTS, PAGES: ARTICLES}
+# For each action of a table, counted from 0: the shares that the paper tells, in percent, by feature from 1 on.
+PAPER: dict[str, dict[int, dict[int, float]]] = {
+    "breast cancer": {0: breast_cancer.PAPER_RELEVANCE},
+    "network intrusion": {0: intrusion.PAPER_RELEVANCE},
+    PAGES: {0: {3: 46.0, 1: 44.0, 2: 8.0, 4: 1.0}, 1: {2: 57.0, 1: 32.0, 5: 9.0, 4: 1.0}},
+}
+RUNS: dict[str, tuple[Experiment, str]] = {
+    "breast cancer": (breast_cancer.BreastCancer(), "RELEAF"),
+    "network intrusion": (intrusion.Intrusion(), "RELEAF"),
+    PAGES: (webpages.Webpages(), "RELEAF-ALL"),
+}
 
 
 class Relevance:
@@ -29,47 +43,37 @@ class Relevance:
     title = "Identifying the relevant features"
 
     def runs(self, seeds: int, quick: bool) -> list[Run]:
-        cases: dict[str, Experiment] = {
-            "breast cancer": breast_cancer.BreastCancer(),
-            "network intrusion": intrusion.Intrusion(),
-        }
         return [
             Run(**{**run.to_dict(), "label": name})
-            for name, experiment in cases.items()
+            for name, (experiment, label) in RUNS.items()
             for run in experiment.runs(seeds, quick)
-            if run.label == "RELEAF"
+            if run.label == label
         ]
 
     def figures(self, results: Results) -> list[Figures]:
-        return [self._table(name, results) for name in results]
+        return [self._table(name, action, results) for name in results for action in PAPER[name]]
 
-    def _table(self, name: str, results: Results) -> Figures:
-        """The features that were relevant most often, ours and the paper's."""
-        found = [np.array(ledger.relevance)[0] for ledger in results[name] if ledger.relevance]
-        ours, paper = np.mean(found, axis=0), PAPER[name]
+    def _table(self, name: str, action: int, results: Results) -> Figures:
+        """The features that were relevant to an action most often, ours and the paper's."""
+        found = [np.array(ledger.relevance)[action] for ledger in results[name] if ledger.relevance]
+        ours, told = np.mean(found, axis=0), PAPER[name][action]
+        paper = {} if name == "network intrusion" else told
         order = [int(place) for place in np.argsort(-ours)[:SHOWN]]
-        caption = "The paper names the four highest only."
-        if name == "network intrusion":
-            told = ", ".join(f"{feature} ({share:g} %)" for feature, share in paper.items())
-            caption = (
-                f"The paper names its features {told}, but not which ones they are, so there is nothing to compare."
-            )
-            paper = {}
         order += [feature - 1 for feature in paper if feature - 1 not in order]
         lines = []
         for place in order:
             shares_found = [100 * float(share[place]) for share in found]
             lines.append(Line(f"{place + 1} {NAMES[name][place]}", (paper.get(place + 1),), (shares_found,)))
-        return Figures(f"Relevance to “{ACTIONS[name]}”, {name}", SHARE, lines, caption)
+        title = f"Relevance to “{ACTIONS[name][action]}”, {name}"
+        return Figures(title, SHARE, lines, _caption(name, action, told))
 
     def pictures(self, results: Results) -> list[Picture]:
         pictures = []
         for name in results:
             table = shares(results, name)
-            actions = ("benign", "malignant") if name == "breast cancer" else ("attack", "no attack")
             rows = [
                 {"x": NAMES[name][feature], "y": action, "value": float(table[place][feature])}
-                for place, action in enumerate(actions)
+                for place, action in enumerate(ACTIONS[name])
                 for feature in range(table.shape[1])
             ]
             pictures.append(Picture(f"Relevance, {name}", "heat", rows, "feature", "", "share"))
@@ -82,3 +86,17 @@ class Relevance:
             title = f"Partition of each feature, {name}"
             pictures.append(Picture(title, "intervals", cuts, "value, scaled to [0, 1]", "", caption=caption))
         return pictures
+
+
+def _caption(name: str, action: int, told: dict[int, float]) -> str:
+    if name == "network intrusion":
+        shares_told = ", ".join(f"{feature} ({share:g} %)" for feature, share in told.items())
+        return f"The paper names its features {shares_told}, but not which ones they are; nothing can be compared."
+    if name != PAGES:
+        return "The paper names the four highest only."
+    planted = " and ".join(str(feature + 1) for feature in CLICK_RELEVANCE[action])
+    return (
+        f"RELEAF-ALL on the {PAGES}, whose click rate for this article depends on the features {planted}, "
+        f"chosen after the two that the paper has first for its webpage {'ab'[action]}. The paper's shares are of "
+        "another log, Yahoo!'s, with other users and other features: the differences mean nothing."
+    )

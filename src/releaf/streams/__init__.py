@@ -2,6 +2,7 @@
 
 from releaf.streams.batches import Batch, read_log
 from releaf.streams.breast_cancer import breast_cancer
+from releaf.streams.clicks import clicks
 from releaf.streams.files import DataError
 from releaf.streams.intrusion import intrusion
 from releaf.streams.stream import Log, Stream
@@ -15,6 +16,7 @@ __all__ = [
     "Log",
     "Stream",
     "breast_cancer",
+    "clicks",
     "draft",
     "generate",
     "intrusion",

@@ -69,6 +69,7 @@ def generate(
     noise: float = 0.1,
     drift: Literal["none", "abrupt", "gradual"] = "none",
     changes: int = 1,
+    problem: int | None = None,
     seed: int = 0,
 ) -> Stream:
     """A stream with a chosen relevance relation and a known oracle.
@@ -93,8 +94,11 @@ def generate(
         into the next, little by little, all the time.
     changes
         How many times they are drawn anew.
+    problem
+        A seed for relevance and waves alone: streams of the same ``problem`` and ``relevant`` have the same expected
+        rewards as functions of the relevant features, whatever their other features and seeds. From ``seed`` when None.
     seed
-        For everything that is random.
+        For everything else that is random.
 
     Examples
     --------
@@ -110,11 +114,12 @@ def generate(
         raise ValueError(f"relevant must have the features of each of the {actions} actions, got {relevant!r}")
     generator = np.random.default_rng(seed)
     contexts = generator.random((steps, features))
+    of_waves = generator if problem is None else np.random.default_rng(problem)
     epochs = 1 if drift == "none" else changes + 1
     worlds = []
     for epoch in range(epochs):
         chosen = relevant if relevant is not None and (epoch == 0 or drift == "none") else None
-        worlds.append(_waves(contexts, actions, chosen, gamma_rel, lipschitz / (1.0 - 2.0 * noise or 1.0), generator))
+        worlds.append(_waves(contexts, actions, chosen, gamma_rel, lipschitz / (1.0 - 2.0 * noise or 1.0), of_waves))
     expected = noise + (1.0 - 2.0 * noise) * _blend(worlds, drift)
     rewards = expected + generator.uniform(-noise, noise, expected.shape)
     names = tuple(f"x{place}" for place in range(features))
