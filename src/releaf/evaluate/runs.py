@@ -129,7 +129,7 @@ def build(described: Run, stream: Any) -> Any:
 def _sources() -> str:
     """A digest of all code that a run's outcome depends on; reports may change without."""
     package = Path(__file__).parents[1]
-    rooms = ("core", "policies", "ensembles", "streams", "evaluate")
+    rooms = ("core", "theory", "policies", "ensembles", "streams", "evaluate")
     files = [*package.glob("*.py"), *(path for room in rooms for path in (package / room).rglob("*.py"))]
     content = b"".join(path.read_bytes() for path in sorted(files) if path.name not in TELLERS)
     return hashlib.sha256(content).hexdigest()[:16]
