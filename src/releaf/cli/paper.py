@@ -22,7 +22,17 @@ from releaf.cli.console import (
     steps_bar,
 )
 
-NAMES = ("breast-cancer", "intrusion", "webpages", "synthetic", "lemma1", "relevance", "bounds")
+NAMES = (
+    "breast-cancer",
+    "intrusion",
+    "webpages",
+    "synthetic",
+    "lemma1",
+    "relevance",
+    "bounds",
+    "guarantee",
+    "balance",
+)
 
 
 def demo(

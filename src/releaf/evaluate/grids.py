@@ -15,7 +15,7 @@ from releaf.evaluate.ledger import Ledger
 from releaf.evaluate.runs import Run, plain, whole
 
 Choices = Mapping[str, Mapping[str, Any]] | Sequence[str]
-_NOT_NUMBERS = ("curves", "relevance", "partition", "reward_interval")
+_NOT_NUMBERS = ("curves", "guarantee", "relevance", "partition", "reward_interval")
 
 
 def grid(

@@ -40,7 +40,7 @@ class Run:
         what to call ``train_experts`` with, and a ``stream`` with its ``arguments`` where the cases come from.
     seed
         The policy's.
-    positive, observation_cost
+    positive, observation_cost, relevant
         As for :func:`releaf.evaluate.run`.
     label
         What to call it in tables.
@@ -53,10 +53,11 @@ class Run:
     policy_arguments: dict[str, Any] = field(default_factory=dict)
     positive: Any = None
     observation_cost: float = 0.0
+    relevant: list[int] | None = None
     label: str = ""
 
     def __post_init__(self) -> None:
-        for name in ("stream_arguments", "policy_arguments", "positive", "observation_cost"):
+        for name in ("stream_arguments", "policy_arguments", "positive", "observation_cost", "relevant"):
             object.__setattr__(self, name, plain(name, getattr(self, name)))
         object.__setattr__(self, "seed", whole("seed", self.seed))
 
@@ -105,7 +106,8 @@ def execute(described: Run) -> Ledger:
     policy = build(described, stream)
     if isinstance(stream, streams.Log):
         return rejected(rejection(policy, stream), len(stream))
-    return run(policy, stream, positive=described.positive, observation_cost=described.observation_cost)
+    account_for = {name: getattr(described, name) for name in ("positive", "observation_cost", "relevant")}
+    return run(policy, stream, **account_for)
 
 
 def build(described: Run, stream: Any) -> Any:

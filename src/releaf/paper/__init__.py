@@ -1,8 +1,10 @@
 """The paper's experiments, each a short declaration of what to run and what to show."""
 
+from releaf.paper.balance import Balance
 from releaf.paper.bounds import Bounds
 from releaf.paper.breast_cancer import BreastCancer
 from releaf.paper.experiment import Experiment, Figures, Line, Picture, Results
+from releaf.paper.guarantee import Guarantee
 from releaf.paper.intrusion import Intrusion
 from releaf.paper.relevance import Relevance
 from releaf.paper.synthetic import Lemma1, Synthetic
@@ -10,7 +12,17 @@ from releaf.paper.webpages import Webpages
 
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
-    for experiment in (BreastCancer(), Intrusion(), Webpages(), Synthetic(), Lemma1(), Relevance(), Bounds())
+    for experiment in (
+        BreastCancer(),
+        Intrusion(),
+        Webpages(),
+        Synthetic(),
+        Lemma1(),
+        Relevance(),
+        Bounds(),
+        Guarantee(),
+        Balance(),
+    )
 }
 
 __all__ = ["EXPERIMENTS", "Experiment", "Figures", "Line", "Picture", "Results"]
