@@ -187,7 +187,7 @@ def test_the_picture_of_losses_has_a_line_for_each_divisor_and_the_theorems_cons
 ) -> None:
     (picture,) = EXPERIMENTS["guarantee"].pictures(guarantees)
     names = list(dict.fromkeys(row["series"] for row in picture.rows))
-    assert names == [*(f"divisor {c}" for c in (1, 10, 100, 1000, 5000)), "told 0.2, divisor 5000", "Theorem 1: 8"]
+    assert names == [*(f"divisor {c}" for c in (1, 10, 100, 1000, 5000)), "told 0.1, divisor 5000", "Theorem 1: 8"]
     assert all(row["x"] > 0 and 0 < row["y"] <= 1 for row in picture.rows), "logarithms exist"
 
 

@@ -173,8 +173,8 @@ def _regrets(results: Results) -> Picture:
     rows += [_point(f"ρ* = {BALANCED:.2f}", BALANCED, end) for end in ends]
     caption = (
         "Both axes are logarithmic. R_O, the regret of explorations, falls as ρ grows, R_I, that of exploitations, "
-        "rises. R_O falls in steps: a larger ρ makes intervals split later, and those that split just before the end "
-        "of the stream have been explored in full."
+        "rises. R_O falls in steps: where ρ is so large that a level of intervals is not reached before the stream "
+        "ends, the explorations of that level are saved."
     )
     return Picture("Regret of exploring and exploiting", "lines", rows, "ρ", "regret", "", log=True, caption=caption)
 

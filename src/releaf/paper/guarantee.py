@@ -27,7 +27,7 @@ class Setting(NamedTuple):
 
 COARSE = Setting(800_000, 0.05, 20.0)  # ρ keeps all intervals at halves
 FINE = Setting(200_000, 2.0, theory.balanced_rho(1))
-UNDERSTATED = FINE.lipschitz / 10  # the L that the last runs are told
+UNDERSTATED = FINE.lipschitz / 20  # the L that the last runs are told
 
 # label: the stream, the divisor, and the L that RELEAF is told
 CASES = {
@@ -89,7 +89,7 @@ class Guarantee:
         lowest = min((row["y"] for row in rows), default=1.0)
         rows += [{"series": f"Theorem 1: {CONSTANT:g}", "x": CONSTANT, "y": y} for y in (lowest, 1.0)]
         caption = (
-            "Both axes are logarithmic; a line ends at the largest loss of all runs. The theorem says that nothing is "
+            "Both axes are logarithmic; a line ends just before the largest loss of all runs. The theorem says that nothing is "
             "to the right of its constant, with probability 1 - δ and divisor 1."
         )
         axes = ("loss, in multiples of L·(s + s′)", "share of exploitations that lose more")
@@ -124,5 +124,5 @@ def _caption() -> str:
         "hold whatever is done. An exploitation could have failed where the worst action loses more than the bound. "
         "The constant needed is the largest loss of a run over L·(s + s′). The theorem speaks of divisor 1; for "
         f"divisors {silent} the probability that its proof gives is 0. The last line breaks the assumption: RELEAF is "
-        "told an L that is a tenth of the stream's."
+        "told an L that is a twentieth of the stream's."
     )
