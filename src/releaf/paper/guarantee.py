@@ -89,8 +89,8 @@ class Guarantee:
         lowest = min((row["y"] for row in rows), default=1.0)
         rows += [{"series": f"Theorem 1: {CONSTANT:g}", "x": CONSTANT, "y": y} for y in (lowest, 1.0)]
         caption = (
-            "Both axes are logarithmic; a line ends just before the largest loss of all runs. The theorem says that nothing is "
-            "to the right of its constant, with probability 1 - δ and divisor 1."
+            "Both axes are logarithmic; a line ends just before the largest loss of all runs. The theorem says that "
+            "nothing is to the right of its constant, with probability 1 - δ and divisor 1."
         )
         axes = ("loss, in multiples of L·(s + s′)", "share of exploitations that lose more")
         title = f"Losses of exploitations, L = {FINE.lipschitz:g}"
