@@ -94,7 +94,7 @@ def test_this_machines_releaf_can_be_sent_along(two_nodes: Any) -> None:
 def test_a_node_with_another_releaf_is_refused(two_nodes: Any, tmp_path: Path) -> None:
     other = tmp_path / "releaf"
     shutil.copytree(PACKAGE, other, ignore=shutil.ignore_patterns("__pycache__"))
-    with (other / "theory.py").open("a") as file:
+    with (other / "policy.py").open("a") as file:
         file.write("\n# changed\n")
     with (
         Ray(two_nodes.address, runtime_env={"py_modules": [str(other)]}) as executor,

@@ -15,7 +15,7 @@ from releaf.evaluate.names import policy_maker, stream_maker
 from releaf.evaluate.runs import Run, plain, whole
 
 Choices = Mapping[str, Mapping[str, Any]] | Sequence[str]
-_NOT_NUMBERS = ("curves", "checkpoints", "relevance", "partition", "reward_interval")
+_NOT_NUMBERS = ("curves", "checkpoints", "guarantee", "relevance", "partition", "reward_interval")
 
 
 def grid(

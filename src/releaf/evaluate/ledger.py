@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import operator
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from releaf.evaluate.guarantee import Guarantee, guarantee, require_checkable
 from releaf.policy import Policy, Trace
 from releaf.streams import Stream
 
@@ -51,6 +52,8 @@ class Ledger:
         For each feature its intervals at the end (low, high, arrivals), where the policy has such.
     seconds
         How long the decisions took.
+    guarantee
+        How the losses of exploitations compare with Theorem 1's bound, where the relevant features were given.
     curves
         Running totals at some steps: ``steps``, ``regret``, ``explored``, ``labels``, ``errors``.
     checkpoints
@@ -79,6 +82,7 @@ class Ledger:
     relevance: list[list[float]] | None
     partition: list[list[list[float]]] | None
     seconds: float
+    guarantee: Guarantee | None = None
     curves: dict[str, list[float]] = field(repr=False)
     checkpoints: dict[str, list[Any]] | None = field(default=None, repr=False)
 
@@ -92,6 +96,7 @@ def run(
     *,
     positive: Any = None,
     observation_cost: float = 0.0,
+    relevant: Sequence[int] | None = None,
     points: int = 200,
     checkpoints: Iterable[int] = (),
     progress: Progress | None = None,
@@ -108,6 +113,10 @@ def run(
         The action whose absence is a miss, such as "malignant"; None where there is no such action.
     observation_cost
         The price of observing a reward (c_O).
+    relevant
+        For each action the position of the one feature that its expected reward depends on, where that is known: the
+        ledger then has a ``guarantee``. It takes a new :class:`releaf.Releaf`, and features that are in [0, 1] as they
+        are.
     points
         At how many steps the curves are noted.
     checkpoints
@@ -130,6 +139,8 @@ def run(
         raise ValueError("the stream is empty: expected at least one step")
     if positive is not None and positive not in stream.actions:
         raise ValueError(f"positive is {positive!r}: expected one of the actions {stream.actions!r}")
+    if relevant is not None:
+        require_checkable(policy, stream, relevant)
     stops = checked_checkpoints(checkpoints)
     if stops and stops[-1] > len(stream):
         raise ValueError(f"checkpoints ends with {stops[-1]}: expected at most the {len(stream)} steps of the stream")
@@ -146,7 +157,14 @@ def run(
     fields = ("actions", "explored", "observed", "rewards")
     trace = Trace(*(np.concatenate([getattr(part, name) for part in traces]) for name in fields))
     ledger = account(
-        trace, stream, policy, positive=positive, observation_cost=observation_cost, points=points, seconds=seconds
+        trace,
+        stream,
+        policy,
+        positive=positive,
+        observation_cost=observation_cost,
+        relevant=relevant,
+        points=points,
+        seconds=seconds,
     )
     return replace(ledger, checkpoints=_noted(stops, trace, found)) if stops else ledger
 
@@ -178,6 +196,7 @@ def account(
     *,
     positive: Any = None,
     observation_cost: float = 0.0,
+    relevant: Sequence[int] | None = None,
     points: int = 200,
     seconds: float = 0.0,
 ) -> Ledger:
@@ -213,6 +232,7 @@ def account(
         relevance=_relevance(policy),
         partition=_partition(policy),
         seconds=seconds,
+        guarantee=None if relevant is None else guarantee(trace, stream, policy, relevant),
         curves={"steps": (at + 1.0).tolist(), **curves},
     )
 

@@ -42,7 +42,7 @@ class Run:
         the cases come from.
     seed
         The policy's.
-    positive, observation_cost, checkpoints
+    positive, observation_cost, relevant, checkpoints
         As for :func:`releaf.evaluate.run`.
     label
         What to call it in tables.
@@ -55,11 +55,12 @@ class Run:
     policy_arguments: dict[str, Any] = field(default_factory=dict)
     positive: Any = None
     observation_cost: float = 0.0
+    relevant: list[int] | None = None
     checkpoints: tuple[int, ...] = ()
     label: str = ""
 
     def __post_init__(self) -> None:
-        for name in ("stream_arguments", "policy_arguments", "positive", "observation_cost"):
+        for name in ("stream_arguments", "policy_arguments", "positive", "observation_cost", "relevant"):
             object.__setattr__(self, name, plain(name, getattr(self, name)))
         object.__setattr__(self, "seed", whole("seed", self.seed))
         object.__setattr__(self, "checkpoints", checked_checkpoints(self.checkpoints))
@@ -113,13 +114,10 @@ def execute(described: Run) -> Ledger:
         if described.checkpoints:
             raise ValueError(f"checkpoints is {described.checkpoints!r} for a log: expected none, or a stream")
         return rejected(rejection(policy, stream), len(stream))
-    return run(
-        policy,
-        stream,
-        positive=described.positive,
-        observation_cost=described.observation_cost,
-        checkpoints=described.checkpoints,
-    )
+    account_for = {
+        name: getattr(described, name) for name in ("positive", "observation_cost", "relevant", "checkpoints")
+    }
+    return run(policy, stream, **account_for)
 
 
 def build(described: Run, stream: Any) -> Any:
@@ -142,7 +140,7 @@ def build(described: Run, stream: Any) -> Any:
 def _sources() -> str:
     """A digest of all code that a run's outcome depends on; reports may change without."""
     package = Path(__file__).parents[1]
-    rooms = ("core", "policies", "ensembles", "streams", "evaluate")
+    rooms = ("core", "theory", "policies", "ensembles", "streams", "evaluate")
     files = [*package.glob("*.py"), *(path for room in rooms for path in (package / room).rglob("*.py"))]
     content = b"".join(path.read_bytes() for path in sorted(files) if path.name not in TELLERS)
     return hashlib.sha256(content).hexdigest()[:16]

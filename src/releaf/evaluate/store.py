@@ -15,7 +15,7 @@ from releaf.evaluate.ledger import Ledger
 from releaf.evaluate.runs import Run
 
 _DIGEST = b"releaf-sha256"
-_NESTED = ("reward_interval", "relevance", "partition", "curves", "checkpoints")
+_NESTED = ("reward_interval", "relevance", "partition", "guarantee", "curves", "checkpoints")
 
 
 class Store:

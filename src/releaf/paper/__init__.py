@@ -1,9 +1,11 @@
 """The paper's experiments, each a short declaration of what to run and what to show."""
 
+from releaf.paper.balance import Balance
 from releaf.paper.bounds import Bounds
 from releaf.paper.breast_cancer import BreastCancer
 from releaf.paper.dimension import RegretAndDimension
 from releaf.paper.experiment import Experiment, Figures, Line, Picture, Results
+from releaf.paper.guarantee import TheoremOne
 from releaf.paper.intrusion import Intrusion
 from releaf.paper.lipschitz import Lipschitz
 from releaf.paper.price import Price
@@ -15,7 +17,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
     for experiment in (
         *(BreastCancer(), Intrusion(), Lipschitz(), Webpages(), Synthetic(), Lemma1(), Relevance()),
-        *(Bounds(), RegretAndDimension(), Price()),
+        *(Bounds(), RegretAndDimension(), TheoremOne(), Balance(), Price()),
     )
 }
 

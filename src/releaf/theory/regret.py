@@ -1,40 +1,11 @@
-"""The paper's theorems as functions: regret bounds, the balanced duration parameter, control numbers.
-
-Regret is what the learner loses against an oracle that knows the best action for every context (eq. 1),
-split into R_O, lost while exploring, and R_I, lost while exploiting. All bounds hold for arbitrary
-contexts; R_I and instantaneous bounds with probability 1 - δ, R_O with certainty. They assume
-``control_divisor=1``.
-
-Where the paper slips, the functions say what they compute instead:
-
-- Theorems 1, 2 and 4 print D inside the logarithm; the algorithm's control number has
-  D* = C(D-1, 2γ-1) there, and so have these functions.
-- The end of the proof of Theorem 5 prints g(d) where it solves for ρ. :func:`balanced_rho` is that solution.
-- Theorem 4 prints its bound on R_I without the factor D that its proof (by Theorem 1) has.
-- Theorem 4 claims an instantaneous regret of at most ε. Its proof makes every *estimate* accurate to ε, which bounds
-  the regret of a decision by 16·L·s (Theorem 1); see :func:`starting_level`.
-"""
+"""Regret bounds of Theorems 1–5, the balanced duration parameter, and control numbers."""
 
 from __future__ import annotations
 
 import math
 from typing import NamedTuple
 
-import numpy as np
-
-__all__ = [
-    "RegretBounds",
-    "balanced_rho",
-    "control_number",
-    "epsilon_optimal_bounds",
-    "exploitation_bound",
-    "exploration_bound",
-    "general_bounds",
-    "instantaneous_bound",
-    "lipschitz_estimate",
-    "regret_exponent",
-    "starting_level",
-]
+from releaf.theory.checks import require, require_at_least
 
 
 class RegretBounds(NamedTuple):
@@ -67,7 +38,7 @@ def balanced_rho(d_rel: int) -> float:
     >>> round(balanced_rho(1), 6) == round(2 + 2 * 2**0.5, 6)
     True
     """
-    _require(d_rel=d_rel)
+    require(d_rel=d_rel)
     return (2 + 2 * d_rel + _root(d_rel)) / 2
 
 
@@ -79,7 +50,7 @@ def regret_exponent(d_rel: int) -> float:
     >>> round(regret_exponent(1), 4)  # 2 (√2 - 1)
     0.8284
     """
-    _require(d_rel=d_rel)
+    require(d_rel=d_rel)
     return (2 + 2 * d_rel + _root(d_rel)) / (4 + 2 * d_rel + _root(d_rel))
 
 
@@ -109,9 +80,9 @@ def control_number(
     control_divisor
         The number that all control numbers are divided by (5000 in the paper's experiments).
     """
-    _require(t=t, length=length, actions=actions, lipschitz=lipschitz, delta=delta, control_divisor=control_divisor)
-    _require_at_least(1, gamma_rel=gamma_rel)
-    _require_at_least(2 * gamma_rel, features=features)
+    require(t=t, length=length, actions=actions, lipschitz=lipschitz, delta=delta, control_divisor=control_divisor)
+    require_at_least(1, gamma_rel=gamma_rel)
+    require_at_least(2 * gamma_rel, features=features)
     terms = math.comb(features - 1, 2 * gamma_rel - 1)
     return 2 * math.log(t * terms * actions / delta) / (lipschitz * length) ** 2 / control_divisor
 
@@ -127,22 +98,8 @@ def lipschitz_estimate(t: int) -> float:
     >>> lipschitz_estimate(1)
     1.0
     """
-    _require(t=t)
+    require(t=t)
     return 1.0 + math.log(t) / 2
-
-
-def instantaneous_bound(lipschitz: float, chosen_length: float, best_length: float) -> float:
-    """What one exploitation may lose at most: 8 L (s(p_chosen) + s(p_best)) (Theorem 1, γ_rel = 1).
-
-    Parameters
-    ----------
-    lipschitz
-        L.
-    chosen_length, best_length
-        Lengths of the current intervals of the features that are relevant to the chosen and to the best action.
-    """
-    _require(lipschitz=lipschitz, chosen_length=chosen_length, best_length=best_length)
-    return 8 * lipschitz * (chosen_length + best_length)
 
 
 def exploitation_bound(horizon: float, *, features: int, rho: float, lipschitz: float = 1.0, d_rel: int = 1) -> float:
@@ -157,7 +114,7 @@ def exploitation_bound(horizon: float, *, features: int, rho: float, lipschitz: 
     rho, lipschitz, d_rel
         ρ, L, and D_rel = γ_rel.
     """
-    _require(horizon=horizon, features=features, rho=rho, lipschitz=lipschitz, d_rel=d_rel)
+    require(horizon=horizon, features=features, rho=rho, lipschitz=lipschitz, d_rel=d_rel)
     return float(16 * lipschitz * features * math.sqrt(d_rel) * 4.0**rho * horizon ** (rho / (1 + rho)))
 
 
@@ -182,9 +139,9 @@ def exploration_bound(
     rho, lipschitz, delta, observation_cost
         ρ, L, δ, c_O.
     """
-    _require(horizon=horizon, actions=actions, rho=rho, lipschitz=lipschitz, delta=delta)
-    _require_at_least(2, features=features)
-    _require_at_least(0, observation_cost=observation_cost)
+    require(horizon=horizon, actions=actions, rho=rho, lipschitz=lipschitz, delta=delta)
+    require_at_least(2, features=features)
+    require_at_least(0, observation_cost=observation_cost)
     price = features**2 * (observation_cost + 1)
     logarithm = math.log(horizon * actions * (features - 1) / delta)
     first = 960 * price * logarithm / (7 * lipschitz**2) * horizon ** (4 / rho)
@@ -210,8 +167,8 @@ def starting_level(lipschitz: float, epsilon: float, base: int = 2) -> int:
     >>> starting_level(1.0, 0.1)
     4
     """
-    _require(lipschitz=lipschitz, epsilon=epsilon)
-    _require_at_least(2, base=base)
+    require(lipschitz=lipschitz, epsilon=epsilon)
+    require_at_least(2, base=base)
     ratio = 3 * lipschitz / (2 * epsilon)
     if not math.isfinite(ratio):
         raise ValueError(f"epsilon={epsilon!r} is too small for lipschitz={lipschitz!r}: expected a finite 3L / 2ε")
@@ -243,7 +200,7 @@ def epsilon_optimal_bounds(
     horizon, features, actions, rho, lipschitz, delta, observation_cost
         As in :func:`exploration_bound`.
     """
-    _require(epsilon=epsilon)
+    require(epsilon=epsilon)
     explored = exploration_bound(
         horizon,
         features=features,
@@ -285,13 +242,13 @@ def general_bounds(
     horizon, features, actions, lipschitz, delta, observation_cost
         As in :func:`exploration_bound`.
     """
-    _require(horizon=horizon, actions=actions, d_rel=d_rel, lipschitz=lipschitz, delta=delta)
-    _require_at_least(0, observation_cost=observation_cost)
+    require(horizon=horizon, actions=actions, d_rel=d_rel, lipschitz=lipschitz, delta=delta)
+    require_at_least(0, observation_cost=observation_cost)
     size = 2 * d_rel
     if size > features:
         raise ValueError(f"d_rel={d_rel} needs at least {size} features, got features={features}")
     duration = balanced_rho(d_rel) if rho is None else rho
-    _require(rho=duration)
+    require(rho=duration)
     terms = math.comb(features - 1, size - 1)
     needed = 2 * math.log(horizon * actions * terms / delta) / lipschitz**2
     top = math.floor(1 + math.log2(horizon) / duration)
@@ -302,19 +259,3 @@ def general_bounds(
     explored = math.comb(features, size) * math.factorial(size) * (observation_cost + 1) * sum(sums)
     exploited = exploitation_bound(horizon, features=features, rho=duration, lipschitz=lipschitz, d_rel=d_rel)
     return RegretBounds(exploited, explored)
-
-
-def _require(**positive: float) -> None:
-    for name, value in positive.items():
-        if not (_is_finite(value) and value > 0):
-            raise ValueError(f"{name} must be a positive number, got {name}={value!r}")
-
-
-def _require_at_least(least: float, **numbers: float) -> None:
-    for name, value in numbers.items():
-        if not (_is_finite(value) and value >= least):
-            raise ValueError(f"{name} must be at least {least}, got {name}={value!r}")
-
-
-def _is_finite(value: object) -> bool:
-    return isinstance(value, int | float | np.number) and math.isfinite(value)
