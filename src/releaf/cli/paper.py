@@ -22,7 +22,10 @@ from releaf.cli.console import (
     steps_bar,
 )
 
-NAMES = ("breast-cancer", "intrusion", "webpages", "synthetic", "lemma1", "relevance", "bounds")
+NAMES = (
+    *("breast-cancer", "intrusion", "webpages", "synthetic", "lemma1", "relevance", "bounds"),
+    "relevance-recovery",
+)
 
 
 def demo(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
@@ -41,7 +41,8 @@ class Figures(NamedTuple):
 class Picture(NamedTuple):
     """One picture: its kind ("lines", "dots", "heat" or "intervals"), its data, and what goes where.
 
-    ``rows`` have the fields x, y and series, for "heat" x, y and value, for "intervals" y, low, high and value.
+    ``rows`` have the fields x, y and series, for "heat" x, y and value, for "intervals" y, low, high and value. ``log``
+    makes both axes logarithmic, "x" the first only.
     """
 
     title: str
@@ -50,7 +51,7 @@ class Picture(NamedTuple):
     x: str
     y: str
     series: str = "policy"
-    log: bool = False
+    log: bool | Literal["x"] = False
     caption: str = ""
 
 
