@@ -205,6 +205,29 @@ def test_only_relevant_features_matter() -> None:
         assert np.abs(np.diff(stream.rewards[order, action])).max() < 0.01
 
 
+@pytest.mark.parametrize("d", [1, 2])
+def test_a_line_is_linear_in_the_relevant_features_and_spans_what_rewards_may_be(d: int) -> None:
+    stream = streams.generate(
+        2_000,
+        features=4,
+        actions=2,
+        gamma_rel=d,
+        relevant=[[0, 1][:d], [2, 3][:d]],
+        shape="line",
+        lipschitz=9.0,
+        noise=0.1,
+    )
+    assert stream.expected is not None
+    design = np.column_stack([stream.contexts, np.ones(len(stream))])
+    weights, *_ = np.linalg.lstsq(design, stream.expected, rcond=None)
+    assert np.abs(design @ weights - stream.expected).max() < 1e-9
+    assert np.flatnonzero(np.abs(weights[:4, 1]) > 1e-9).tolist() == [2, 3][:d]
+    assert np.ptp(stream.expected, axis=0) == pytest.approx(0.8, abs=0.05)
+    flat = streams.generate(2_000, features=4, actions=2, shape="line", lipschitz=0.2, noise=0.1)
+    assert flat.expected is not None
+    assert np.ptp(flat.expected, axis=0) == pytest.approx(0.2, abs=0.01)
+
+
 def test_an_abrupt_change_is_where_it_should_be() -> None:
     still = streams.generate(1_000, features=2, actions=2, relevant=[[0], [1]], noise=0.0, seed=4)
     moved = streams.generate(1_000, features=2, actions=2, relevant=[[0], [1]], noise=0.0, seed=4, drift="abrupt")
@@ -217,6 +240,7 @@ def test_an_abrupt_change_is_where_it_should_be() -> None:
     ("arguments", "text"),
     [
         ({"noise": 0.7}, "noise must be from 0 to 0.5"),
+        ({"shape": "circle"}, "shape must be 'wave' or 'line', got shape='circle'"),
         ({"drift": "sudden"}, "drift must be 'none', 'abrupt' or 'gradual'"),
         ({"relevant": [[0]]}, "relevant must have the features of each of the 3 actions"),
     ],

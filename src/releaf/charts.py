@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import altair
 
@@ -86,11 +86,14 @@ def dashed(names: Sequence[str]) -> dict[str, Any]:
     return {"strokeDash": altair.StrokeDash("series:N", sort=list(names), scale=scale, title=None)}
 
 
-def lines(rows: Rows, x: str, y: str, names: Sequence[str], log: bool = False, series: str | None = None) -> Any:
+def lines(
+    rows: Rows, x: str, y: str, names: Sequence[str], log: bool | Literal["x"] = False, series: str | None = None
+) -> Any:
     """A line for each series of rows with x and y; and a band where rows have lowest and highest y."""
-    scale = altair.Scale(type="log", nice=False) if log else altair.Scale(zero=True)
+    growing = altair.Scale(type="log", nice=False)
+    scale = growing if log is True else altair.Scale(zero=True)
     base = Chart(altair.Data(values=rows)).encode(
-        x=altair.X("x:Q", title=x, scale=scale), color=coloured(names, series)
+        x=altair.X("x:Q", title=x, scale=growing if log else scale), color=coloured(names, series)
     )
     drawn = base.mark_line(strokeWidth=2).encode(
         y=altair.Y("y:Q", title=y, scale=scale),

@@ -32,10 +32,12 @@ def demo(
     runs = _runs(seeds, steps, budget)
     results: dict[str, list[Any]] = {}
     with explained(), steps_bar() as progress:
-        task = progress.add_task("compiling, once only", total=len(runs))
+        task = progress.add_task("", total=len(runs))
         for run in runs:
+            first = "compiled once, " if not run.seed else ""
+            progress.update(task, description=f"{run.label}, {first}shuffle {run.seed + 1} of {seeds}")
             results.setdefault(run.label, []).append(execute(run))
-            progress.update(task, description=f"{run.label}, shuffle {run.seed + 1} of {seeds}", advance=1)
+            progress.advance(task)
     if as_json:
         print_json({name: [_figures_of(ledger) for ledger in ledgers] for name, ledgers in results.items()})
         return
@@ -105,15 +107,15 @@ def _relevance(results: dict[str, list[Any]]) -> Table:
     }
     made = table(
         "Which features matter for which action, %",
-        "RELEAF: share of exploitations in which the feature was the relevant one; the paper\n"
-        "names four, for “benign”. AdaptiveReleaf: share of what its model explains.",
+        "RELEAF: share of exploitations in which the feature was the relevant one; the\n"
+        "paper names four. AdaptiveReleaf: share of what its model explains.",
     )
     made.add_column("", no_wrap=True)
     for name in shares:
-        for action in cases.actions:
-            made.add_column(f"{name}\n{action}", justify="right", no_wrap=True)
+        for place, action in enumerate(cases.actions):
+            made.add_column(f"{name if place == 0 else ''}\n{action}", justify="right", no_wrap=True)
         if name == "RELEAF":
-            made.add_column("paper\nbenign", justify="right", style="dim")
+            made.add_column("paper\nbenign", justify="right", style="dim", no_wrap=True)
     for feature in np.argsort(-shares["RELEAF"][0]):
         theirs = PAPER_RELEVANCE.get(int(feature) + 1)
         ours = {name: [_tile(float(share)) for share in found[:, feature]] for name, found in shares.items()}

@@ -22,7 +22,7 @@ from releaf.cli.console import (
 
 NAMES = (
     *("breast-cancer", "intrusion", "lipschitz", "webpages", "synthetic", "lemma1", "relevance"),
-    *("bounds", "regret-and-dimension", "guarantee", "balance", "price"),
+    *("relevance-recovery", "bounds", "regret-and-dimension", "guarantee", "balance", "price"),
 )
 
 

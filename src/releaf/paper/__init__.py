@@ -9,6 +9,7 @@ from releaf.paper.guarantee import TheoremOne
 from releaf.paper.intrusion import Intrusion
 from releaf.paper.lipschitz import Lipschitz
 from releaf.paper.price import Price
+from releaf.paper.recovery import RelevanceRecovery
 from releaf.paper.relevance import Relevance
 from releaf.paper.synthetic import Lemma1, Synthetic
 from releaf.paper.webpages import Webpages
@@ -17,7 +18,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
     for experiment in (
         *(BreastCancer(), Intrusion(), Lipschitz(), Webpages(), Synthetic(), Lemma1(), Relevance()),
-        *(Bounds(), RegretAndDimension(), TheoremOne(), Balance(), Price()),
+        *(RelevanceRecovery(), Bounds(), RegretAndDimension(), TheoremOne(), Balance(), Price()),
     )
 }
 

@@ -45,7 +45,7 @@ class Picture(NamedTuple):
     ``rows`` have the fields x, y and series, for "heat" x, y and value, for "intervals" y, low, high and value.
     "estimates" has one row for each run, with its name y and its figure x, and shows each name's mean with a 95 %
     interval; "means" one for each run and x, and shows the means y over x in the same way.
-    ``log`` makes both axes of "lines" and "means" logarithmic, "x" the horizontal one of "means" only.
+    ``log`` makes both axes of "lines" and "means" logarithmic, "x" the horizontal one only.
     """
 
     title: str

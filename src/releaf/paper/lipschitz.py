@@ -72,4 +72,4 @@ class Lipschitz:
             policy, constant, stream = label.split(", ")
             error = float(np.mean([ledger.error for ledger in ledgers]))
             rows.append({"series": f"{policy}, {stream}", "x": float(constant.removeprefix("L = ")), "y": error})
-        return [Picture("Error against L", "lines", rows, "L", "error of all decisions, %", log=True)]
+        return [Picture("Error against L", "lines", rows, "L", "error of all decisions, %", log="x")]

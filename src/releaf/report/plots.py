@@ -32,7 +32,7 @@ def _drawn(charts: Any, picture: Picture) -> Any:
     if picture.kind == "means":
         points = averaged(rows, ("series", "x"), "y")
         return charts.means(points, x, y, names, picture.log, picture.series)
-    return charts.lines(rows, x, y, names, picture.log is True, picture.series)
+    return charts.lines(rows, x, y, names, picture.log, picture.series)
 
 
 def averaged(rows: Sequence[dict[str, Any]], by: tuple[str, ...], of: str) -> list[dict[str, Any]]:

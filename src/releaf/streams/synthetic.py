@@ -67,6 +67,7 @@ def generate(
     gamma_rel: int = 1,
     lipschitz: float = 1.0,
     noise: float = 0.1,
+    shape: Literal["wave", "line"] = "wave",
     drift: Literal["none", "abrupt", "gradual"] = "none",
     changes: int = 1,
     problem: int | None = None,
@@ -75,7 +76,8 @@ def generate(
     """A stream with a chosen relevance relation and a known oracle.
 
     Contexts are uniform. The expected reward of an action is a wave of slope ±L along some direction of its relevant
-    features, so it is Lipschitz with constant L and depends on them together. The reward is uniform around it.
+    features, so it is Lipschitz with constant L and depends on them together; or a straight line. The reward is uniform
+    around it.
 
     Parameters
     ----------
@@ -89,6 +91,9 @@ def generate(
         How fast expected rewards change (L).
     noise
         How far a reward may be from its expectation, at most 0.5.
+    shape
+        "wave": a triangle wave, which a linear model may miss altogether; "line": linear in the relevant features,
+        with the slope L, or the steepest at which rewards stay between 0 and 1.
     drift
         "abrupt": relevance and waves are drawn anew ``changes`` times, at equal distances; "gradual": they pass over
         into the next, little by little, all the time.
@@ -108,6 +113,8 @@ def generate(
     """
     if not 0.0 <= noise <= 0.5:
         raise ValueError(f"noise must be from 0 to 0.5, got noise={noise!r}")
+    if shape not in ("wave", "line"):
+        raise ValueError(f"shape must be 'wave' or 'line', got shape={shape!r}")
     if drift not in ("none", "abrupt", "gradual"):
         raise ValueError(f"drift must be 'none', 'abrupt' or 'gradual', got drift={drift!r}")
     if relevant is not None and len(relevant) != actions:
@@ -119,29 +126,36 @@ def generate(
     worlds = []
     for epoch in range(epochs):
         chosen = relevant if relevant is not None and (epoch == 0 or drift == "none") else None
-        worlds.append(_waves(contexts, actions, chosen, gamma_rel, lipschitz / (1.0 - 2.0 * noise or 1.0), of_waves))
+        slope = lipschitz / (1.0 - 2.0 * noise or 1.0)
+        worlds.append(_world(contexts, actions, chosen, gamma_rel, slope, shape, of_waves))
     expected = noise + (1.0 - 2.0 * noise) * _blend(worlds, drift)
     rewards = expected + generator.uniform(-noise, noise, expected.shape)
     names = tuple(f"x{place}" for place in range(features))
     return Stream(contexts, np.clip(rewards, 0.0, 1.0), names, tuple(range(actions)), expected)
 
 
-def _waves(
+def _world(
     contexts: Matrix,
     actions: int,
     relevant: Sequence[Sequence[int]] | None,
     gamma: int,
     slope: float,
+    shape: str,
     generator: np.random.Generator,
 ) -> Matrix:
-    """For each action a triangle wave between 0 and 1 along a direction of its relevant features (T × A)."""
+    """For each action a wave or a line between 0 and 1 along a direction of its relevant features (T × A)."""
     columns = []
     for action in range(actions):
         places = relevant[action] if relevant is not None else generator.choice(contexts.shape[1], gamma, replace=False)
         direction = generator.choice([-1.0, 1.0], len(places)) / math.sqrt(len(places))
         phase = generator.uniform(0.0, 2.0)
-        turned = np.mod(slope * contexts[:, list(places)] @ direction + phase, 2.0)
-        columns.append(np.minimum(turned, 2.0 - turned))
+        chosen = contexts[:, list(places)]
+        if shape == "line":
+            steepest = 1.0 / np.abs(direction).sum()
+            columns.append(0.5 + min(slope, steepest) * ((chosen - 0.5) @ direction))
+        else:
+            turned = np.mod(slope * chosen @ direction + phase, 2.0)
+            columns.append(np.minimum(turned, 2.0 - turned))
     return np.column_stack(columns)
 
 
