@@ -71,6 +71,13 @@ def test_rewards_are_counted_from_where_the_mean_f1_stays_good() -> None:
     assert scores.rewards_until([one, a_run([10], [0.2])], 0.9) is None
 
 
+def test_the_last_figure_of_a_run_stands_where_others_asked_for_more_rewards() -> None:
+    """Both are good once they stop asking; that one asks for two rewards fewer must not hide it."""
+    one, other = a_run([10, 48, 48], [0.0, 0.0, 1.0]), a_run([10, 47, 50], [0.0, 0.0, 1.0])
+    assert scores.averaged([one, other], "f1", np.array([5, 10, 48, 50]))[1:].tolist() == [0.0, 0.5, 1.0]
+    assert scores.rewards_until([one, other]) == 50
+
+
 def test_a_run_without_checkpoints_has_no_scores() -> None:
     ledger = evaluate.run(Random(3, 10, seed=0), streams.generate(20))
     with pytest.raises(ValueError, match="the ledger has no checkpoints: expected a run with checkpoints"):

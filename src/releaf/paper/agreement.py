@@ -74,20 +74,20 @@ class Agreement:
     def _map(self, table: str, results: Results) -> Picture:
         """For each class what learners and the yardstick find, and how many of the yardstick's highest are the same."""
         _, classes, features = load(table)
-        information, _ = yardsticks(table)
+        _, importance = yardsticks(table)
         found = {
             name: np.mean([np.array(ledger.relevance) for ledger in results[f"{name}; {table}"]], axis=0)
             for name in LEARNERS
         }
         rows = []
         for place, action in enumerate(sorted(set(classes.tolist()))):
-            for name, shares in {INFORMATION: information, **found}.items():
-                same = len(top(shares[place]) & top(information[place]))
-                row = f"{action}: {name}" + ("" if name == INFORMATION else f" ({same} of {TOP})")
+            for name, shares in {IMPORTANCE: importance, **found}.items():
+                same = len(top(shares[place]) & top(importance[place]))
+                row = f"{action}: {name}" + ("" if name == IMPORTANCE else f" ({same} of {TOP})")
                 values = shares[place] / (shares[place].sum() or 1.0)
                 rows += [{"x": x, "y": row, "value": v} for x, v in zip(features, values.tolist(), strict=True)]
         caption = (
-            f"Shares of a row sum to 100 %. In brackets: how many of the {TOP} highest are those of the {INFORMATION}."
+            f"Shares of a row sum to 100 %. In brackets: how many of the {TOP} highest are those of the {IMPORTANCE}."
         )
         return Picture(f"Which features matter to which class: {table}", "heat", rows, "", "", "share", caption=caption)
 

@@ -84,15 +84,16 @@ def scored(ledger: Ledger, relevant: Sequence[Sequence[int]], cumulative: bool, 
 
 
 def averaged(runs: Sequence[Scored], of: str, labels: Array) -> Array:
-    """A figure of several runs at these numbers of observed rewards, averaged; NaN beyond the shortest run.
+    """A figure of several runs at these numbers of observed rewards, averaged.
 
-    A run has the figure of its last checkpoint that needed no more rewards, and NaN before its first.
+    A run has the figure of its last checkpoint that needed no more rewards; so its last figure stands where other runs
+    asked for more. The mean is NaN before the first checkpoint of a run.
     """
     found = np.full((len(runs), len(labels)), np.nan)
     for row, run in enumerate(runs):
         values = np.array([getattr(score, of) for score in run.scores])
         places = np.searchsorted(run.labels, labels, side="right") - 1
-        found[row] = np.where((places >= 0) & (labels <= run.labels[-1]), values[places], np.nan)
+        found[row] = np.where(places >= 0, values[places], np.nan)
     known = ~np.isnan(found)
     needed = len(runs) if of != "precision" else 1  # a run that reports nothing has no precision
     totals = np.where(known, found, 0.0).sum(axis=0)
@@ -103,7 +104,7 @@ def averaged(runs: Sequence[Scored], of: str, labels: Array) -> Array:
 def rewards_until(runs: Sequence[Scored], least: float = 0.9) -> float | None:
     """The number of observed rewards from which on the mean F1 of the runs stays at this level; None where it never is.
 
-    F1 stays there to the end of the shortest run, so one lucky checkpoint does not count.
+    F1 stays there to the end, so one lucky checkpoint does not count.
     """
     labels = np.unique(np.concatenate([run.labels for run in runs]))
     means = averaged(runs, "f1", labels)
