@@ -26,11 +26,17 @@ PAPER = {"AverageMajority": 8.22, "AdaBoost": 4.60, "OnlineAdaBoost": 4.68, "Blu
 PAPER |= {"ContextualZooming": 3.15, "HybridEpsilon": 8.83, "LinUCB": 10.67}
 
 
-def makers(contexts: Any, rewards: Any, actions: Any, features: Any) -> dict[str, Callable[[int], Any]]:
-    """All policies with their defaults, each from a seed; ensembles with base classifiers of 6 × 10 labelled cases."""
+def makers(
+    contexts: Any, rewards: Any, actions: Any, features: Any, training: Any = None
+) -> dict[str, Callable[[int], Any]]:
+    """All policies with their defaults, each from a seed; ensembles with base classifiers of 6 × 10 labelled cases.
+
+    Those are of the stream ``training``, of the contexts and rewards themselves where there is none.
+    """
+    labelled = (contexts, rewards) if training is None else (training.contexts, training.rewards)
 
     def experts(seed: int) -> ensembles.Experts:
-        return ensembles.train_experts(contexts, rewards, actions=actions, features=features, seed=seed)
+        return ensembles.train_experts(*labelled, actions=actions, features=features, seed=seed)
 
     bandits = ("Random", "UCB1", "EpsilonGreedy", "HybridEpsilon", "ContextualZooming", "LinearEpsilonGreedy")
     bandits += ("LinTS", "LinUCB", "CMABRL", "GreedyReleaf", "Releaf", "AdaptiveReleaf")
@@ -76,7 +82,9 @@ def _errors(say: Say) -> list[Finding]:
     labels: dict[str, list[int]] = {}
     for shuffle in range(SHUFFLES):
         cases = breast_cancer(STEPS, seed=shuffle)
-        for name, make in makers(cases.contexts, cases.rewards, cases.actions, cases.features).items():
+        set_aside = breast_cancer(200, seed=shuffle, rows="training")
+        made = makers(cases.contexts, cases.rewards, cases.actions, cases.features, set_aside)
+        for name, make in made.items():
             say(f"policies: the errors of {name}, shuffle {shuffle + 1} of {SHUFFLES}")
             policy = make(shuffle)
             trace = policy.replay(cases.contexts, cases.rewards)

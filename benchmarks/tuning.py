@@ -31,7 +31,7 @@ GRIDS: dict[str, dict[str, list[Any]]] = {
 
 def streams() -> dict[str, Any]:
     return {
-        "breast cancer": breast_cancer(STEPS, seed=101),
+        "breast cancer": breast_cancer(STEPS, seed=101, rows="complete"),
         "draft": draft(STEPS, seed=101),
         "two features": generate(STEPS, features=10, actions=3, gamma_rel=2, lipschitz=2.0, noise=0.2, seed=101),
     }

@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import evidence_verdicts
 import numpy as np
 import scale_tables
 
@@ -75,8 +76,9 @@ def _table(headings: list[str], rows: list[list[str]]) -> str:
 
 def evidence() -> dict[str, str]:
     """Each table of the reproduction, by its title."""
-    tables = {}
-    for table in json.loads(REPRODUCED.read_text(encoding="utf-8"))["tables"]:
+    kept = json.loads(REPRODUCED.read_text(encoding="utf-8"))["tables"]
+    tables = {"verdicts": _table(evidence_verdicts.HEADINGS, evidence_verdicts.rows(kept))}
+    for table in kept:
         rows = []
         for line in table["lines"]:
             cells = [

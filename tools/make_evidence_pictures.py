@@ -24,8 +24,19 @@ KEPT = RESULTS / "pictures.json"
 # What is drawn, and the file it goes to.
 DRAWN = {
     "breast-cancer-1": "evidence-labels",
+    "lipschitz-1": "evidence-lipschitz",
+    "webpages-1": "evidence-clicks",
+    "synthetic-1": "evidence-synthetic",
+    "relevance-1": "evidence-relevance",
     "relevance-2": "evidence-partition",
+    "relevance-recovery-1": "evidence-recovery",
+    "relevance-recovery-3": "evidence-recall",
+    "relevance-recovery-5": "evidence-classes",
     "bounds-1": "evidence-regret",
+    "regret-and-dimension-1": "evidence-dimension",
+    "guarantee-1": "evidence-guarantee",
+    "balance-2": "evidence-balance",
+    "price-1": "evidence-price",
 }
 WIDTH = 640
 

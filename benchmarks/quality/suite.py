@@ -113,7 +113,7 @@ SUITE = (
     DataSet("waveform", "river", _generator("Waveform")),
     DataSet("RBF", "river", _generator("RandomRBF", ("seed_model", "seed_sample"), n_classes=4)),
     DataSet("hyperplane", "river", _generator("Hyperplane")),
-    DataSet("breast cancer", "releaf", lambda seed: streams.breast_cancer(10_000, seed), passes=True),
+    DataSet("breast cancer", "releaf", lambda seed: streams.breast_cancer(10_000, seed, rows="complete"), passes=True),
     DataSet("intrusion", "releaf", _intrusion),
     DataSet("1 relevant", "releaf", _generate(gamma_rel=1)),
     DataSet("2 relevant", "releaf", _generate(gamma_rel=2)),

@@ -129,6 +129,8 @@ def means(rows: Rows, x: str, y: str, names: Sequence[str], log: bool | str = Fa
     ``log`` makes both axes logarithmic, "x" the horizontal one only. Points of different series at the same x are drawn
     a little apart, so that no interval hides another.
     """
+    if log is True:
+        rows = _above_zero(rows)
     across = altair.Scale(type="log" if log else "linear", zero=False, nice=False, padding=16)
     up = altair.Scale(type="log", nice=False, padding=12) if log is True else altair.Scale(zero=True)
     ticks = altair.Axis(values=sorted({row["x"] for row in rows}), format="~g", grid=False, labelOverlap="greedy")
@@ -146,6 +148,12 @@ def means(rows: Rows, x: str, y: str, names: Sequence[str], log: bool | str = Fa
             base.mark_circle(size=50, opacity=1).encode(y=height, tooltip=told),
         ]
     )
+
+
+def _above_zero(rows: Rows) -> Rows:
+    """Rows whose intervals end where a logarithmic axis can: a third of the smallest value, where they reach 0."""
+    least = min((row["y"] for row in rows), default=0.0) / 3.0
+    return [row if row.get("low") is None else {**row, "low": max(row["low"], least)} for row in rows]
 
 
 def _side_by_side(rows: Rows, names: Sequence[str], log: bool) -> Rows:

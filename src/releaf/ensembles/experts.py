@@ -112,7 +112,7 @@ def train_experts(
     --------
     >>> from releaf.ensembles import AverageMajority, train_experts
     >>> from releaf.streams import breast_cancer
-    >>> cases = breast_cancer(steps=683)
+    >>> cases = breast_cancer(steps=200, rows="training")
     >>> experts = train_experts(cases.contexts, cases.rewards, actions=cases.actions, features=cases.features)
     >>> len(experts), experts.labels
     (6, 60)

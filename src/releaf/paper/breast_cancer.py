@@ -131,7 +131,7 @@ class BreastCancer:
     def pictures(self, results: Results) -> list[Picture]:
         dots = [
             {"series": name, "x": labels_of(ledger), "y": ledger.error}
-            for name in (*VARIANTS, *BASELINES, *ADAPTIVE)
+            for name in (*VARIANTS, *ADAPTIVE, "AM", "Adaboost", "CZ", "Hybrid-ε", "LinUCB")
             for ledger in results.get(name, [])
         ]
         explored = curves(results, VARIANTS, "explored")
