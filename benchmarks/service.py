@@ -112,8 +112,8 @@ def _starts(say: Say) -> list[Finding]:
 
 async def _write_log(path: Path, say: Say) -> None:
     """A log of decisions, each followed by its reward, as a service would have written it."""
-    from releaf.service.desk import Desk
-    from releaf.service.hub import Hub
+    from releaf.service.experiments.registry import Hub
+    from releaf.service.log.group_commit import Desk
     from releaf.service.messages import NewExperiment, RewardOf
     from releaf.service.settings import Settings
     from releaf.service.store import open_store

@@ -43,7 +43,7 @@ def run(say: Say) -> list[Finding]:
 
 async def _measured(store: str, kind: str, together: int, size_of: Size) -> list[Finding]:
     """The growth of a store by decisions alone, then by their rewards; and, once, the size of an export."""
-    from releaf.service.hub import Hub
+    from releaf.service.experiments.registry import Hub
     from releaf.service.messages import NewExperiment, RewardOf
     from releaf.service.settings import Settings
     from releaf.service.store import open_store
@@ -75,7 +75,8 @@ async def _measured(store: str, kind: str, together: int, size_of: Size) -> list
 
 
 async def _exported(running: Any, decisions: int) -> list[Finding]:
-    from releaf.service import memory, records
+    from releaf.service.experiments import decision_records as records
+    from releaf.service.experiments import serialization as memory
 
     content = b"".join([chunk async for chunk in records.exported(running, "parquet")])
     snapshot = memory.packed(memory.as_bytes(running.live()))

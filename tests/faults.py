@@ -17,11 +17,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from releaf.service import memory
-from releaf.service.audit import Audit, audit
-from releaf.service.events import AnyEvent, Decided, Rewarded
+from releaf.service.experiments import serialization as memory
+from releaf.service.log.audit import Audit, audit
+from releaf.service.log.events import AnyEvent, Decided, Rewarded
+from releaf.service.log.snapshot_check import Place, events_of, state_of
 from releaf.service.store import Store, open_store
-from releaf.service.trust import Place, events_of, state_of
 from served import END_WITHIN, START_WITHIN, free_port
 
 PATIENCE = 60.0  # seconds, for what takes one or two on a machine that does nothing else

@@ -42,7 +42,7 @@ def add(
     as_json: Json = False,
 ) -> None:
     """Make an API key and print it, this once: only a hash of it is kept."""
-    from releaf.service.keys import make_key
+    from releaf.service.auth.api_keys import make_key
 
     with explained():
         plain, row = make_key(name, scope)
@@ -99,9 +99,9 @@ for _name, _command, _example in COMMANDS:
 def in_store(address: str, act: Callable[[Store], Awaitable[Result]]) -> Result:
     """Do something with a store that is opened for it."""
     require("service", "apsw", "asyncpg")
-    from releaf.service.logs import mask
     from releaf.service.store import open_store
     from releaf.service.store.base import StoreError
+    from releaf.service.structured_logging import mask
 
     async def opened() -> Result:
         store = open_store(address)

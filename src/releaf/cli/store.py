@@ -11,7 +11,7 @@ from releaf.cli.console import Json, console, explained, print_json, require
 from releaf.cli.keys import StoreAddress, in_store, must_exist
 
 if TYPE_CHECKING:
-    from releaf.service.audit import Audit, Report
+    from releaf.service.log.audit import Audit, Report
 
 app = typer.Typer(
     help="Look after the store of the decision service.",
@@ -29,7 +29,7 @@ def check(store: StoreAddress = "releaf.db", as_json: Json = False) -> None:
     """
     with explained():
         require("service", "msgspec", "apsw", "asyncpg")
-        from releaf.service.audit import audit
+        from releaf.service.log.audit import audit
 
         must_exist(store)
         report: Report = in_store(store, audit)

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import httpx
 
-from releaf.client.answers import Conflict, Decision, Event, ServiceError, Unavailable
+from releaf.client.responses import Conflict, Decision, Event, ServiceError, Unavailable
 from releaf.features import is_missing
 from releaf.schema import Schema
 

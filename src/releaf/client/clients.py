@@ -15,10 +15,10 @@ import anyio
 import httpx
 
 from releaf._version import __version__
-from releaf.client.answers import Event
-from releaf.client.attempts import Attempts
+from releaf.client.api_methods import Operations
 from releaf.client.calls import Call, Events, Take, Walk, export_format, place
-from releaf.client.operations import Operations
+from releaf.client.responses import Event
+from releaf.client.retries import Attempts
 
 T = TypeVar("T")
 HERE = "http://127.0.0.1:8000"

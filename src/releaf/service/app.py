@@ -17,23 +17,25 @@ import uvicorn
 from starlette.routing import BaseRoute, Route, Router
 from uvicorn.config import STARTUP_FAILURE
 
-from releaf.service import dashboard, garbage, logs
-from releaf.service.entrance import entrance
-from releaf.service.guard import Guard
-from releaf.service.http import JSON, Call, Endpoint, Operation, Raw, Receive, Scope, Send
-from releaf.service.hub import Hub
-from releaf.service.keys import Keyring
+from releaf.service import garbage_collector as garbage
+from releaf.service import structured_logging as logs
+from releaf.service.auth.access_control import Guard
+from releaf.service.auth.api_keys import Keyring
+from releaf.service.auth.session_cookies import Sessions
+from releaf.service.dashboard import pages
+from releaf.service.dashboard.login import entrance
+from releaf.service.errors import Problem
+from releaf.service.experiments.event_feeds import Watchers
+from releaf.service.experiments.registry import Hub
+from releaf.service.http.connection_limits import connections_with
+from releaf.service.http.endpoint import JSON, Call, Endpoint, Operation, Raw, Receive, Scope, Send
+from releaf.service.http.metrics import ExperimentReading, Metrics, StoreLag
+from releaf.service.http.openapi import describe
+from releaf.service.http.routes import OPERATIONS
 from releaf.service.messages import Counts
-from releaf.service.metrics import ExperimentReading, Metrics, StoreLag
-from releaf.service.openapi import describe
-from releaf.service.operations import OPERATIONS
-from releaf.service.problems import Problem
-from releaf.service.protocol import connections_with
-from releaf.service.sessions import Sessions
 from releaf.service.settings import Settings
 from releaf.service.store import open_store
 from releaf.service.store.base import Store, StoreError
-from releaf.service.watchers import Watchers
 
 log = logging.getLogger("releaf.service")
 GRACE_SECONDS = 30
@@ -83,7 +85,7 @@ def make_service(settings: Settings, store: Store | None = None, settled: Callab
 
     app = Application(
         hub,
-        [*_routes(endpoint), *entrance(dashboard.routes(needs_keys=settings.needs_keys), guard, settings)],
+        [*_routes(endpoint), *entrance(pages.routes(needs_keys=settings.needs_keys), guard, settings)],
         endpoint([_nothing(method) for method in METHODS]),
     )
     return Service(hub, guard, metrics, keyring, app)

@@ -17,7 +17,8 @@ from typing import Any, TypeVar, TypeVarTuple
 
 import apsw
 
-from releaf.service.store import migrations, salvage
+from releaf.service.store import migrations
+from releaf.service.store import repair as salvage
 from releaf.service.store.base import (
     FIRST_CHECKSUM,
     Commit,
@@ -31,7 +32,7 @@ from releaf.service.store.base import (
     body_checksum,
 )
 from releaf.service.store.leases import Leases, Presence
-from releaf.service.store.writer import BUSY_SECONDS, Writer
+from releaf.service.store.sqlite_writer import BUSY_SECONDS, Writer
 
 PAGES_AT_ONCE, BYTES_AT_ONCE = 2_000, 4 << 20  # read in one go
 

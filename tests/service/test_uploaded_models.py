@@ -1,0 +1,257 @@
+"""What is uploaded is checked before it is believed; one experiment does not keep the others from anything."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import json
+import subprocess
+import sys
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+import releaf
+from asking import asked
+from releaf.core import state
+from releaf.executors import Local
+from releaf.service.errors import Problem
+from releaf.service.experiments import learner_factory as policies
+from releaf.service.experiments.registry import Hub
+from releaf.service.experiments.served_experiment import LONGEST_BATCH
+from releaf.service.messages import NewExperiment, NewShadow, PolicySpec
+from releaf.service.settings import Settings
+from releaf.service.store import open_store
+
+MODEST = 50 << 20  # bytes, far less than a model that is too large would take
+
+
+def altered(learner: Any, arrays: dict[str, Any] | None = None, **header: Any) -> bytes:
+    """The bytes of a learner whose header says something else, under a checksum that is right."""
+    own, kept = state.from_bytes(learner.to_bytes(), "content")
+    own.pop("format")
+    return state.to_bytes(own | header, kept | (arrays or {}))
+
+
+def uploaded(content: bytes, actions: Any = ("a", "b"), features: Any = 2) -> NewExperiment:
+    model = base64.b64encode(content).decode()
+    return NewExperiment(name="x", actions=list(actions), features=features, model=model)
+
+
+def hub_in(folder: Path) -> Hub:
+    path = str(folder / "store.db")
+    return Hub(open_store(path), Settings(store=path))
+
+
+LINEAR = PolicySpec(name="LinUCB")
+LEARNER = releaf.LinUCB(["a", "b"], 2, seed=3)
+PARAMETERS = state.from_bytes(LEARNER.to_bytes(), "content")[0]["parameters"]
+BAD_HEADERS: dict[str, dict[str, Any]] = {
+    "a huge sample": {"schema": [{"name": "x0", "kind": "quantile", "size": 10**9, "missing": False}]},
+    "many features": {"schema": releaf.Schema.of(30_000).to_dict()},
+    "many actions": {"actions": list(range(100_000))},
+    "actions by count": {"actions": 2},
+    "no actions": {"actions": None},
+    "a class that is no policy": {"class": "OnlinePolicy"},
+    "a class that is a list": {"class": ["LinUCB"]},
+    "a parameter that is unknown": {"parameters": PARAMETERS | {"speed": 2}},
+    "parameters that are a list": {"parameters": [1]},
+    "much that may wait": {"parameters": PARAMETERS | {"max_pending": 10**12}},
+    "negative steps": {"steps": -5},
+    "steps and a half": {"steps": 1.5},
+    "steps that are true": {"steps": True},
+    "steps beyond what numbers hold": {"steps": 2**63 - 3},
+    "a token that is text": {"token": "t"},
+}
+
+
+@pytest.mark.parametrize("header", BAD_HEADERS.values(), ids=BAD_HEADERS.keys())
+def test_a_model_that_says_what_no_learner_does_is_refused_before_it_takes_memory(header: dict[str, Any]) -> None:
+    policies.new_learner(uploaded(LEARNER.to_bytes()))  # as it is, it is taken
+    spec = uploaded(altered(LEARNER, **header))
+    tracemalloc.start()
+    try:
+        with pytest.raises(Problem) as refusal:
+            policies.new_learner(spec)
+        assert tracemalloc.get_traced_memory()[1] < MODEST
+    finally:
+        tracemalloc.stop()
+    assert refusal.value.status == 422
+
+
+@pytest.mark.parametrize(("own", "asked_for"), [([True, False], [1, 0]), ([1.0, 2.0], [1, 2])])
+def test_actions_that_are_only_equal_are_not_the_same(own: list[Any], asked_for: list[int]) -> None:
+    with pytest.raises(Problem, match="decides on actions"):
+        policies.new_learner(uploaded(releaf.LinUCB(own, 2, seed=3).to_bytes(), asked_for))
+
+
+def test_a_model_has_the_limits_of_a_policy_that_is_named() -> None:
+    small = releaf.LinUCB(1000, 3, seed=3)
+    wide = releaf.Schema.of(300)
+    content = altered(small, schema=wide.to_dict())
+    with pytest.raises(Problem, match=r"would take .* MB"):
+        policies.new_learner(uploaded(content, range(1000), 300))
+
+
+@pytest.mark.parametrize("steps", [-5, 1.5, True, 2**63 - 3, 2**53 + 1, "1", None])
+def test_a_file_whose_count_of_decisions_is_none_is_not_loaded(tmp_path: Path, steps: Any) -> None:
+    file = tmp_path / "learner.releaf"
+    file.write_bytes(altered(releaf.UCB1(2, 2, seed=0), steps=steps))
+    with pytest.raises(releaf.StateError, match="steps must be a whole number"):
+        releaf.load(file)
+
+
+def test_arrays_that_share_their_bytes_are_refused() -> None:
+    place = {"dtype": "<f8", "shape": [1000], "offset": 0, "bytes": 8000}
+    header = json.dumps({"format": state.FORMAT, "arrays": {f"a{number}": place for number in range(50)}}).encode()
+    rest = len(header).to_bytes(8, "little") + header + bytes(8000)
+    with pytest.raises(releaf.StateError, match="overlap"):
+        state.from_bytes(state.MAGIC + hashlib.sha256(rest).digest() + rest, "content")
+
+
+def test_an_experiment_that_could_not_be_read_again_is_not_begun(tmp_path: Path) -> None:
+    async def test() -> None:
+        hub = hub_in(tmp_path)
+        await hub.start()
+        try:
+            home = releaf.LinUCB(["a", "b"], 2, seed=2**70)  # beyond what the log can keep
+            with pytest.raises(Problem, match="could not be read again") as refusal:
+                await hub.create(uploaded(home.to_bytes()))
+            assert refusal.value.status == 422
+            assert await hub.store.experiments() == []
+        finally:
+            await hub.stop()
+
+    asyncio.run(test())
+
+
+def test_each_experiment_gets_its_last_snapshot_whatever_befalls_another(tmp_path: Path) -> None:
+    async def test() -> None:
+        hub = hub_in(tmp_path)
+        await hub.start()
+        made = [
+            await hub.create(NewExperiment(name=name, actions=["a", "b"], features=2, policy=LINEAR))
+            for name in ("bad", "good")
+        ]
+        for running in made:
+            await running.decide([[0.5, 0.5]], [None])
+        bad = made[0].live()
+        bad.tally.decisions = 2**70  # which no snapshot can hold
+        await hub.stop()
+        assert [running.snapshots.last for running in made] == [0, 1]
+        assert "OverflowError" in made[0].messages[-1]
+        again = hub_in(tmp_path)  # the store was given up, and the log has it all
+        await again.start()
+        assert [again.find(name).decisions() for name in ("bad", "good")] == [1, 1]
+        await again.stop()
+
+    asyncio.run(test())
+
+
+def test_a_learner_that_was_fitted_to_a_log_goes_on_in_the_service(tmp_path: Path) -> None:
+    draw = np.random.default_rng(0)
+    count = 20_000
+    contexts, taken = draw.random((count, 2)), draw.integers(0, 2, count)
+    earned = (draw.random(count) < 0.1 + 0.8 * contexts[np.arange(count), taken]).astype(float)
+    columns = {"x0": contexts[:, 0], "x1": contexts[:, 1], "action": np.array(["a", "b"])[taken], "reward": earned}
+    parquet.write_table(pyarrow.table(columns), tmp_path / "log.parquet")
+    fitted = releaf.fit_log(tmp_path / "log.parquet", 2, observe="always", executor=Local(1))
+    model = base64.b64encode(fitted.to_bytes()).decode()
+    with asked(tmp_path) as api:
+        path = api.new(policy="Releaf", model=model)
+        assert api.model(path) == fitted.to_bytes()
+        for context in ([0.95, 0.05], [0.05, 0.95]):
+            expected = fitted.decide(context)
+            answer = api.post(f"{path}/decide", {"context": context})
+            assert expected.estimates is not None  # enough is known to decide by it
+            assert answer["action"] == expected.action
+            assert tuple(answer["estimates"].values()) == expected.estimates
+            told = api.get(f"{path}/explain/{answer['decision']}")["explanation"]
+            assert told.startswith(f"Decision {answer['decision']} chose")
+            api.post(f"{path}/reward", {"decision": answer["decision"], "reward": 1.0})
+            fitted.learn(expected, 1.0)
+        assert api.model(path) == fitted.to_bytes()
+    assert fitted.observations == count + 2
+
+
+def test_a_policy_that_is_not_the_models_is_refused(tmp_path: Path) -> None:
+    model = base64.b64encode(LEARNER.to_bytes()).decode()
+    body = {"name": "x", "actions": ["a", "b"], "features": 2, "model": model}
+    with asked(tmp_path) as api:
+        for policy in ({"name": "UCB1"}, {"name": "LinUCB", "parameters": {"alpha": 123.0}}):
+            message = api.refused(422, "invalid", "POST", "/v1/experiments", {**body, "policy": policy})
+            assert "the model is a LinUCB" in message
+        same = {"name": "LinUCB", "parameters": {"seed": 3}}
+        assert api.http.post("/v1/experiments", json={**body, "policy": same}).status_code == 201
+
+
+# --- batches that would take long ---------------------------------------------------------------------------
+
+
+def test_a_batch_is_as_long_as_others_can_wait(tmp_path: Path) -> None:
+    async def test() -> None:
+        hub = hub_in(tmp_path)
+        await hub.start()
+        try:
+            running = await hub.create(NewExperiment(name="x", actions=["a", "b"], features=2, policy=LINEAR))
+            await running.add_shadow(NewShadow(name="s", policy=PolicySpec(name="LinTS")))
+            seats = [running.live().seat, *running.live().shadows]
+            assert all(0 < seat.seconds < LONGEST_BATCH for seat in seats)
+            seats[0].seconds, seats[1].seconds = LONGEST_BATCH / 50, LONGEST_BATCH / 50
+            running.require_time_for(25)
+            with pytest.raises(Problem, match="at most 25") as refusal:
+                running.require_time_for(26)
+            assert (refusal.value.status, refusal.value.code) == (413, "too_many")
+            seats[1].seconds = 10 * LONGEST_BATCH
+            running.require_time_for(1)
+            with pytest.raises(Problem, match=r"at most 1$"):
+                running.require_time_for(2)
+            await running.change("promote", "s")
+            assert running.live().shadows[0].seconds == LONGEST_BATCH / 50
+        finally:
+            await hub.stop()
+
+    asyncio.run(test())
+
+
+def test_a_batch_that_would_take_long_is_refused_with_the_number_that_fits(tmp_path: Path) -> None:
+    context = [0.5] * 100
+    with asked(tmp_path) as api:
+        path = api.new(policy="LinUCB", actions=range(1000), features=100)
+        message = api.refused(413, "too_many", "POST", f"{path}/decide", {"contexts": [context] * 3000})
+        fit = int(message.rsplit(" ", 1)[1].replace(",", ""))
+        assert 1 <= fit < 3000
+        lines = "\n".join([json.dumps({"context": context})] * 3000)
+        further = {"content": lines, "headers": {"Content-Type": "application/x-ndjson"}}
+        assert message.split(":")[0] == "3,000 contexts in one request"
+        assert "expected at most" in api.refused(413, "too_many", "POST", f"{path}/decide", **further)
+        assert api.get(path)["counts"]["decisions"] == 0
+        assert len(api.post(f"{path}/decide", {"contexts": [context] * min(fit, 5)})["decisions"]) == min(fit, 5)
+
+
+WARMED = """
+import releaf
+from releaf.service.experiments.learner_factory import warm
+
+learner = releaf.AdaptiveReleaf(["a", "b"], 3, seed=0)
+def kernels():
+    doors = learner._doors
+    return [len(getattr(doors, name).signatures) for name in ("decide", "decide_all", "learn")]
+warm(learner)
+before = kernels()
+made = learner.decide_many([[0.1, 0.2, 0.3]] * 5) + [learner.decide([0.1, 0.2, 0.3])]
+learner.learn(made[0], 1.0)
+print(before, kernels())
+"""
+
+
+def test_no_request_waits_for_a_kernel_to_be_compiled() -> None:
+    """In a process of its own, since other tests would have compiled them."""
+    told = subprocess.run([sys.executable, "-c", WARMED], capture_output=True, text=True, check=True, timeout=600)
+    assert told.stdout.strip() == "[1, 1, 1] [1, 1, 1]"
