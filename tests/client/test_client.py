@@ -213,7 +213,7 @@ def test_the_fields_of_a_decision_are_those_of_the_service(client: Any, name: st
 
 
 def test_what_is_refused_says_why(client: Any, name: str) -> None:
-    with pytest.raises(ServiceError, match="there is no experiment 'nowhere'") as unknown:
+    with pytest.raises(ServiceError, match="unknown experiment 'nowhere'") as unknown:
         client.decide("nowhere", PATIENT)
     assert (unknown.value.status, unknown.value.code) == (404, "unknown_experiment")
     with pytest.raises(ServiceError, match="age") as wrong:

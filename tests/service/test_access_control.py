@@ -1,4 +1,4 @@
-"""Who may come in: every refusal of the guard, its limits, and the sessions of the dashboard."""
+"""Access control: every rejection, the rate limiter, and the sessions of the dashboard."""
 
 from __future__ import annotations
 
@@ -13,25 +13,27 @@ from typing import Any
 import pytest
 import uvicorn
 
-from releaf.service.auth import access_control as guarding
-from releaf.service.auth.access_control import Guard, answer_headers, client_of, parse_authority
-from releaf.service.auth.api_keys import EVERYONE, NOBODY, Identity, Keyring, make_key
-from releaf.service.auth.rate_limiter import RateLimit, neighbourhood
+from releaf.service.auth import origins
+from releaf.service.auth.access_control import AccessControl, client_address
+from releaf.service.auth.api_keys import FULL_ACCESS, NO_ACCESS, Identity, Keyring, make_key
+from releaf.service.auth.origins import parse_authority
+from releaf.service.auth.rate_limiter import RateLimiter, address_block
 from releaf.service.auth.session_cookies import (
     LIFETIME,
     Sessions,
-    came_by_https,
-    no_cookie,
+    expired_cookie,
+    is_https,
     session_cookie,
     session_token,
 )
-from releaf.service.errors import Problem
-from releaf.service.settings import Settings
+from releaf.service.errors import ApiError
+from releaf.service.http.security_headers import JSON_HEADERS, PAGE_HEADERS, error_headers
+from releaf.service.settings import ServiceSettings
 from releaf.service.store.base import KeyRow
 
 
 class Clock:
-    """Time that passes when it is told to."""
+    """A clock that the test sets."""
 
     def __init__(self) -> None:
         self.now = 1_000.0
@@ -40,22 +42,22 @@ class Clock:
         return self.now
 
 
-class Door:
-    """A guard with one key, a clock, and requests to it."""
+class Gate:
+    """Access control with one key, a clock, and requests to it."""
 
     def __init__(self, **settings: Any) -> None:
         self.clock = Clock()
         self.key, self.row = make_key("desk", ["triage:decide"])
         self.keyring = Keyring([self.row])
         self.sessions = Sessions(self.keyring, clock=self.clock)
-        self.guard = Guard(Settings(**settings), self.keyring, self.sessions, clock=self.clock)
+        self.access = AccessControl(ServiceSettings(**settings), self.keyring, self.sessions, clock=self.clock)
 
     def ask(self, method: str = "GET", **given: Any) -> Identity:
         public = given.pop("public", False)
-        return self.guard.admit(request(method, **given), public=public)
+        return self.access.admit(request(method, **given), public=public)
 
-    def refusal(self, method: str = "GET", **given: Any) -> Problem:
-        with pytest.raises(Problem) as caught:
+    def refusal(self, method: str = "GET", **given: Any) -> ApiError:
+        with pytest.raises(ApiError) as caught:
             self.ask(method, **given)
         return caught.value
 
@@ -75,11 +77,11 @@ def request(method: str = "GET", *, client: str = "192.0.2.7", scheme: str = "ht
 )
 def test_a_loopback_service_answers_to_its_loopback_names(host: str) -> None:
     for own in ("127.0.0.1", "::1", "localhost"):
-        assert Door(host=own).ask(host=host) is EVERYONE
+        assert Gate(host=own).ask(host=host) is FULL_ACCESS
 
 
 def test_a_tunnel_may_map_the_port() -> None:
-    assert Door(port=8000).ask(host="localhost:9000") is EVERYONE
+    assert Gate(port=8000).ask(host="localhost:9000") is FULL_ACCESS
 
 
 @pytest.mark.parametrize(
@@ -94,11 +96,11 @@ def test_a_tunnel_may_map_the_port() -> None:
     ],
 )
 def test_a_foreign_host_is_refused_and_named(host: str) -> None:
-    door = Door()
+    gate = Gate()
     for _ in range(2):  # what was refused once is not remembered as right
-        problem = door.refusal(host=host)
-        assert (problem.status, problem.code) == (403, "host_foreign")
-        assert str(parse_authority(host)[0]) in problem.message  # type: ignore[index]
+        error = gate.refusal(host=host)
+        assert (error.status, error.code) == (403, "host_foreign")
+        assert str(parse_authority(host)[0]) in error.message  # type: ignore[index]
 
 
 @pytest.mark.parametrize(
@@ -120,70 +122,70 @@ def test_a_foreign_host_is_refused_and_named(host: str) -> None:
     ],
 )
 def test_a_malformed_host_is_refused(host: str) -> None:
-    problem = Door().refusal(host=host)
-    assert (problem.status, problem.code) == (400, "host_malformed")
+    error = Gate().refusal(host=host)
+    assert (error.status, error.code) == (400, "host_malformed")
 
 
 @pytest.mark.parametrize("host", [None, ""])
 def test_a_missing_host_is_refused(host: str | None) -> None:
-    problem = Door().refusal(host=host)
-    assert (problem.status, problem.code) == (400, "host_missing")
+    error = Gate().refusal(host=host)
+    assert (error.status, error.code) == (400, "host_missing")
 
 
 def test_further_names_are_allowed_with_their_port_if_they_have_one() -> None:
-    door = Door(hosts=("Releaf.Example.org", "other.example:81", "2001:db8::5"))
+    gate = Gate(hosts=("Releaf.Example.org", "other.example:81", "2001:db8::5"))
     for host in ("releaf.example.org", "releaf.example.org.:443", "OTHER.example:81", "[2001:DB8:0::5]:9"):
-        assert door.ask(host=host) is EVERYONE
+        assert gate.ask(host=host) is FULL_ACCESS
     for host in ("other.example", "other.example:82", "sub.releaf.example.org"):
-        assert door.refusal(host=host).status == 403
+        assert gate.refusal(host=host).status == 403
 
 
 def test_a_further_name_that_is_none_is_an_error_at_the_start() -> None:
-    with pytest.raises(ValueError, match=r"hosts has 'https://a\.example', expected a name"):
-        Door(hosts=("https://a.example",))
+    with pytest.raises(ValueError, match=r"hosts has 'https://a\.example': expected a name"):
+        Gate(hosts=("https://a.example",))
 
 
 def test_a_service_on_one_address_answers_to_that_one() -> None:
-    door = Door(host="192.0.2.1")
-    bearer = f"Bearer {door.key}"
-    assert door.ask(host="192.0.2.1:8000", authorization=bearer).name == "desk"
+    gate = Gate(host="192.0.2.1")
+    bearer = f"Bearer {gate.key}"
+    assert gate.ask(host="192.0.2.1:8000", authorization=bearer).name == "desk"
     for host in ("192.0.2.2:8000", "localhost:8000"):
-        assert door.refusal(host=host, authorization=bearer).code == "host_foreign"
+        assert gate.refusal(host=host, authorization=bearer).code == "host_foreign"
 
 
 @pytest.mark.parametrize("own", ["0.0.0.0", "::"])
-def test_a_service_on_all_addresses_answers_to_any_address_but_to_no_name_it_was_not_told(own: str) -> None:
-    door = Door(host=own, hosts=("releaf.example",))
-    bearer = f"Bearer {door.key}"
+def test_a_service_on_all_addresses_accepts_any_address_but_no_unknown_name(own: str) -> None:
+    gate = Gate(host=own, hosts=("releaf.example",))
+    bearer = f"Bearer {gate.key}"
     for host in ("192.0.2.1:8000", "[2001:db8::1]:8000", "localhost:8000", "releaf.example"):
-        assert door.ask(host=host, authorization=bearer).name == "desk"
-    assert door.refusal(host="rebound.example", authorization=bearer).code == "host_foreign"
+        assert gate.ask(host=host, authorization=bearer).name == "desk"
+    assert gate.refusal(host="rebound.example", authorization=bearer).code == "host_foreign"
 
 
-def test_hosts_that_were_found_right_are_remembered_up_to_a_bound() -> None:
-    door = Door(rate_limit=0)
-    for port in range(1, guarding.MOST_REMEMBERED + 50):
-        door.ask(host=f"localhost:{port}")
-    assert len(door.guard._hosts._seen) == guarding.MOST_REMEMBERED
+def test_the_cache_of_accepted_hosts_is_bounded() -> None:
+    gate = Gate(rate_limit=0)
+    for port in range(1, origins.MAX_REMEMBERED + 50):
+        gate.ask(host=f"localhost:{port}")
+    assert len(gate.access._hosts._accepted) == origins.MAX_REMEMBERED
 
 
 @pytest.mark.parametrize("name", ["host", "authorization", "origin", "cookie", "sec-fetch-site"])
-def test_a_header_that_decides_must_not_be_there_twice(name: str) -> None:
+def test_a_duplicate_security_header_is_rejected(name: str) -> None:
     scope = request("POST", host="localhost:8000")
     value = b"localhost:8000" if name == "host" else b"x"
     scope["headers"] = [pair for pair in scope["headers"] if pair[0] != name.encode()]
     if name != "host":
         scope["headers"].append((b"host", b"localhost:8000"))
     scope["headers"] += [(name.encode(), value)] * 2
-    with pytest.raises(Problem, match=r"two .* headers") as caught:
-        Door().guard.admit(scope)
+    with pytest.raises(ApiError, match=r"two .* headers") as caught:
+        Gate().access.admit(scope)
     assert caught.value.status == 400
 
 
 def test_other_headers_may_be_there_twice() -> None:
     scope = request()
     scope["headers"] += [(b"accept", b"text/html"), (b"accept", b"application/json")]
-    assert Door().guard.admit(scope) is EVERYONE
+    assert Gate().access.admit(scope) is FULL_ACCESS
 
 
 # --- origins --------------------------------------------------------------------------------------------------
@@ -206,28 +208,28 @@ def test_other_headers_may_be_there_twice() -> None:
         "http://user@localhost:8000",
     ],
 )
-def test_what_a_page_elsewhere_sends_is_refused(method: str, origin: str) -> None:
-    problem = Door().refusal(method, origin=origin)
-    assert (problem.status, problem.code) == (403, "origin_foreign")
+def test_requests_from_pages_of_other_sites_are_rejected(method: str, origin: str) -> None:
+    error = Gate().refusal(method, origin=origin)
+    assert (error.status, error.code) == (403, "origin_foreign")
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site", "invented"])
-def test_what_the_browser_says_comes_from_elsewhere_is_refused_even_without_an_origin(site: str) -> None:
-    assert Door().refusal("POST", sec_fetch_site=site).code == "origin_foreign"
-    assert Door().refusal("POST", sec_fetch_site=site, origin="http://localhost:8000").code == "origin_foreign"
+def test_a_cross_site_sec_fetch_site_is_rejected_even_without_an_origin(site: str) -> None:
+    assert Gate().refusal("POST", sec_fetch_site=site).code == "origin_foreign"
+    assert Gate().refusal("POST", sec_fetch_site=site, origin="http://localhost:8000").code == "origin_foreign"
 
 
-def test_a_key_does_not_open_the_door_to_pages_elsewhere() -> None:
-    door = Door()
-    problem = door.refusal("POST", origin="https://evil.example", authorization=f"Bearer {door.key}")
-    assert problem.code == "origin_foreign"
+def test_a_key_does_not_admit_pages_of_other_sites() -> None:
+    gate = Gate()
+    error = gate.refusal("POST", origin="https://evil.example", authorization=f"Bearer {gate.key}")
+    assert error.code == "origin_foreign"
 
 
-def test_being_public_does_not_open_the_door_to_pages_elsewhere() -> None:
-    with pytest.raises(Problem, match="not this service"):
-        Door().ask("POST", public=True, origin="https://evil.example")
-    with pytest.raises(Problem, match="not this service"):
-        Door().ask(public=True, host="evil.example")
+def test_public_operations_do_not_admit_pages_of_other_sites() -> None:
+    with pytest.raises(ApiError, match="not this service"):
+        Gate().ask("POST", public=True, origin="https://evil.example")
+    with pytest.raises(ApiError, match="not this service"):
+        Gate().ask(public=True, host="evil.example")
 
 
 @pytest.mark.parametrize(
@@ -244,285 +246,285 @@ def test_being_public_does_not_open_the_door_to_pages_elsewhere() -> None:
     ],
 )
 def test_our_own_pages_may_send_anything(origin: str, host: str) -> None:
-    door = Door(hosts=("releaf.example",))
-    assert door.ask("POST", origin=origin, host=host, sec_fetch_site="same-origin") is EVERYONE
+    gate = Gate(hosts=("releaf.example",))
+    assert gate.ask("POST", origin=origin, host=host, sec_fetch_site="same-origin") is FULL_ACCESS
 
 
 def test_a_page_that_came_by_http_is_foreign_to_one_that_came_by_https() -> None:
-    door = Door(hosts=("releaf.example",))
+    gate = Gate(hosts=("releaf.example",))
     sent = {"host": "releaf.example:443", "origin": "http://releaf.example:443"}
-    assert door.refusal("POST", x_forwarded_proto="https", **sent).code == "origin_foreign"
-    with pytest.raises(Problem, match="not this service"):
-        door.guard.admit(request("POST", scheme="https", **sent))
+    assert gate.refusal("POST", x_forwarded_proto="https", **sent).code == "origin_foreign"
+    with pytest.raises(ApiError, match="not this service"):
+        gate.access.admit(request("POST", scheme="https", **sent))
     sent = {"host": "releaf.example", "origin": "https://releaf.example"}
-    assert door.ask("POST", x_forwarded_proto="https", **sent) is EVERYONE
+    assert gate.ask("POST", x_forwarded_proto="https", **sent) is FULL_ACCESS
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 def test_reading_is_left_to_the_browsers_own_rules(method: str) -> None:
-    assert Door().ask(method, origin="https://evil.example", sec_fetch_site="cross-site") is EVERYONE
+    assert Gate().ask(method, origin="https://evil.example", sec_fetch_site="cross-site") is FULL_ACCESS
 
 
 def test_programs_need_no_origin() -> None:
-    assert Door().ask("POST") is EVERYONE
-    assert Door().ask("POST", sec_fetch_site="none") is EVERYONE
+    assert Gate().ask("POST") is FULL_ACCESS
+    assert Gate().ask("POST", sec_fetch_site="none") is FULL_ACCESS
 
 
 # --- keys -----------------------------------------------------------------------------------------------------
 
 
 def test_beyond_loopback_a_key_is_needed() -> None:
-    door = Door(host="0.0.0.0")
-    problem = door.refusal()
-    assert (problem.status, problem.code) == (401, "key_needed")
-    assert (b"www-authenticate", b'Bearer realm="releaf"') in answer_headers(problem)
-    assert door.ask(authorization=f"Bearer {door.key}").allows("triage", "decide")
+    gate = Gate(host="0.0.0.0")
+    error = gate.refusal()
+    assert (error.status, error.code) == (401, "key_needed")
+    assert (b"www-authenticate", b'Bearer realm="releaf"') in error_headers(error)
+    assert gate.ask(authorization=f"Bearer {gate.key}").allows("triage", "decide")
 
 
 def test_keys_can_be_needed_on_loopback_too() -> None:
-    assert Door(require_keys=True).refusal().status == 401
+    assert Gate(require_keys=True).refusal().status == 401
 
 
-def test_a_wrong_key_is_told_even_where_none_is_needed() -> None:
-    assert Door().refusal(authorization="Bearer rlf_nobody00_x").code == "key_wrong"
-    door = Door()
-    identity = door.ask(authorization=f"Bearer {door.key}")
+def test_a_wrong_key_is_rejected_even_if_none_is_needed() -> None:
+    assert Gate().refusal(authorization="Bearer rlf_nobody00_x").code == "key_wrong"
+    gate = Gate()
+    identity = gate.ask(authorization=f"Bearer {gate.key}")
     assert identity.name == "desk"
     assert not identity.allows("triage", "admin")
 
 
-def test_what_is_public_needs_no_key_and_gives_no_rights() -> None:
-    door = Door(require_keys=True)
-    assert door.ask(public=True) is NOBODY
-    assert door.ask(public=True, authorization="Bearer nonsense") is NOBODY
-    assert not NOBODY.allows("triage", "read")
+def test_public_operations_need_no_key_and_grant_no_scope() -> None:
+    gate = Gate(require_keys=True)
+    assert gate.ask(public=True) is NO_ACCESS
+    assert gate.ask(public=True, authorization="Bearer nonsense") is NO_ACCESS
+    assert not NO_ACCESS.allows("triage", "read")
 
 
-def test_a_revoked_key_is_refused_as_soon_as_the_keys_are_read_again() -> None:
-    door = Door()
-    door.keyring.reload([door.row._replace(revoked=5.0)])
-    assert door.refusal(authorization=f"Bearer {door.key}").code == "key_wrong"
+def test_a_revoked_key_is_rejected_after_the_keys_are_reloaded() -> None:
+    gate = Gate()
+    gate.keyring.reload([gate.row._replace(revoked=5.0)])
+    assert gate.refusal(authorization=f"Bearer {gate.key}").code == "key_wrong"
 
 
 # --- rates ----------------------------------------------------------------------------------------------------
 
 
-def test_a_rate_is_kept_to_and_recovers() -> None:
-    door = Door(rate_limit=5)
+def test_the_rate_limit_holds_and_recovers() -> None:
+    gate = Gate(rate_limit=5)
     for _ in range(5):
-        door.ask()
-    problem = door.refusal()
-    assert (problem.status, problem.code, problem.retry_after) == (429, "too_many", 1)
-    assert (b"retry-after", b"1") in answer_headers(problem)
-    door.clock.now += 0.2
-    door.ask()
-    assert door.refusal().status == 429
-    door.clock.now += 100
+        gate.ask()
+    error = gate.refusal()
+    assert (error.status, error.code, error.retry_after) == (429, "too_many", 1)
+    assert (b"retry-after", b"1") in error_headers(error)
+    gate.clock.now += 0.2
+    gate.ask()
+    assert gate.refusal().status == 429
+    gate.clock.now += 100
     for _ in range(5):
-        door.ask()
-    assert door.refusal().status == 429
+        gate.ask()
+    assert gate.refusal().status == 429
 
 
 def test_over_time_no_more_gets_through_than_the_rate() -> None:
     clock, passed = Clock(), 0
-    limit = RateLimit(100, clock=clock)
+    limiter = RateLimiter(100, clock=clock)
     for _ in range(10_000):  # ten seconds at ten times the rate
         clock.now += 0.001
         try:
-            limit.take("a")
-        except Problem:
+            limiter.acquire("a")
+        except ApiError:
             continue
         passed += 1
     assert 1_090 <= passed <= 1_101  # a full bucket, and what flowed in
 
 
 def test_a_slow_rate_says_how_long_to_wait() -> None:
-    limit = RateLimit(0.1, clock=Clock())
-    limit.take("a")
-    with pytest.raises(Problem, match=r"more than 0\.1 requests a second") as caught:
-        limit.take("a")
+    limiter = RateLimiter(0.1, clock=Clock())
+    limiter.acquire("a")
+    with pytest.raises(ApiError, match=r"more than 0\.1 requests a second") as caught:
+        limiter.acquire("a")
     assert caught.value.retry_after == 10
 
 
 def test_a_refused_request_does_not_make_the_wait_longer() -> None:
     clock = Clock()
-    limit = RateLimit(1, clock=clock)
-    limit.take("a")
+    limiter = RateLimiter(1, clock=clock)
+    limiter.acquire("a")
     for _ in range(100):
-        with pytest.raises(Problem):
-            limit.take("a")
+        with pytest.raises(ApiError):
+            limiter.acquire("a")
     clock.now += 1
-    limit.take("a")
+    limiter.acquire("a")
 
 
 def test_keys_and_addresses_have_limits_of_their_own() -> None:
-    door = Door(rate_limit=1)
-    door.ask(authorization=f"Bearer {door.key}")
-    assert door.refusal(authorization=f"Bearer {door.key}").status == 429
-    door.ask()
-    assert door.refusal().status == 429
-    door.guard.admit(request(client="192.0.2.8"))
+    gate = Gate(rate_limit=1)
+    gate.ask(authorization=f"Bearer {gate.key}")
+    assert gate.refusal(authorization=f"Bearer {gate.key}").status == 429
+    gate.ask()
+    assert gate.refusal().status == 429
+    gate.access.admit(request(client="192.0.2.8"))
 
 
 def test_a_key_has_one_limit_wherever_it_is_used() -> None:
-    door = Door(rate_limit=1)
-    door.guard.admit(request(client="192.0.2.8", authorization=f"Bearer {door.key}"))
-    with pytest.raises(Problem, match="slow down"):
-        door.guard.admit(request(client="192.0.2.9", authorization=f"Bearer {door.key}"))
+    gate = Gate(rate_limit=1)
+    gate.access.admit(request(client="192.0.2.8", authorization=f"Bearer {gate.key}"))
+    with pytest.raises(ApiError, match="slow down"):
+        gate.access.admit(request(client="192.0.2.9", authorization=f"Bearer {gate.key}"))
 
 
 def test_no_limit_where_it_is_0() -> None:
-    door = Door(rate_limit=0)
+    gate = Gate(rate_limit=0)
     for _ in range(1_000):
-        door.ask()
+        gate.ask()
 
 
 def test_the_number_of_buckets_is_bounded_and_full_ones_go_first() -> None:
     clock = Clock()
-    limit = RateLimit(1, burst=5, clock=clock, most=100)
+    limiter = RateLimiter(1, burst=5, clock=clock, max_buckets=100)
     for _ in range(5):
-        limit.take("busy")
+        limiter.acquire("busy")
     for number in range(60):
-        limit.take(f"early {number}")
+        limiter.acquire(f"early {number}")
     clock.now += 1.5  # the early ones are full again; the busy one, older than they, is not
     for number in range(45):
-        limit.take(f"late {number}")
-        assert len(limit) <= 100
-    limit.take("busy")  # what has flowed in since
-    with pytest.raises(Problem):
-        limit.take("busy")
+        limiter.acquire(f"late {number}")
+        assert len(limiter) <= 100
+    limiter.acquire("busy")  # what has flowed in since
+    with pytest.raises(ApiError):
+        limiter.acquire("busy")
 
 
 def test_the_number_of_buckets_is_bounded_when_all_are_in_use() -> None:
-    limit = RateLimit(1, clock=Clock(), most=100)
+    limiter = RateLimiter(1, clock=Clock(), max_buckets=100)
     for number in range(10_000):
-        limit.take(str(number))
-        assert len(limit) <= 100
+        limiter.acquire(str(number))
+        assert len(limiter) <= 100
 
 
-def test_wrong_keys_are_limited_by_address_and_the_right_one_still_comes_in() -> None:
-    door = Door(require_keys=True)
+def test_wrong_keys_are_limited_by_address_and_a_valid_one_is_still_admitted() -> None:
+    gate = Gate(require_keys=True)
     for _ in range(20):
-        assert door.refusal(authorization="Bearer rlf_guess000_x").status == 401
-    problem = door.refusal(authorization="Bearer rlf_guess000_x")
-    assert (problem.status, problem.message) == (429, "more than 1 wrong keys a second: slow down")
-    assert door.refusal().status == 401  # none at all is no guess
-    assert door.ask(authorization=f"Bearer {door.key}").name == "desk"
-    with pytest.raises(Problem) as caught:
-        door.guard.admit(request(client="192.0.2.8", authorization="Bearer rlf_guess000_x"))
+        assert gate.refusal(authorization="Bearer rlf_guess000_x").status == 401
+    error = gate.refusal(authorization="Bearer rlf_guess000_x")
+    assert (error.status, error.message) == (429, "more than 1 wrong keys a second: slow down")
+    assert gate.refusal().status == 401  # none at all is no guess
+    assert gate.ask(authorization=f"Bearer {gate.key}").name == "desk"
+    with pytest.raises(ApiError) as caught:
+        gate.access.admit(request(client="192.0.2.8", authorization="Bearer rlf_guess000_x"))
     assert caught.value.status == 401
-    door.clock.now += 1
-    assert door.refusal(authorization="Bearer rlf_guess000_x").status == 401
+    gate.clock.now += 1
+    assert gate.refusal(authorization="Bearer rlf_guess000_x").status == 401
 
 
 def test_requests_without_a_key_are_limited_like_others() -> None:
-    door = Door(require_keys=True, rate_limit=3)
-    assert [door.refusal().status for _ in range(4)] == [401, 401, 401, 429]
-    assert door.ask(authorization=f"Bearer {door.key}").name == "desk"
+    gate = Gate(require_keys=True, rate_limit=3)
+    assert [gate.refusal().status for _ in range(4)] == [401, 401, 401, 429]
+    assert gate.ask(authorization=f"Bearer {gate.key}").name == "desk"
 
 
-def test_one_client_has_half_of_an_ipv6_address_to_choose_from() -> None:
-    assert neighbourhood("2001:db8:0:1::7") == neighbourhood("2001:db8::1:ffff:0:0:9") == "2001:db8:0:1::/64"
-    assert neighbourhood("2001:db8:0:2::7") != neighbourhood("2001:db8:0:1::7")
-    assert neighbourhood("::ffff:192.0.2.7") == "192.0.2.7"
-    assert neighbourhood("fe80::1%eth0") == "fe80::/64"
-    assert neighbourhood("testclient") == "testclient"
-    assert client_of({"client": None}) == client_of({}) == ""
+def test_the_limit_of_an_ipv6_client_applies_to_its_64_bit_prefix() -> None:
+    assert address_block("2001:db8:0:1::7") == address_block("2001:db8::1:ffff:0:0:9") == "2001:db8:0:1::/64"
+    assert address_block("2001:db8:0:2::7") != address_block("2001:db8:0:1::7")
+    assert address_block("::ffff:192.0.2.7") == "192.0.2.7"
+    assert address_block("fe80::1%eth0") == "fe80::/64"
+    assert address_block("testclient") == "testclient"
+    assert client_address({"client": None}) == client_address({}) == ""
 
 
 # --- sessions -------------------------------------------------------------------------------------------------
 
 
-def log_in(door: Door) -> str:
-    token = door.guard.log_in(request("POST"), f" {door.key}\n")
+def log_in(gate: Gate) -> str:
+    token = gate.access.log_in(request("POST"), f" {gate.key}\n")
     return f"theme=dark; releaf_session={token}; other=1"
 
 
 def test_a_session_stands_for_its_key() -> None:
-    door = Door(require_keys=True)
-    cookie = log_in(door)
-    assert door.ask(cookie=cookie) == door.keyring.find(door.row.id)
-    assert door.ask("POST", cookie=cookie, origin="http://localhost:8000").name == "desk"
-    assert door.refusal("POST", cookie=cookie, origin="http://evil.example").status == 403
+    gate = Gate(require_keys=True)
+    cookie = log_in(gate)
+    assert gate.ask(cookie=cookie) == gate.keyring.find(gate.row.id)
+    assert gate.ask("POST", cookie=cookie, origin="http://localhost:8000").name == "desk"
+    assert gate.refusal("POST", cookie=cookie, origin="http://evil.example").status == 403
 
 
 def test_a_session_ends_after_twelve_hours() -> None:
-    door = Door(require_keys=True)
-    cookie = log_in(door)
-    door.clock.now += 12 * 3600 - 1
-    assert door.ask(cookie=cookie).name == "desk"
-    door.clock.now += 1
-    assert door.refusal(cookie=cookie).status == 401
-    assert len(door.sessions) == 0
+    gate = Gate(require_keys=True)
+    cookie = log_in(gate)
+    gate.clock.now += 12 * 3600 - 1
+    assert gate.ask(cookie=cookie).name == "desk"
+    gate.clock.now += 1
+    assert gate.refusal(cookie=cookie).status == 401
+    assert len(gate.sessions) == 0
 
 
 def test_a_session_ends_with_logging_out() -> None:
-    door = Door(require_keys=True)
-    cookie, other = log_in(door), log_in(door)
-    door.guard.log_out(request("POST", cookie=cookie))
-    assert door.refusal(cookie=cookie).status == 401
-    assert door.ask(cookie=other).name == "desk"
-    door.guard.log_out(request("POST"))  # without a session: nothing
+    gate = Gate(require_keys=True)
+    cookie, other = log_in(gate), log_in(gate)
+    gate.access.log_out(request("POST", cookie=cookie))
+    assert gate.refusal(cookie=cookie).status == 401
+    assert gate.ask(cookie=other).name == "desk"
+    gate.access.log_out(request("POST"))  # without a session: nothing
 
 
 def test_a_session_ends_with_its_key_and_changes_with_its_scopes() -> None:
-    door = Door(require_keys=True)
-    cookie = log_in(door)
-    door.keyring.reload([door.row._replace(scopes="triage:admin")])
-    assert door.ask(cookie=cookie).allows("triage", "admin")
-    door.keyring.reload([door.row._replace(revoked=1.0)])
-    assert door.refusal(cookie=cookie).status == 401
-    door.keyring.reload([door.row])
-    assert door.refusal(cookie=cookie).status == 401  # it does not come back
+    gate = Gate(require_keys=True)
+    cookie = log_in(gate)
+    gate.keyring.reload([gate.row._replace(scopes="triage:admin")])
+    assert gate.ask(cookie=cookie).allows("triage", "admin")
+    gate.keyring.reload([gate.row._replace(revoked=1.0)])
+    assert gate.refusal(cookie=cookie).status == 401
+    gate.keyring.reload([gate.row])
+    assert gate.refusal(cookie=cookie).status == 401  # it does not come back
 
 
 def test_an_ended_session_is_no_hindrance_where_no_key_is_needed() -> None:
-    assert Door().ask(cookie="releaf_session=old") is EVERYONE
+    assert Gate().ask(cookie="releaf_session=old") is FULL_ACCESS
 
 
-def test_a_key_goes_before_a_session() -> None:
-    door = Door(require_keys=True)
-    assert door.refusal(cookie=log_in(door), authorization="Bearer rlf_nobody00_x").status == 401
+def test_a_key_takes_precedence_over_a_session() -> None:
+    gate = Gate(require_keys=True)
+    assert gate.refusal(cookie=log_in(gate), authorization="Bearer rlf_nobody00_x").status == 401
 
 
 def test_the_number_of_sessions_is_bounded_and_the_oldest_goes() -> None:
-    door = Door()
-    sessions = Sessions(door.keyring, clock=door.clock, most=3)
-    identity = door.keyring.find(door.row.id)
+    gate = Gate()
+    sessions = Sessions(gate.keyring, clock=gate.clock, max_sessions=3)
+    identity = gate.keyring.find(gate.row.id)
     assert identity is not None
     tokens = [sessions.start(identity).encode() for _ in range(4)]
     assert len(sessions) == 3
     assert [sessions.find(token) is not None for token in tokens] == [False, True, True, True]
-    door.clock.now += LIFETIME
+    gate.clock.now += LIFETIME
     sessions.start(identity)
     assert len(sessions) == 1
 
 
-def test_tokens_are_not_kept() -> None:
-    door = Door()
-    token = door.guard.log_in(request("POST"), door.key)
-    assert token not in repr(vars(door.sessions))
+def test_session_tokens_are_stored_as_hashes_only() -> None:
+    gate = Gate()
+    token = gate.access.log_in(request("POST"), gate.key)
+    assert token not in repr(vars(gate.sessions))
     assert len(token) >= 43
 
 
 @pytest.mark.parametrize("key", ["", "rlf_nobody00_x", "Bearer x", "rlf_é_ü", "\ud800"])
 def test_a_wrong_key_starts_no_session_and_counts_against_the_address(key: str) -> None:
-    door = Door()
+    gate = Gate()
     for _ in range(20):
-        with pytest.raises(Problem) as caught:
-            door.guard.log_in(request("POST"), key)
+        with pytest.raises(ApiError) as caught:
+            gate.access.log_in(request("POST"), key)
         assert caught.value.status == 401
-    with pytest.raises(Problem) as caught:
-        door.guard.log_in(request("POST"), key)
+    with pytest.raises(ApiError) as caught:
+        gate.access.log_in(request("POST"), key)
     assert caught.value.status == 429
-    assert len(door.sessions) == 0
+    assert len(gate.sessions) == 0
 
 
 def test_the_cookie_is_kept_from_scripts_and_from_other_sites() -> None:
     plain = session_cookie("abc", secure=False)
     assert plain == "releaf_session=abc; Max-Age=43200; Path=/; HttpOnly; SameSite=Strict"
     assert session_cookie("abc", secure=True) == plain + "; Secure"
-    assert no_cookie(secure=True) == "releaf_session=; Max-Age=0; Path=/; HttpOnly; SameSite=Strict; Secure"
+    assert expired_cookie(secure=True) == "releaf_session=; Max-Age=0; Path=/; HttpOnly; SameSite=Strict; Secure"
 
 
 def test_cookies_of_others_are_not_taken_for_ours() -> None:
@@ -533,17 +535,17 @@ def test_cookies_of_others_are_not_taken_for_ours() -> None:
 
 
 def test_cookies_are_secure_where_the_browser_spoke_https() -> None:
-    assert came_by_https(request(scheme="https"))
-    assert came_by_https(request(x_forwarded_proto="HTTPS, http"))
-    assert not came_by_https(request(x_forwarded_proto="http"))
-    assert not came_by_https(request())
+    assert is_https(request(scheme="https"))
+    assert is_https(request(x_forwarded_proto="HTTPS, http"))
+    assert not is_https(request(x_forwarded_proto="http"))
+    assert not is_https(request())
 
 
 # --- answers --------------------------------------------------------------------------------------------------
 
 
-def test_pages_may_load_what_is_ours_and_nothing_else() -> None:
-    headers = dict(guarding.PAGE_HEADERS)
+def test_the_content_security_policy_allows_own_files_only() -> None:
+    headers = dict(PAGE_HEADERS)
     policy = dict(entry.split(" ", 1) for entry in headers[b"content-security-policy"].decode().split("; "))
     assert policy == {
         "default-src": "'none'",
@@ -556,12 +558,12 @@ def test_pages_may_load_what_is_ours_and_nothing_else() -> None:
         "frame-ancestors": "'none'",
     }
     assert headers[b"referrer-policy"] == b"same-origin"
-    assert set(guarding.JSON_HEADERS) <= set(guarding.PAGE_HEADERS)
-    assert (b"x-content-type-options", b"nosniff") in guarding.JSON_HEADERS
+    assert set(JSON_HEADERS) <= set(PAGE_HEADERS)
+    assert (b"x-content-type-options", b"nosniff") in JSON_HEADERS
 
 
-def test_a_problem_without_a_wait_has_the_usual_headers() -> None:
-    assert answer_headers(Problem(404, "x", "y")) == guarding.JSON_HEADERS
+def test_an_error_without_retry_after_has_the_usual_headers() -> None:
+    assert error_headers(ApiError(404, "x", "y")) == JSON_HEADERS
 
 
 # --- for real -------------------------------------------------------------------------------------------------
@@ -572,13 +574,13 @@ def port() -> Iterator[int]:
     """A server that answers with the name of who asks, or the status of the refusal."""
     row = KeyRow("id", "desk", b"\0" * 32, "*:read", 0.0, None)
     keyring = Keyring([row])
-    guard = Guard(Settings(), keyring, Sessions(keyring))
+    access = AccessControl(ServiceSettings(), keyring, Sessions(keyring))
 
     async def answer(scope: Any, receive: Any, send: Any) -> None:
         try:
-            status, text = 200, guard.admit(scope).name
-        except Problem as problem:
-            status, text = problem.status, problem.code
+            status, text = 200, access.admit(scope).name
+        except ApiError as error:
+            status, text = error.status, error.code
         await send({"type": "http.response.start", "status": status, "headers": []})
         await send({"type": "http.response.body", "body": text.encode()})
 
@@ -615,11 +617,13 @@ def test_a_server_refuses_the_same(port: int, lines: str, answer: str) -> None:
 
 
 def test_a_request_is_checked_in_less_time_than_its_body_takes_to_read() -> None:
-    door = Door(require_keys=True, rate_limit=1e9)
-    door.guard = Guard(Settings(require_keys=True, rate_limit=1e9), door.keyring, door.sessions, clock=time.monotonic)
-    bearer = {"authorization": f"Bearer {door.key}", "content_type": "application/json", "content_length": "40"}
+    gate = Gate(require_keys=True, rate_limit=1e9)
+    gate.access = AccessControl(
+        ServiceSettings(require_keys=True, rate_limit=1e9), gate.keyring, gate.sessions, clock=time.monotonic
+    )
+    bearer = {"authorization": f"Bearer {gate.key}", "content_type": "application/json", "content_length": "40"}
     scope = request("POST", accept="*/*", accept_encoding="gzip", user_agent="x", connection="keep-alive", **bearer)
-    checks = timeit.repeat(lambda: door.guard.admit(scope).allows("triage", "decide"), number=1_000, repeat=20)
+    checks = timeit.repeat(lambda: gate.access.admit(scope).allows("triage", "decide"), number=1_000, repeat=20)
     body = json.dumps({"contexts": [[0.123456] * 9] * 10})
     readings = timeit.repeat(lambda: json.loads(body), number=1_000, repeat=20)
     assert min(checks) < min(readings)

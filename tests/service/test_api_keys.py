@@ -1,4 +1,4 @@
-"""API keys: what they are made of, who they let in, and the commands that make, list and revoke them."""
+"""API keys: their format and scopes, and the commands that make, list and revoke them."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from typer.testing import CliRunner
 
 from releaf.cli import app
 from releaf.cli import keys as commands
-from releaf.service.auth import api_keys as keys
-from releaf.service.auth.api_keys import EVERYONE, NOBODY, Identity, Keyring, make_key, parse_scopes
-from releaf.service.errors import Problem
+from releaf.service.auth import api_keys
+from releaf.service.auth.api_keys import FULL_ACCESS, NO_ACCESS, Identity, Keyring, make_key, parse_scopes
+from releaf.service.errors import ApiError
 from releaf.service.store import open_store
 
 WIDE = {"COLUMNS": "120", "NO_COLOR": "1", "RELEAF_STORE": None}
 
 
-def refusal(ring: Keyring, header: bytes | None) -> Problem:
-    with pytest.raises(Problem) as caught:
+def refusal(ring: Keyring, header: bytes | None) -> ApiError:
+    with pytest.raises(ApiError) as caught:
         ring.identify(header)
     return caught.value
 
@@ -53,7 +53,7 @@ def test_no_two_keys_are_alike() -> None:
 
 @pytest.mark.parametrize("name", ["", "a" * 201, "two\nlines", "\x1b[31m"])
 def test_a_name_is_for_people(name: str) -> None:
-    with pytest.raises(ValueError, match=r"name is .*, expected 1 to 200 printable characters"):
+    with pytest.raises(ValueError, match=r"name is .*: expected 1 to 200 printable characters"):
         make_key(name, ["*:read"])
 
 
@@ -61,7 +61,7 @@ def test_a_name_is_for_people(name: str) -> None:
     "scope", ["triage", "triage:", ":read", "triage:write", "tri age:read", "-x:read", "a/b:read", "**:read", ""]
 )
 def test_a_wrong_scope_is_named(scope: str) -> None:
-    with pytest.raises(ValueError, match=r"scope is .*, expected "):
+    with pytest.raises(ValueError, match=r"scope is .*: expected "):
         make_key("desk", ["triage:decide", scope])
 
 
@@ -75,7 +75,9 @@ def test_a_key_without_scopes_is_of_no_use() -> None:
 
 def test_scopes_are_those_of_one_experiment_or_of_all() -> None:
     desk = Identity("id", "desk", parse_scopes("triage:decide triage:reward *:read"))
-    allowed = {(name, scope) for name in ("triage", "other", "*") for scope in keys.SCOPES if desk.allows(name, scope)}
+    allowed = {
+        (name, scope) for name in ("triage", "other", "*") for scope in api_keys.SCOPES if desk.allows(name, scope)
+    }
     assert allowed == {
         ("triage", "decide"),
         ("triage", "reward"),
@@ -87,21 +89,21 @@ def test_scopes_are_those_of_one_experiment_or_of_all() -> None:
 
 def test_admin_implies_all_in_its_experiment_alone() -> None:
     boss = Identity("id", "boss", parse_scopes("triage:admin"))
-    assert all(boss.allows("triage", scope) for scope in keys.SCOPES)
-    assert not any(boss.allows("other", scope) for scope in keys.SCOPES)
-    assert all(Identity("", "", parse_scopes("*:admin")).allows("any", scope) for scope in keys.SCOPES)
+    assert all(boss.allows("triage", scope) for scope in api_keys.SCOPES)
+    assert not any(boss.allows("other", scope) for scope in api_keys.SCOPES)
+    assert all(Identity("", "", parse_scopes("*:admin")).allows("any", scope) for scope in api_keys.SCOPES)
 
 
 def test_everyone_may_do_all_and_nobody_nothing() -> None:
-    assert all(EVERYONE.allows("any", scope) for scope in keys.SCOPES)
-    assert not any(NOBODY.allows("any", scope) for scope in keys.SCOPES)
+    assert all(FULL_ACCESS.allows("any", scope) for scope in api_keys.SCOPES)
+    assert not any(NO_ACCESS.allows("any", scope) for scope in api_keys.SCOPES)
 
 
 def test_what_is_not_allowed_is_refused_with_the_scope_it_needs() -> None:
     desk = Identity("Ab12Cd34", "desk", parse_scopes("triage:decide"))
-    desk.demand("triage", "decide")
-    with pytest.raises(Problem, match="the key Ab12Cd34 has not the scope triage:admin") as caught:
-        desk.demand("triage", "admin")
+    desk.require("triage", "decide")
+    with pytest.raises(ApiError, match="the key Ab12Cd34 lacks the scope triage:admin") as caught:
+        desk.require("triage", "admin")
     assert (caught.value.status, caught.value.code) == (403, "forbidden")
 
 
@@ -127,20 +129,20 @@ def test_unknown_wrong_and_revoked_keys_get_one_and_the_same_answer() -> None:
     wrong = [other, old, plain[:-1], plain + "x", plain.swapcase(), f"rlf_{row.id}_", f"rlf_{row.id}", secret]
     wrong += ["", "_", "__", f"xyz_{row.id}_{secret}", f"rlf__{secret}", "x" * 100_000]
     headers = [f"Bearer {key}" for key in wrong] + [f"Basic {plain}", plain, f"Bearer{plain}", "Bearer", ""]
-    answers = {(problem.status, problem.code, problem.message) for problem in _refusals(ring, headers)}
-    assert answers == {(401, "key_wrong", keys.WRONG_KEY)}
+    answers = {(error.status, error.code, error.message) for error in _refusals(ring, headers)}
+    assert answers == {(401, "key_wrong", api_keys.WRONG_KEY)}
 
 
-def _refusals(ring: Keyring, headers: list[str]) -> Iterator[Problem]:
+def _refusals(ring: Keyring, headers: list[str]) -> Iterator[ApiError]:
     for header in headers:
         yield refusal(ring, header.encode())
     yield refusal(ring, b"Bearer rlf_\xff\xfe_\x00")
 
 
 def test_no_key_at_all_is_told_how_to_send_one() -> None:
-    problem = refusal(Keyring(), None)
-    assert (problem.status, problem.code) == (401, "key_needed")
-    assert "Authorization: Bearer" in problem.message
+    error = refusal(Keyring(), None)
+    assert (error.status, error.code) == (401, "key_needed")
+    assert "Authorization: Bearer" in error.message
 
 
 def test_every_comparison_is_of_whole_hashes_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,7 +164,7 @@ def test_every_comparison_is_of_whole_hashes_in_constant_time(monkeypatch: pytes
 
 def test_the_stand_in_for_unknown_keys_lets_nobody_in() -> None:
     digest, identity = Keyring()._unknown
-    assert identity is NOBODY
+    assert identity is NO_ACCESS
     assert digest != Keyring()._unknown[0]
 
 

@@ -22,9 +22,9 @@ from typer.testing import CliRunner
 from asking import Api
 from releaf.cli import app
 from releaf.service.app import Service, make_server, make_service
-from releaf.service.dashboard.login import Guarded, _is_local
-from releaf.service.http.connection_limits import HEAD_LIMIT
-from releaf.service.settings import Settings
+from releaf.service.dashboard.login import ProtectedPage, _is_local
+from releaf.service.http.connection_limits import HEADER_LIMIT
+from releaf.service.settings import ServiceSettings
 from served import END_WITHIN, START_WITHIN, free_port, start
 
 READ_SECONDS, FEEDS, CONNECTIONS = 0.6, 2, 4
@@ -45,7 +45,7 @@ class Running:
 
 @contextmanager
 def running(folder: Path, **further: Any) -> Iterator[Running]:
-    settings = Settings(store=str(folder / "store.db"), port=0, read_timeout=READ_SECONDS, **further)
+    settings = ServiceSettings(store=str(folder / "store.db"), port=0, read_timeout=READ_SECONDS, **further)
     service = make_service(settings)
     server = make_server(service, settings)
     thread = threading.Thread(target=server.run)
@@ -109,7 +109,7 @@ def sent_until_closed(connection: socket.socket, line: bytes, pause: float = 0.0
 def test_endless_headers_are_refused(served: Running, line: bytes) -> None:
     with served.connect() as connection:
         connection.sendall(START + b"y: ")
-        connection.sendall((line * 100)[: HEAD_LIMIT - len(START) - 3])  # and no more, so that no reset is sent
+        connection.sendall((line * 100)[: HEADER_LIMIT - len(START) - 3])  # and no more, so that no reset is sent
         answer = all_of(connection)
     assert answer.startswith(b"HTTP/1.1 431 ")
     assert json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["code"] == "head_too_large"
@@ -117,7 +117,7 @@ def test_endless_headers_are_refused(served: Running, line: bytes) -> None:
 
 def test_headers_that_come_all_at_once_are_limited_too(served: Running) -> None:
     with served.connect() as connection:
-        connection.sendall(START + b"y: " + b"a" * HEAD_LIMIT + b"\r\n\r\n")
+        connection.sendall(START + b"y: " + b"a" * HEADER_LIMIT + b"\r\n\r\n")
         try:
             answer = all_of(connection)
         except ConnectionResetError:
@@ -128,7 +128,7 @@ def test_headers_that_come_all_at_once_are_limited_too(served: Running) -> None:
 def test_large_headers_are_taken_and_do_not_add_up(served: Running) -> None:
     with served.connect() as connection:
         for _ in range(3):
-            connection.sendall(START + b"y: " + b"a" * (HEAD_LIMIT - 200) + b"\r\n\r\n")
+            connection.sendall(START + b"y: " + b"a" * (HEADER_LIMIT - 200) + b"\r\n\r\n")
             assert answer_of(connection).startswith(b"HTTP/1.1 200 ")
 
 
@@ -141,7 +141,7 @@ def test_endless_trailers_are_refused(served: Running) -> None:
 
 
 def test_large_bodies_are_no_headers(served: Running) -> None:
-    body = b'{"name": "' + b"a" * (10 * HEAD_LIMIT) + b'"}'
+    body = b'{"name": "' + b"a" * (10 * HEADER_LIMIT) + b'"}'
     answer = served.api.http.post("/v1/experiments", content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code == 422
 
@@ -208,7 +208,7 @@ def test_one_address_has_a_few_feeds_and_gives_them_back(served: Running) -> Non
                 feed = feeds.enter_context(served.api.http.stream("GET", f"{path}/feed"))
                 assert feed.status_code == 200
             served.api.refused(429, "too_many", "GET", f"{path}/feed")
-        _wait_until(lambda: len(served.service.hub.watchers) == 0)
+        _wait_until(lambda: len(served.service.registry.feeds) == 0)
     for _ in range(FEEDS + 1):
         assert served.api.http.head(f"{path}/feed").status_code == 200
 
@@ -340,7 +340,7 @@ def test_a_page_that_fails_tells_only_the_log(served: Running, caplog: pytest.Lo
         raise RuntimeError("a secret")
 
     routes = served.service.app.routes
-    routes.insert(0, Route("/broken", Guarded(broken, served.service.guard)))
+    routes.insert(0, Route("/broken", ProtectedPage(broken, served.service.access)))
     try:
         answer = served.api.http.get("/broken")
     finally:

@@ -1,4 +1,4 @@
-"""Logs and snapshots that were altered or cut: it is noticed and told, and the service goes on from what is good."""
+"""Altered or truncated logs and snapshots: the service reports them, and continues from the last sound state."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ from typer.testing import CliRunner
 import postgres
 from faults import Service, checked, reward_of, settle
 from releaf.cli import app
-from releaf.service.log.audit import Report, audit
+from releaf.service.experiments.serialization import EXPERIMENT_FORMAT
+from releaf.service.experiments.state import ExperimentState
+from releaf.service.log.audit import AuditReport, audit
 from releaf.service.store import open_store
 
 Harm = Callable[[bytes], bytes]
@@ -111,12 +113,12 @@ async def _alter(address: str, table: str, last: int, harm: Harm) -> None:
         file.execute(f"UPDATE {table} SET body = ? WHERE last = ?", (harm(body), last))
 
 
-def report(address: str) -> Report:
-    async def made() -> Report:
+def report(address: str) -> AuditReport[ExperimentState]:
+    async def made() -> AuditReport[ExperimentState]:
         store = open_store(address)
         await store.open()
         try:
-            return await audit(store)
+            return await audit(store, EXPERIMENT_FORMAT)
         finally:
             await store.close()
 

@@ -16,12 +16,12 @@ import postgres
 from releaf.service.store import (
     FIRST_CHECKSUM,
     Commit,
+    EventStore,
     KeyRow,
     LeaseLost,
-    Page,
+    LogPage,
     RewardRow,
     Snapshot,
-    Store,
     StoreError,
     body_checksum,
     open_store,
@@ -122,7 +122,7 @@ def test_pages_come_back_in_order_as_they_were_written(address: str) -> None:
             for last in range(3, 303, 3):
                 body = os.urandom(last)
                 before = page_checksum(before, last, body)
-                written.append(Page(number, last, 3, last // 2, last + 0.1, before, body))
+                written.append(LogPage(number, last, 3, last // 2, last + 0.1, before, body))
             for one in written:
                 await store.commit([Commit(one, []), commit(other, one.last)])
             assert [found async for found in store.pages(number)] == written
@@ -250,7 +250,7 @@ def test_everything_is_there_when_the_store_is_opened_again(address: str) -> Non
             assert await store.experiments() == rows
             assert await lasts(store, number) == [1]
             assert not store.holds(number)
-            with pytest.raises(StoreError, match="open already"):
+            with pytest.raises(StoreError, match="already open"):
                 await store.open()
         finally:
             await store.close()
@@ -347,7 +347,7 @@ def test_closing_gives_up_leases(address: str) -> None:
 
 HOLDER = """
 import asyncio, sys
-from releaf.service.store import Commit, FIRST_CHECKSUM, Page, open_store
+from releaf.service.store import Commit, FIRST_CHECKSUM, LogPage, open_store
 
 async def hold():
     store = open_store(sys.argv[1])
@@ -357,7 +357,7 @@ async def hold():
     last = 0
     while True:
         last += 1
-        await store.commit([Commit(Page(number, last, 1, last, 0.0, FIRST_CHECKSUM, b"x" * 500), [])])
+        await store.commit([Commit(LogPage(number, last, 1, last, 0.0, FIRST_CHECKSUM, b"x" * 500), [])])
         print(last, flush=True)
 
 asyncio.run(hold())
@@ -397,7 +397,7 @@ def write_until_killed(address: str, number: int) -> int:
 # --- versions
 
 
-def with_tables(address: str, scripts: Sequence[str]) -> Store:
+def with_tables(address: str, scripts: Sequence[str]) -> EventStore:
     is_postgres = address.startswith("postgresql")
     return PostgresStore(address, scripts) if is_postgres else SqliteStore(address, scripts)
 
@@ -414,7 +414,7 @@ def test_tables_of_an_older_version_are_brought_up_to_date(address: str) -> None
             assert await lasts(newer, number) == [1]
             await newer.close()
         assert await count(address, "keys WHERE note IS NULL") == 0
-        with pytest.raises(StoreError, match=r"tables of version 2, this releaf knows them up to version 1"):
+        with pytest.raises(StoreError, match=r"schema version 2, this releaf supports versions up to 1"):
             await open_store(address).open()
 
     run(test())
@@ -438,5 +438,5 @@ def test_a_migration_that_fails_leaves_the_former_tables(address: str) -> None:
 
 
 def test_only_files_and_postgresql_addresses_are_stores() -> None:
-    with pytest.raises(ValueError, match="store is mysql://…, expected a file or a postgresql:// address"):
+    with pytest.raises(ValueError, match="store is mysql://…: expected a file or a postgresql:// address"):
         open_store("mysql://root:secret@127.0.0.1/x")

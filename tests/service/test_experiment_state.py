@@ -1,4 +1,4 @@
-"""An experiment without HTTP: whatever is asked of it, its log gives the same state again, bit for bit."""
+"""State of an experiment, without HTTP: a replay of the log gives the same state, bit for bit."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 import releaf
 from releaf.evaluate.offpolicy import effective_rows, snips
-from releaf.service.errors import Problem
-from releaf.service.experiments import learner_factory as policies
-from releaf.service.experiments import serialization as memory
-from releaf.service.experiments.state import FORMER, Experiment, NotWaiting
+from releaf.service.errors import ApiError
+from releaf.service.experiments import learner_factory
+from releaf.service.experiments.pending_decisions import NotPending
+from releaf.service.experiments.serialization import from_bytes, to_bytes
+from releaf.service.experiments.state import FORMER, ExperimentState
 from releaf.service.log.events import AnyEvent, Decided, Expired, Promoted, Rewarded, decode_page, encode_page
 from releaf.service.messages import NewExperiment, PolicySpec, RewardRules
 from releaf.streams import Log
@@ -51,12 +52,12 @@ DEFAULTS = {"default": 0.25, "dropped": None}
 
 def new_experiment(
     policy: PolicySpec, features: Any = 2, default: Any = None, actions: Any = ("a", "b", 3)
-) -> Experiment:
+) -> ExperimentState:
     wants_all = policy.parameters.get("observe") == "all-actions"
     given = {str(action): default for action in actions} if wants_all and default is not None else default
     rules = RewardRules(within_seconds=WITHIN, default=given)
     spec = NewExperiment(name="x", actions=list(actions), features=features, policy=policy, rewards=rules)
-    return Experiment(spec, policies.new_learner(spec))
+    return ExperimentState(spec, learner_factory.make_learner(spec))
 
 
 def value_of(feature: Any, draw: int) -> Any:
@@ -77,10 +78,10 @@ def value_of(feature: Any, draw: int) -> Any:
 class Life:
     """An experiment that is asked things, each of which is put down in a log as the service does."""
 
-    def __init__(self, experiment: Experiment) -> None:
+    def __init__(self, experiment: ExperimentState) -> None:
         self.state, self.now = experiment, 1_000.0
         self.log: list[AnyEvent] = []
-        self.first = memory.as_bytes(experiment)
+        self.first = to_bytes(experiment)
         self.snapshots = [(0, self.first)]
 
     def context(self, draw: int) -> Any:
@@ -91,18 +92,18 @@ class Life:
     def reward(self, decision: int, draw: int) -> Any:
         if not self.state.learner.wants_all:
             return draw % 11 / 10
-        later = [actions for since, actions in self.state.actions.since if since >= decision]
+        later = [actions for since, actions in self.state.actions.versions if since >= decision]
         stayed = [action for action in self.state.actions.at(decision) if all(action in actions for actions in later)]
         return {str(action): (draw + place) % 3 / 2 for place, action in enumerate(stayed)}
 
     def ask(self, kind: str, draw: int) -> None:
         """One request; where it is refused, nothing may have changed."""
         self.now += draw % 4
-        before = memory.as_bytes(self.state) if kind not in SURE else b""
+        before = to_bytes(self.state) if kind not in SURE else b""
         try:
             made = list(getattr(self, f"do_{kind}")(draw))
-        except (Problem, NotWaiting):
-            assert memory.as_bytes(self.state) == before
+        except (ApiError, NotPending):
+            assert to_bytes(self.state) == before
             return
         self.state.take_outcomes()
         self.log += made
@@ -120,16 +121,16 @@ class Life:
 
     def do_reward(self, draw: int) -> Iterator[AnyEvent]:
         """Of any decision that waits, so rewards come late and out of order."""
-        waiting = list(self.state.waiting)
+        waiting = list(self.state.pending)
         if waiting:
             decision = waiting[draw % len(waiting)]
-            value = self.state.checked_reward(decision, self.reward(decision, draw), self.now)
+            value = self.state.validate_reward(decision, self.reward(decision, draw), self.now)
             yield self.state.reward(decision, value, self.now)
 
     def do_reward_badly(self, draw: int) -> Iterator[AnyEvent]:
-        decision = draw % (self.state.tally.decisions + 2)
+        decision = draw % (self.state.counters.decisions + 2)
         bad = [1.5, -1.0, [0.5], {"nobody": 1.0}, [0.1] * 40][draw % 5]
-        yield self.state.reward(decision, self.state.checked_reward(decision, bad, self.now), self.now)
+        yield self.state.reward(decision, self.state.validate_reward(decision, bad, self.now), self.now)
 
     def do_expire(self, draw: int) -> Iterator[AnyEvent]:
         self.now += draw % 30
@@ -145,7 +146,7 @@ class Life:
 
     def do_add_shadow(self, draw: int) -> Iterator[AnyEvent]:
         policy = list(POLICIES.values())[draw % len(POLICIES)]
-        learner = policies.build(policy, self.state.learner.actions, self.state.learner.schema)
+        learner = learner_factory.build_policy(policy, self.state.learner.actions, self.state.learner.schema)
         yield self.state.add_shadow(["one", "two", FORMER][draw % 3], policy, learner, self.now)
 
     def do_remove_shadow(self, draw: int) -> Iterator[AnyEvent]:
@@ -159,12 +160,12 @@ class Life:
             yield self.state.retire(self.now)
 
     def do_snapshot(self, draw: int) -> Iterator[AnyEvent]:
-        self.snapshots.append((len(self.log), memory.as_bytes(self.state)))
+        self.snapshots.append((len(self.log), to_bytes(self.state)))
         yield from ()
 
-    def replayed(self, after: int = 0, snapshot: bytes | None = None) -> Experiment:
+    def replayed(self, after: int = 0, snapshot: bytes | None = None) -> ExperimentState:
         """What the log makes of a snapshot, as a service that starts reads them."""
-        state = memory.from_bytes(snapshot or self.first)
+        state = from_bytes(snapshot or self.first)
         for event in decode_page(encode_page(self.log[after:])):
             state.apply(event)
         return state
@@ -186,31 +187,33 @@ def test_the_log_gives_the_same_state_again(policy: str, features: str, default:
     for kind, draw in requests:
         life.ask(kind, draw)
 
-    lived = memory.as_bytes(life.state)
+    lived = to_bytes(life.state)
     replayed = life.replayed()
-    assert memory.as_bytes(replayed) == lived
+    assert to_bytes(replayed) == lived
     assert replayed.diverged is None
     for after, snapshot in life.snapshots:
-        assert memory.as_bytes(life.replayed(after, snapshot)) == lived
+        assert to_bytes(life.replayed(after, snapshot)) == lived
     require_consistent(life)
 
 
 def require_consistent(life: Life) -> None:
     """The counts and the series are sums over the log, each decision is waiting or has come to one end."""
-    tally, series = life.state.tally, life.state.series
+    counters, series = life.state.counters, life.state.series
     decided = [event for event in life.log if isinstance(event, Decided)]
     rewarded = [event.decision for event in life.log if isinstance(event, Rewarded)]
     expired = [number for event in life.log if isinstance(event, Expired) for number in event.decisions]
-    assert [event.number for event in decided] == list(range(1, tally.decisions + 1))
-    assert tally.explored == sum(event.explored for event in decided) == sum(point.explored for point in series.points)
+    assert [event.number for event in decided] == list(range(1, counters.decisions + 1))
+    assert (
+        counters.explored == sum(event.explored for event in decided) == sum(point.explored for point in series.points)
+    )
     asked = {event.number for event in decided if event.wants_reward}
-    assert tally.asked == len(asked) == sum(point.asked for point in series.points)
-    assert tally.rewards == len(rewarded) == len(set(rewarded))
+    assert counters.asked == len(asked) == sum(point.asked for point in series.points)
+    assert counters.rewards == len(rewarded) == len(set(rewarded))
     assert len({*rewarded, *expired}) == len(rewarded) + len(expired)
-    assert asked >= {*rewarded, *expired, *life.state.waiting}
-    assert not {*rewarded, *expired} & set(life.state.waiting)
-    assert sum(point.rewards for point in series.points) == tally.rewards + tally.defaults
-    assert sum(point.reward_sum for point in series.points) == pytest.approx(tally.reward_sum)
+    assert asked >= {*rewarded, *expired, *life.state.pending}
+    assert not {*rewarded, *expired} & set(life.state.pending)
+    assert sum(point.rewards for point in series.points) == counters.rewards + counters.defaults
+    assert sum(point.reward_sum for point in series.points) == pytest.approx(counters.reward_sum)
 
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
@@ -225,23 +228,23 @@ REWARDS = NUMBERS | st.lists(NUMBERS, max_size=4) | st.dictionaries(st.sampled_f
 @settings(thorough, max_examples=15)
 @given(batches=st.lists(CONTEXTS.filter(len), min_size=1, max_size=3), rewards=st.lists(REWARDS, max_size=4))
 def test_whatever_comes_is_taken_or_refused(policy: str, features: str, batches: list[Any], rewards: list[Any]) -> None:
-    """No other error than a Problem: that would have the service make its memory anew."""
+    """No error but an ApiError: any other would make the service recover its state from the log."""
     life = Life(new_experiment(POLICIES[policy], FEATURES[features]))
     for contexts in [*batches, batches[0][:1]]:
-        before = memory.as_bytes(life.state)
+        before = to_bytes(life.state)
         try:
             life.log += life.state.decide(contexts, [None] * len(contexts), life.now)
-        except Problem:
-            assert memory.as_bytes(life.state) == before
-    for decision, reward in zip(list(life.state.waiting), rewards, strict=False):
-        before = memory.as_bytes(life.state)
+        except ApiError:
+            assert to_bytes(life.state) == before
+    for decision, reward in zip(list(life.state.pending), rewards, strict=False):
+        before = to_bytes(life.state)
         try:
-            value = life.state.checked_reward(decision, reward, 0.0)
-        except Problem:
-            assert memory.as_bytes(life.state) == before
+            value = life.state.validate_reward(decision, reward, 0.0)
+        except ApiError:
+            assert to_bytes(life.state) == before
         else:
             life.log.append(life.state.reward(decision, value, life.now))
-    assert memory.as_bytes(life.replayed()) == memory.as_bytes(life.state)
+    assert to_bytes(life.replayed()) == to_bytes(life.state)
 
 
 @pytest.mark.parametrize("policy", ["AdaptiveReleaf", "LinUCB", "Releaf"])
@@ -254,7 +257,7 @@ def test_a_replay_is_a_learner_that_never_stopped(policy: str) -> None:
         choice = home.decide(life.log[-1].context)  # type: ignore[union-attr]
         if choice.wants_reward and step % 3:
             life.now += 1
-            event = life.state.reward(choice.id, life.state.checked_reward(choice.id, step % 11 / 10, 0.0), life.now)
+            event = life.state.reward(choice.id, life.state.validate_reward(choice.id, step % 11 / 10, 0.0), life.now)
             life.log.append(event)
             home.learn(choice, step % 11 / 10)
     assert _knowledge(life.replayed().learner) == _knowledge(life.state.learner) == _knowledge(home)
@@ -281,7 +284,7 @@ def test_a_replay_that_comes_to_another_action_is_noticed() -> None:
 def with_shadow(policy: str, shadow: str, steps: int, every: int = 1) -> Life:
     """A life in which the reward of an action depends on the context; some rewards never come."""
     life = Life(new_experiment(POLICIES[policy], 2))
-    learner = policies.build(POLICIES[shadow], life.state.learner.actions, life.state.learner.schema)
+    learner = learner_factory.build_policy(POLICIES[shadow], life.state.learner.actions, life.state.learner.schema)
     life.log.append(life.state.add_shadow("one", POLICIES[shadow], learner, life.now))
     go_on(life, steps, every)
     return life
@@ -314,7 +317,7 @@ def test_the_value_of_a_shadow_is_that_of_the_whole_log(policy: str, shadow: str
         actions=tuple(labels),
     )
     chosen = np.array([labels.index((event.shadows or {})["one"]) for event in rows])
-    direct, told = snips(log, chosen), life.state.shadows[0].tell()
+    direct, told = snips(log, chosen), life.state.shadows[0].to_message()
     assert told.value == pytest.approx(direct.value, rel=1e-12)
     assert told.low == pytest.approx(direct.low, rel=1e-9)
     assert told.high == pytest.approx(direct.high, rel=1e-9)
@@ -324,20 +327,20 @@ def test_the_value_of_a_shadow_is_that_of_the_whole_log(policy: str, shadow: str
 
 def test_a_promoted_shadow_keeps_what_it_learnt_and_the_former_goes_on_beside() -> None:
     life = with_shadow("EpsilonGreedy", "LinUCB", 200)
-    (shadow,), leader = life.state.shadows, life.state.seat
+    (shadow,), leader = life.state.shadows, life.state.slot
     promoted, former = shadow.learner.to_bytes(), leader.learner.to_bytes()
     life.ask("promote", 0)
     assert isinstance(life.log[-1], Promoted)
     assert life.state.learner.to_bytes() == promoted
     assert [seat.name for seat in life.state.shadows] == [FORMER]
     assert life.state.shadows[0].learner.to_bytes() == former
-    assert life.state.shadows[0].tell().decisions == 0
+    assert life.state.shadows[0].to_message().decisions == 0
     go_on(life, 100)
     assert life.state.learner.steps == life.state.shadows[0].learner.steps == 300
-    assert life.state.shadows[0].tell().decisions == 100
-    assert memory.as_bytes(life.replayed()) == memory.as_bytes(life.state)
+    assert life.state.shadows[0].to_message().decisions == 100
+    assert to_bytes(life.replayed()) == to_bytes(life.state)
     life.ask("promote", 2)  # and back
-    assert life.state.seat.policy.name == "EpsilonGreedy"
+    assert life.state.slot.policy.name == "EpsilonGreedy"
 
 
 def test_the_former_policy_is_not_credited_with_what_another_former_one_would_have_done() -> None:
@@ -345,26 +348,26 @@ def test_the_former_policy_is_not_credited_with_what_another_former_one_would_ha
     life.ask("promote", 0)
     go_on(life, 2, every=1000)  # these wait, and know what the first former policy would have done
     life.log.append(life.state.promote(FORMER, life.now))
-    for number in list(life.state.waiting):
+    for number in list(life.state.pending):
         life.log.append(life.state.reward(number, 1.0, life.now))
-    assert life.state.shadows[0].tell().matched == 0
+    assert life.state.shadows[0].to_message().matched == 0
 
 
 def test_a_shadow_that_was_made_for_other_actions_is_refused() -> None:
     life = Life(new_experiment(POLICIES["LinUCB"]))
-    learner = policies.build(POLICIES["LinUCB"], life.state.learner.actions, life.state.learner.schema)
+    learner = learner_factory.build_policy(POLICIES["LinUCB"], life.state.learner.actions, life.state.learner.schema)
     life.state.add_action("c", life.now)
-    before = memory.as_bytes(life.state)
-    with pytest.raises(Problem, match="have just changed"):
+    before = to_bytes(life.state)
+    with pytest.raises(ApiError, match="actions changed during this request"):
         life.state.add_shadow("one", POLICIES["LinUCB"], learner, life.now)
-    assert memory.as_bytes(life.state) == before
+    assert to_bytes(life.state) == before
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_shadow_has_no_value_where_the_policy_in_charge_never_tries_what_it_would_do(seed: int) -> None:
     """AdaptiveReleaf soon takes one action alone: rewards on which both agree would tell of that one only."""
     state = _with_random_shadow({"name": "AdaptiveReleaf", "parameters": {"seed": seed}}, seed)
-    told = state.shadows[0].tell()
+    told = state.shadows[0].to_message()
     assert told.overlap is not None
     assert told.overlap < 0.7
     assert not told.supported
@@ -375,7 +378,7 @@ def test_a_shadow_s_interval_mostly_holds_its_true_value_where_every_action_is_t
     held = 0
     for seed in range(8):
         state = _with_random_shadow({"name": "EpsilonGreedy", "parameters": {"epsilon": 0.3, "seed": seed}}, seed)
-        told = state.shadows[0].tell()
+        told = state.shadows[0].to_message()
         assert told.supported
         assert told.low is not None
         assert told.high is not None
@@ -383,14 +386,14 @@ def test_a_shadow_s_interval_mostly_holds_its_true_value_where_every_action_is_t
     assert held >= 6  # of 95 % intervals
 
 
-def _with_random_shadow(policy: dict[str, Any], seed: int) -> Experiment:
+def _with_random_shadow(policy: dict[str, Any], seed: int) -> ExperimentState:
     """An action that earns 0.3 and one that earns 0.7; chance would earn 0.5."""
     import random
 
     spec = msgspec.convert({"name": "truth", "actions": ["a", "b"], "features": 2, "policy": policy}, NewExperiment)
-    state = Experiment(spec, policies.new_learner(spec))
+    state = ExperimentState(spec, learner_factory.make_learner(spec))
     shadow = PolicySpec(name="Random", parameters={"seed": seed + 100})
-    state.add_shadow("chance", shadow, policies.build(shadow, ("a", "b"), state.learner.schema), 1.0)
+    state.add_shadow("chance", shadow, learner_factory.build_policy(shadow, ("a", "b"), state.learner.schema), 1.0)
     draw = random.Random(seed)
     for _ in range(4000):
         (event,) = state.decide([[draw.random(), draw.random()]], [None], 1.0)
@@ -403,18 +406,18 @@ def test_a_shadow_with_a_label_budget_is_refused_where_the_policy_in_charge_asks
     spec = msgspec.convert(
         {"name": "thrift", "actions": ["a", "b"], "features": 2, "policy": {"name": "Releaf"}}, NewExperiment
     )
-    state = Experiment(spec, policies.new_learner(spec))
+    state = ExperimentState(spec, learner_factory.make_learner(spec))
     shadow = PolicySpec(name="AdaptiveReleaf", parameters={"label_budget": 50})
-    with pytest.raises(Problem, match="leave the budget out"):
-        state.add_shadow("s", shadow, policies.build(shadow, ("a", "b"), state.learner.schema), 1.0)
+    with pytest.raises(ApiError, match="Leave the budget out"):
+        state.add_shadow("s", shadow, learner_factory.build_policy(shadow, ("a", "b"), state.learner.schema), 1.0)
 
 
 def test_a_reward_is_too_late_from_its_deadline_on_also_before_that_is_written_down() -> None:
     given = {"name": "late", "actions": ["a", "b"], "features": 2, "rewards": {"within_seconds": 10.0}}
     spec = msgspec.convert(given, NewExperiment)
-    state = Experiment(spec, policies.new_learner(spec))
+    state = ExperimentState(spec, learner_factory.make_learner(spec))
     state.decide([[0.5, 0.5]], [None], 100.0)
-    assert state.checked_reward(1, 1.0, 109.0) == 1.0
-    with pytest.raises(Problem, match="too late") as refused:
-        state.checked_reward(1, 1.0, 110.0)
+    assert state.validate_reward(1, 1.0, 109.0) == 1.0
+    with pytest.raises(ApiError, match="too late") as refused:
+        state.validate_reward(1, 1.0, 110.0)
     assert refused.value.status == 410

@@ -1,4 +1,4 @@
-"""What Prometheus is told: values, names, and what it costs to count."""
+"""Prometheus metrics: values, names, and the cost of an update."""
 
 from __future__ import annotations
 
@@ -11,8 +11,15 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from releaf import __version__
-from releaf.service.http import metrics as measuring
-from releaf.service.http.metrics import Distribution, ExperimentReading, Metrics, RecentDecisions, StoreLag
+from releaf.service.http.metrics import (
+    CONTENT_TYPE,
+    STATUSES,
+    ExperimentReading,
+    Histogram,
+    Metrics,
+    RecentDecisions,
+    StoreLag,
+)
 from releaf.service.messages import Counts
 
 COUNTS = Counts(decisions=500, explored=60, asked=120, rewards=80, defaults=7, dropped=3, waiting=30, mean_reward=0.625)
@@ -39,10 +46,10 @@ def test_a_new_service_tells_its_version_memory_and_start() -> None:
 
 def test_requests_are_counted_by_operation_and_status_and_timed_by_operation() -> None:
     metrics = Metrics()
-    metrics.answered("decide", 200, 0.0004)
-    metrics.answered("decide", 200, 0.001)
-    metrics.answered("decide", 422, 0.003)
-    metrics.answered("reward", 200, 60.0)
+    metrics.count_request("decide", 200, 0.0004)
+    metrics.count_request("decide", 200, 0.001)
+    metrics.count_request("decide", 422, 0.003)
+    metrics.count_request("reward", 200, 60.0)
     told = values(metrics)
     assert told["releaf_requests_total", "decide", "200"] == 2
     assert told["releaf_requests_total", "decide", "422"] == 1
@@ -74,7 +81,7 @@ def test_experiments_tell_how_they_stand_when_they_are_asked() -> None:
         "releaf_snapshot_age_events": 50,
     }
     assert {name: told[name, "triage"] for name in expected} == expected
-    assert [told["releaf_experiments", status] for status in measuring.STATUSES] == [1, 0, 0, 0, 1]
+    assert [told["releaf_experiments", status] for status in STATUSES] == [1, 0, 0, 0, 1]
     metrics.experiments = lambda: [TRIAGE._replace(events=701)]
     assert values(metrics)["releaf_snapshot_age_events", "triage"] == 51
 
@@ -91,14 +98,14 @@ def test_what_is_not_known_is_left_out() -> None:
 def test_the_exploration_rate_is_of_the_last_thousand_decisions() -> None:
     metrics = Metrics()
     metrics.experiments = lambda: [TRIAGE, EMPTY]
-    recent = metrics.recent("triage")
+    recent = metrics.recent_decisions("triage")
     recent.add([True, False])
     assert values(metrics)["releaf_exploration_rate", "triage"] == 0.5
     recent.add([number % 10 == 0 for number in range(1_000)])
     assert values(metrics)["releaf_exploration_rate", "triage"] == 0.1
     recent.add([True] * 500)
     assert values(metrics)["releaf_exploration_rate", "triage"] == 0.55
-    assert metrics.recent("triage") is recent
+    assert metrics.recent_decisions("triage") is recent
     assert ("releaf_exploration_rate", "empty") not in values(metrics)
 
 
@@ -113,9 +120,9 @@ def test_the_exploration_rate_agrees_with_counting_anew() -> None:
 
 def test_commits_and_the_lag_of_the_store() -> None:
     metrics = Metrics()
-    metrics.committed(events=7, seconds=0.004)
-    metrics.committed(events=200, seconds=0.03)
-    metrics.commit_failed()
+    metrics.count_commit(events=7, seconds=0.004)
+    metrics.count_commit(events=200, seconds=0.03)
+    metrics.count_failed_commit()
     metrics.store_lag = lambda: StoreLag(12, 0.25)
     told = values(metrics)
     assert told["releaf_commit_events_bucket", "10.0"] == 1
@@ -135,7 +142,7 @@ def test_names_of_experiments_are_quoted() -> None:
 
 def test_services_in_one_process_do_not_mix() -> None:
     one, other = Metrics(), Metrics()
-    one.answered("decide", 200, 0.1)
+    one.count_request("decide", 200, 0.1)
     assert ("releaf_requests_total", "decide", "200") not in values(other)
 
 
@@ -146,12 +153,12 @@ def test_every_metric_has_a_help_text() -> None:
 
 
 def test_the_content_type_is_that_of_the_text() -> None:
-    assert measuring.CONTENT_TYPE.startswith("text/plain; version=0.0.4")
+    assert CONTENT_TYPE.startswith("text/plain; version=0.0.4")
 
 
 def test_distributions_agree_with_counting_anew() -> None:
     drawn = [0.1 * number for number in range(100)]
-    distribution = Distribution((1.0, 5.0))
+    distribution = Histogram((1.0, 5.0))
     for value in drawn:
         distribution.add(value)
     assert distribution.buckets() == [
@@ -163,10 +170,10 @@ def test_distributions_agree_with_counting_anew() -> None:
 
 def test_a_decision_is_counted_in_less_time_than_its_answer_takes_to_write() -> None:
     metrics = Metrics()
-    recent = metrics.recent("triage")
+    recent = metrics.recent_decisions("triage")
 
     def observe() -> None:
-        metrics.answered("decide", 200, 0.0012)
+        metrics.count_request("decide", 200, 0.0012)
         recent.add([False])
 
     answer = {"decision": 1, "action": "treat", "probability": 0.5, "estimates": {"treat": 0.7, "wait": 0.2}}

@@ -14,7 +14,7 @@ from typing import Any
 import apsw
 import pytest
 
-from releaf.service.store import FIRST_CHECKSUM, Commit, Page, RewardRow, StoreError
+from releaf.service.store import FIRST_CHECKSUM, Commit, LogPage, RewardRow, StoreError
 from releaf.service.store.migrations import SQLITE
 from releaf.service.store.sqlite import SqliteStore
 
@@ -27,7 +27,7 @@ def run(test: Coroutine[Any, Any, None]) -> None:
 
 
 def commit(last: int, body: bytes = BODY) -> Commit:
-    return Commit(Page(1, last, 1, last, 0.5, FIRST_CHECKSUM, body), [RewardRow(last, "rewarded", "1", 0.5)])
+    return Commit(LogPage(1, last, 1, last, 0.5, FIRST_CHECKSUM, body), [RewardRow(last, "rewarded", "1", 0.5)])
 
 
 async def lasts(store: SqliteStore) -> list[int]:
@@ -139,7 +139,7 @@ def test_what_is_left_of_lost_events_and_experiments_does_not_meet_the_next_of_t
         await store.open()
         assert (await store.create("other", 1.0, b"{}", b"")).id == 2
         assert await store.acquire(2)
-        await store.commit([Commit(Page(2, 1, 1, 1, 0.5, FIRST_CHECKSUM, BODY), [])])
+        await store.commit([Commit(LogPage(2, 1, 1, 1, 0.5, FIRST_CHECKSUM, BODY), [])])
         store._writer.execute("DELETE FROM pages WHERE experiment = 1 AND last > 100")
         store._writer.execute("DELETE FROM experiments WHERE id = 2")
         root = store._writer.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'pages_by_decision'").get
@@ -269,12 +269,12 @@ def test_a_database_of_another_program_is_refused(tmp_path: Path) -> None:
     other = apsw.Connection(str(path))
     other.execute("CREATE TABLE theirs (x)")
     other.close()
-    with pytest.raises(StoreError, match="database of another program: give the store a file of its own"):
+    with pytest.raises(StoreError, match="database of another program: use another file for the store"):
         asyncio.run(SqliteStore(path).open())
 
 
 def test_a_folder_that_is_missing_is_told(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="make the folder"):
+    with pytest.raises(StoreError, match="create the folder"):
         asyncio.run(SqliteStore(tmp_path / "nowhere" / "store.db").open())
 
 
@@ -285,7 +285,7 @@ def test_a_file_that_was_moved_while_in_use_takes_no_commits(closed: Path) -> No
         assert await store.acquire(1)
         closed.rename(closed.with_name("elsewhere.db"))
         for attempt in (store.commit([commit(PAGES + 1)]), store.ping()):
-            with pytest.raises(StoreError, match="put the file back"):
+            with pytest.raises(StoreError, match="restore the file"):
                 await attempt
         closed.with_name("elsewhere.db").rename(closed)
         await store.commit([commit(PAGES + 1)])
@@ -300,7 +300,7 @@ def test_a_full_file_takes_commits_again_when_there_is_room(closed: Path) -> Non
         await store.open()
         assert await store.acquire(1)
         store._writer.pragma("max_page_count", 1)  # which is raised to the present size
-        with pytest.raises(StoreError, match="the disk is full; make room"):
+        with pytest.raises(StoreError, match="the disk is full; free some space"):
             await store.commit([commit(PAGES + 1), commit(PAGES + 2, bytes(1 << 20))])
         assert store.holds(1)
         assert await lasts(store) == list(range(1, PAGES + 1))
@@ -314,7 +314,7 @@ def test_a_full_file_takes_commits_again_when_there_is_room(closed: Path) -> Non
 
 ON_A_SMALL_DISK = """
 import asyncio, resource, signal, sys
-from releaf.service.store import FIRST_CHECKSUM, Commit, Page, StoreError, open_store
+from releaf.service.store import FIRST_CHECKSUM, Commit, LogPage, StoreError, open_store
 
 def limit(size):
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
@@ -329,7 +329,7 @@ async def main():
     last = 0
     try:
         while last < 1000:
-            await store.commit([Commit(Page(number, last + 1, 1, 1, 0.0, FIRST_CHECKSUM, bytes(10_000)), [])])
+            await store.commit([Commit(LogPage(number, last + 1, 1, 1, 0.0, FIRST_CHECKSUM, bytes(10_000)), [])])
             last += 1
     except StoreError as error:
         print(error)
@@ -340,7 +340,7 @@ async def main():
     assert [page.last async for page in store.pages(number)] == list(range(1, last + 1))
     limit(resource.RLIM_INFINITY)
     await store.ping()
-    await store.commit([Commit(Page(number, last + 1, 1, 1, 0.0, FIRST_CHECKSUM, bytes(10_000)), [])])
+    await store.commit([Commit(LogPage(number, last + 1, 1, 1, 0.0, FIRST_CHECKSUM, bytes(10_000)), [])])
     await store.close()
     assert await store.open() == []
     assert [page.last async for page in store.pages(number)] == list(range(1, last + 2))
@@ -380,7 +380,7 @@ def test_a_full_disk_is_told_and_survived(tmp_path: Path) -> None:
         assert await store.acquire(1)
         ballast = disk / "ballast"
         ballast.write_bytes(bytes(1_000_000))
-        with pytest.raises(StoreError, match=r"the disk is full; make room|the room on it"):
+        with pytest.raises(StoreError, match=r"the disk is full; free some space|free space"):
             await commit_until_full(store)
         last = acknowledged[-1]
         assert await lasts(store) == acknowledged

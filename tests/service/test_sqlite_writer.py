@@ -12,7 +12,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from releaf.service.store.sqlite_writer import CHECKPOINT_PAGES, FAST, Writer
+from releaf.service.store.sqlite_writer import CHECKPOINT_PAGES, INLINE_SECONDS, SqliteWriter
 
 HERE = threading.get_ident
 INSERT = "INSERT INTO numbers VALUES (?, ?)"
@@ -26,15 +26,15 @@ def connected(path: Path) -> apsw.Connection:
 
 
 @pytest.fixture
-def writer(tmp_path: Path) -> Iterator[Writer]:
-    made = Writer()
+def writer(tmp_path: Path) -> Iterator[SqliteWriter]:
+    made = SqliteWriter()
     with closing(connected(tmp_path / "file.db")) as connection:
         made.use(connection)
         yield made
         made.shutdown()
 
 
-def inserted(writer: Writer, number: int, filler: bytes = b"") -> None:
+def inserted(writer: SqliteWriter, number: int, filler: bytes = b"") -> None:
     writer.connection.execute(INSERT, (number, filler))
 
 
@@ -43,7 +43,7 @@ def kept(path: Path) -> list[int]:
         return [row[0] for row in connection.execute("SELECT number FROM numbers ORDER BY number")]
 
 
-def test_commits_are_made_at_once_while_the_disk_is_fast(writer: Writer) -> None:
+def test_commits_are_made_at_once_while_the_disk_is_fast(writer: SqliteWriter) -> None:
     threads: list[int] = []
 
     async def commit_often() -> None:
@@ -54,12 +54,12 @@ def test_commits_are_made_at_once_while_the_disk_is_fast(writer: Writer) -> None
     assert set(threads) == {HERE()}
 
 
-def test_a_disk_that_turns_slow_keeps_nobody_else_waiting(writer: Writer) -> None:
+def test_a_disk_that_turns_slow_keeps_nobody_else_waiting(writer: SqliteWriter) -> None:
     threads: list[int] = []
 
     def slow() -> None:
         threads.append(HERE())
-        time.sleep(20 * FAST)
+        time.sleep(20 * INLINE_SECONDS)
 
     async def commit_slowly() -> None:
         for _ in range(5):
@@ -70,13 +70,13 @@ def test_a_disk_that_turns_slow_keeps_nobody_else_waiting(writer: Writer) -> Non
     assert HERE() not in threads[1:]
 
 
-def test_a_disk_that_is_fast_again_is_found_out(writer: Writer) -> None:
+def test_a_disk_that_is_fast_again_is_found_out(writer: SqliteWriter) -> None:
     threads: list[int] = []
 
     async def commit_until_fast() -> None:
-        await writer.commit(time.sleep, 20 * FAST)
+        await writer.commit(time.sleep, 20 * INLINE_SECONDS)
         await writer.commit(lambda: threads.append(HERE()))
-        writer._rests_until = time.perf_counter()
+        writer._thread_until = time.perf_counter()
         await writer.commit(lambda: threads.append(HERE()))
 
     asyncio.run(commit_until_fast())
@@ -84,7 +84,7 @@ def test_a_disk_that_is_fast_again_is_found_out(writer: Writer) -> None:
     assert threads[1] == HERE()
 
 
-def test_another_process_that_writes_is_waited_for_in_the_thread(writer: Writer, tmp_path: Path) -> None:
+def test_another_process_that_writes_is_waited_for_in_the_thread(writer: SqliteWriter, tmp_path: Path) -> None:
     ticks = 0
 
     async def tick() -> None:
@@ -110,7 +110,7 @@ def test_another_process_that_writes_is_waited_for_in_the_thread(writer: Writer,
     assert kept(tmp_path / "file.db") == [1, 2]
 
 
-def test_a_commit_and_what_the_thread_does_take_turns(writer: Writer) -> None:
+def test_a_commit_and_what_the_thread_does_take_turns(writer: SqliteWriter) -> None:
     inside = 0
     most = 0
 
@@ -128,7 +128,7 @@ def test_a_commit_and_what_the_thread_does_take_turns(writer: Writer) -> None:
     assert most == 1
 
 
-def test_the_write_ahead_log_does_not_grow_without_end(writer: Writer, tmp_path: Path) -> None:
+def test_the_write_ahead_log_does_not_grow_without_end(writer: SqliteWriter, tmp_path: Path) -> None:
     size = writer.connection.pragma("page_size")
     filler = bytes(4 * size)
 

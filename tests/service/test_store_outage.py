@@ -33,7 +33,7 @@ def recovers(load: Load, service: Service, *, words: str) -> bytes:
     assert any(words in refusal for refusal in load.refusals), set(load.refusals)
     load.stop()
     settle(service)
-    assert any("a write failed, recovering from the log" in message for message in service.info()["messages"])
+    assert any("a commit failed, recovering from the log" in message for message in service.info()["messages"])
     model = service.model()
     assert service.stop() == 0
     return model

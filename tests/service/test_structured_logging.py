@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from releaf.service import structured_logging as logs
+from releaf.service import structured_logging
 from releaf.service.auth.api_keys import make_key
 from releaf.service.auth.session_cookies import session_cookie
-from releaf.service.structured_logging import configure, log_answer, mask
+from releaf.service.structured_logging import configure, log_response, mask
 
 logger = logging.getLogger("releaf.service.test")
 
@@ -22,7 +22,7 @@ logger = logging.getLogger("releaf.service.test")
 @pytest.fixture(autouse=True)
 def _restored() -> Iterator[None]:
     """Leave logging as it was."""
-    names = ("", *logs.UVICORN)
+    names = ("", *structured_logging.UVICORN)
     loggers = [logging.getLogger(name) for name in names]
     before = [(each.handlers, each.level, each.propagate, each.disabled) for each in loggers]
     yield
@@ -59,7 +59,7 @@ def test_a_line_is_a_json_object_with_time_level_logger_event_and_fields() -> No
 
 def test_times_are_iso_and_utc() -> None:
     record = logging.makeLogRecord({"created": 1_700_000_000.25, "msg": "x"})
-    assert json.loads(logs.JsonFormatter().format(record))["time"] == "2023-11-14T22:13:20.250Z"
+    assert json.loads(structured_logging.JsonFormatter().format(record))["time"] == "2023-11-14T22:13:20.250Z"
 
 
 def test_a_field_can_not_pretend_to_be_the_level() -> None:
@@ -96,7 +96,7 @@ def test_what_a_client_sends_does_not_make_a_line_of_its_own(style: str) -> None
 
 
 def test_an_unknown_format_is_an_error() -> None:
-    with pytest.raises(ValueError, match="format is 'xml', expected one of json, text"):
+    with pytest.raises(ValueError, match="format is 'xml': expected one of json, text"):
         configure("xml")
 
 
@@ -105,11 +105,11 @@ def test_an_unknown_format_is_an_error() -> None:
 
 def test_requests_are_logged_when_they_fail_or_are_slow() -> None:
     stream = written()
-    log_answer("decide", "POST", "/v1/experiments/a/decide", 200, 0.9)
+    log_response("decide", "POST", "/v1/experiments/a/decide", 200, 0.9)
     assert stream.getvalue() == ""
-    log_answer("decide", "POST", "/v1/experiments/a/decide", 200, 1.1, client="192.0.2.7", key="Ab12Cd34")
-    log_answer("decide", "POST", "/v1/experiments/a/decide", 404, 0.001)
-    log_answer("decide", "POST", "/v1/experiments/a/decide", 503, 0.001)
+    log_response("decide", "POST", "/v1/experiments/a/decide", 200, 1.1, client="192.0.2.7", key="Ab12Cd34")
+    log_response("decide", "POST", "/v1/experiments/a/decide", 404, 0.001)
+    log_response("decide", "POST", "/v1/experiments/a/decide", 503, 0.001)
     slow, missing, failed = lines(stream)
     assert [told["level"] for told in (slow, missing, failed)] == ["info", "info", "error"]
     assert (slow["milliseconds"], slow["client"], slow["key_id"]) == (1100.0, "192.0.2.7", "Ab12Cd34")
@@ -119,7 +119,7 @@ def test_requests_are_logged_when_they_fail_or_are_slow() -> None:
 
 def test_every_request_is_logged_for_debugging() -> None:
     stream = written(level="DEBUG")
-    log_answer("decide", "POST", "/x", 200, 0.001)
+    log_response("decide", "POST", "/x", 200, 0.001)
     assert lines(stream)[0]["level"] == "debug"
 
 
@@ -220,7 +220,7 @@ def test_no_text_takes_ages_to_mask(part: str) -> None:
 
 def test_a_long_path_is_cut() -> None:
     stream = written()
-    log_answer("unknown", "GET" * 1_000, "/" + "a" * 100_000, 404, 0.001)
+    log_response("unknown", "GET" * 1_000, "/" + "a" * 100_000, 404, 0.001)
     assert len(stream.getvalue()) < 600
 
 

@@ -1,4 +1,4 @@
-"""What is uploaded is checked before it is believed; one experiment does not keep the others from anything."""
+"""Uploaded models are validated before they are loaded; an experiment does not affect the others."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ import releaf
 from asking import asked
 from releaf.core import state
 from releaf.executors import Local
-from releaf.service.errors import Problem
-from releaf.service.experiments import learner_factory as policies
-from releaf.service.experiments.registry import Hub
-from releaf.service.experiments.served_experiment import LONGEST_BATCH
+from releaf.service.errors import ApiError
+from releaf.service.experiments import learner_factory
+from releaf.service.experiments.registry import ExperimentRegistry
+from releaf.service.experiments.served_experiment import MAX_BATCH_SECONDS
 from releaf.service.messages import NewExperiment, NewShadow, PolicySpec
-from releaf.service.settings import Settings
+from releaf.service.settings import ServiceSettings
 from releaf.service.store import open_store
 
 MODEST = 50 << 20  # bytes, far less than a model that is too large would take
@@ -44,9 +44,9 @@ def uploaded(content: bytes, actions: Any = ("a", "b"), features: Any = 2) -> Ne
     return NewExperiment(name="x", actions=list(actions), features=features, model=model)
 
 
-def hub_in(folder: Path) -> Hub:
+def registry_in(folder: Path) -> ExperimentRegistry:
     path = str(folder / "store.db")
-    return Hub(open_store(path), Settings(store=path))
+    return ExperimentRegistry(open_store(path), ServiceSettings(store=path))
 
 
 LINEAR = PolicySpec(name="LinUCB")
@@ -73,12 +73,12 @@ BAD_HEADERS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("header", BAD_HEADERS.values(), ids=BAD_HEADERS.keys())
 def test_a_model_that_says_what_no_learner_does_is_refused_before_it_takes_memory(header: dict[str, Any]) -> None:
-    policies.new_learner(uploaded(LEARNER.to_bytes()))  # as it is, it is taken
+    learner_factory.make_learner(uploaded(LEARNER.to_bytes()))  # as it is, it is taken
     spec = uploaded(altered(LEARNER, **header))
     tracemalloc.start()
     try:
-        with pytest.raises(Problem) as refusal:
-            policies.new_learner(spec)
+        with pytest.raises(ApiError) as refusal:
+            learner_factory.make_learner(spec)
         assert tracemalloc.get_traced_memory()[1] < MODEST
     finally:
         tracemalloc.stop()
@@ -87,16 +87,16 @@ def test_a_model_that_says_what_no_learner_does_is_refused_before_it_takes_memor
 
 @pytest.mark.parametrize(("own", "asked_for"), [([True, False], [1, 0]), ([1.0, 2.0], [1, 2])])
 def test_actions_that_are_only_equal_are_not_the_same(own: list[Any], asked_for: list[int]) -> None:
-    with pytest.raises(Problem, match="decides on actions"):
-        policies.new_learner(uploaded(releaf.LinUCB(own, 2, seed=3).to_bytes(), asked_for))
+    with pytest.raises(ApiError, match="the model has actions"):
+        learner_factory.make_learner(uploaded(releaf.LinUCB(own, 2, seed=3).to_bytes(), asked_for))
 
 
 def test_a_model_has_the_limits_of_a_policy_that_is_named() -> None:
     small = releaf.LinUCB(1000, 3, seed=3)
     wide = releaf.Schema.of(300)
     content = altered(small, schema=wide.to_dict())
-    with pytest.raises(Problem, match=r"would take .* MB"):
-        policies.new_learner(uploaded(content, range(1000), 300))
+    with pytest.raises(ApiError, match=r"would take .* MB"):
+        learner_factory.make_learner(uploaded(content, range(1000), 300))
 
 
 @pytest.mark.parametrize("steps", [-5, 1.5, True, 2**63 - 3, 2**53 + 1, "1", None])
@@ -117,36 +117,36 @@ def test_arrays_that_share_their_bytes_are_refused() -> None:
 
 def test_an_experiment_that_could_not_be_read_again_is_not_begun(tmp_path: Path) -> None:
     async def test() -> None:
-        hub = hub_in(tmp_path)
-        await hub.start()
+        registry = registry_in(tmp_path)
+        await registry.start()
         try:
             home = releaf.LinUCB(["a", "b"], 2, seed=2**70)  # beyond what the log can keep
-            with pytest.raises(Problem, match="could not be read again") as refusal:
-                await hub.create(uploaded(home.to_bytes()))
+            with pytest.raises(ApiError, match="could not be restored") as refusal:
+                await registry.create(uploaded(home.to_bytes()))
             assert refusal.value.status == 422
-            assert await hub.store.experiments() == []
+            assert await registry.store.experiments() == []
         finally:
-            await hub.stop()
+            await registry.stop()
 
     asyncio.run(test())
 
 
 def test_each_experiment_gets_its_last_snapshot_whatever_befalls_another(tmp_path: Path) -> None:
     async def test() -> None:
-        hub = hub_in(tmp_path)
-        await hub.start()
+        registry = registry_in(tmp_path)
+        await registry.start()
         made = [
-            await hub.create(NewExperiment(name=name, actions=["a", "b"], features=2, policy=LINEAR))
+            await registry.create(NewExperiment(name=name, actions=["a", "b"], features=2, policy=LINEAR))
             for name in ("bad", "good")
         ]
-        for running in made:
-            await running.decide([[0.5, 0.5]], [None])
+        for experiment in made:
+            await experiment.decide([[0.5, 0.5]], [None])
         bad = made[0].live()
-        bad.tally.decisions = 2**70  # which no snapshot can hold
-        await hub.stop()
-        assert [running.snapshots.last for running in made] == [0, 1]
+        bad.counters.decisions = 2**70  # which no snapshot can hold
+        await registry.stop()
+        assert [experiment.snapshots.last for experiment in made] == [0, 1]
         assert "OverflowError" in made[0].messages[-1]
-        again = hub_in(tmp_path)  # the store was given up, and the log has it all
+        again = registry_in(tmp_path)  # the store was given up, and the log has it all
         await again.start()
         assert [again.find(name).decisions() for name in ("bad", "good")] == [1, 1]
         await again.stop()
@@ -196,26 +196,26 @@ def test_a_policy_that_is_not_the_models_is_refused(tmp_path: Path) -> None:
 
 def test_a_batch_is_as_long_as_others_can_wait(tmp_path: Path) -> None:
     async def test() -> None:
-        hub = hub_in(tmp_path)
-        await hub.start()
+        registry = registry_in(tmp_path)
+        await registry.start()
         try:
-            running = await hub.create(NewExperiment(name="x", actions=["a", "b"], features=2, policy=LINEAR))
-            await running.add_shadow(NewShadow(name="s", policy=PolicySpec(name="LinTS")))
-            seats = [running.live().seat, *running.live().shadows]
-            assert all(0 < seat.seconds < LONGEST_BATCH for seat in seats)
-            seats[0].seconds, seats[1].seconds = LONGEST_BATCH / 50, LONGEST_BATCH / 50
-            running.require_time_for(25)
-            with pytest.raises(Problem, match="at most 25") as refusal:
-                running.require_time_for(26)
+            experiment = await registry.create(NewExperiment(name="x", actions=["a", "b"], features=2, policy=LINEAR))
+            await experiment.add_shadow(NewShadow(name="s", policy=PolicySpec(name="LinTS")))
+            slots = [experiment.live().slot, *experiment.live().shadows]
+            assert all(0 < slot.decision_seconds < MAX_BATCH_SECONDS for slot in slots)
+            slots[0].decision_seconds, slots[1].decision_seconds = MAX_BATCH_SECONDS / 50, MAX_BATCH_SECONDS / 50
+            experiment.limit_batch(25)
+            with pytest.raises(ApiError, match="at most 25") as refusal:
+                experiment.limit_batch(26)
             assert (refusal.value.status, refusal.value.code) == (413, "too_many")
-            seats[1].seconds = 10 * LONGEST_BATCH
-            running.require_time_for(1)
-            with pytest.raises(Problem, match=r"at most 1$"):
-                running.require_time_for(2)
-            await running.change("promote", "s")
-            assert running.live().shadows[0].seconds == LONGEST_BATCH / 50
+            slots[1].decision_seconds = 10 * MAX_BATCH_SECONDS
+            experiment.limit_batch(1)
+            with pytest.raises(ApiError, match=r"at most 1$"):
+                experiment.limit_batch(2)
+            await experiment.change("promote", "s")
+            assert experiment.live().shadows[0].decision_seconds == MAX_BATCH_SECONDS / 50
         finally:
-            await hub.stop()
+            await registry.stop()
 
     asyncio.run(test())
 
@@ -237,13 +237,13 @@ def test_a_batch_that_would_take_long_is_refused_with_the_number_that_fits(tmp_p
 
 WARMED = """
 import releaf
-from releaf.service.experiments.learner_factory import warm
+from releaf.service.experiments.learner_factory import precompile
 
 learner = releaf.AdaptiveReleaf(["a", "b"], 3, seed=0)
 def kernels():
     doors = learner._doors
     return [len(getattr(doors, name).signatures) for name in ("decide", "decide_all", "learn")]
-warm(learner)
+precompile(learner)
 before = kernels()
 made = learner.decide_many([[0.1, 0.2, 0.3]] * 5) + [learner.decide([0.1, 0.2, 0.3])]
 learner.learn(made[0], 1.0)

@@ -13,7 +13,7 @@ from rich.markup import escape
 from releaf.cli.console import Json, console, errors, explained, fail, print_json, require
 
 if TYPE_CHECKING:
-    from releaf.service.store.base import KeyRow, Store
+    from releaf.service.store.base import EventStore, KeyRow
 
 Result = TypeVar("Result")
 StoreAddress = Annotated[
@@ -96,7 +96,7 @@ for _name, _command, _example in COMMANDS:
     app.command(_name, epilog=f"Example: {_example}")(_command)
 
 
-def in_store(address: str, act: Callable[[Store], Awaitable[Result]]) -> Result:
+def in_store(address: str, act: Callable[[EventStore], Awaitable[Result]]) -> Result:
     """Do something with a store that is opened for it."""
     require("service", "apsw", "asyncpg")
     from releaf.service.store import open_store

@@ -1,19 +1,19 @@
-"""What the service answers when it can't do what it was asked: a status, a word for programs, a sentence for people."""
+"""Errors of the service: API errors with an HTTP status, and errors of the store."""
 
 from __future__ import annotations
 
-LONGEST = 2_000  # characters of a message
+MAX_MESSAGE = 2_000  # characters
 
 
-class Problem(Exception):
-    """A request that is refused; nothing has changed.
+class ApiError(Exception):
+    """A request that the service rejects; its state is unchanged.
 
     Parameters
     ----------
     status
         The HTTP status.
     code
-        What is wrong, in a word that stays the same, for programs.
+        What is wrong, in a stable word, for programs.
     message
         What is wrong and what to do, for people.
     retry_after
@@ -21,17 +21,25 @@ class Problem(Exception):
     """
 
     def __init__(self, status: int, code: str, message: str, *, retry_after: int | None = None) -> None:
-        if len(message) > LONGEST:  # it may quote what was sent
-            message = f"{message[:LONGEST]}…"
+        if len(message) > MAX_MESSAGE:  # it may quote the request
+            message = f"{message[:MAX_MESSAGE]}…"
         super().__init__(message)
         self.status, self.code, self.message, self.retry_after = status, code, message, retry_after
 
 
-def invalid(message: str) -> Problem:
-    """The request itself is wrong: a value out of range, a feature that is missing."""
-    return Problem(422, "invalid", message)
+class StoreError(Exception):
+    """The store can't be written or read now: the disk is full, the server is unreachable.
+
+    While the lease is still held (:meth:`EventStore.holds`), nothing of a failed commit was kept. If it is not, the
+    connection broke, perhaps just after the commit: acquire the lease again and read the log from the last known event.
+    """
 
 
-def unavailable(message: str) -> Problem:
-    """The service can't keep what it would have to acknowledge; it tries to recover by itself."""
-    return Problem(503, "unavailable", message, retry_after=1)
+def invalid_request(message: str) -> ApiError:
+    """Status 422: the request itself is wrong, such as a value out of range or a missing feature."""
+    return ApiError(422, "invalid", message)
+
+
+def service_unavailable(message: str) -> ApiError:
+    """Status 503: the service can't make the request durable now; it recovers by itself."""
+    return ApiError(503, "unavailable", message, retry_after=1)

@@ -1,22 +1,22 @@
-"""Python's search for cycles of garbage, kept from looking through what stays for good.
+"""Garbage-collector settings of a service process.
 
-It goes through all objects again and again. A service has some 200,000 of them that never go, mostly modules and
-kernels, and a look at them takes a tenth of a second in which no request is answered.
+Python's cyclic collector scans all objects again and again. A service has about 200,000 objects that live as long as
+the process, mostly modules and kernels, and a full scan takes a tenth of a second, during which no request is answered.
 """
 
 from __future__ import annotations
 
 import gc
 
-YOUNG = 20_000  # objects more than there were, before the young ones are looked through
+YOUNG_THRESHOLD = 20_000  # allocations minus deallocations that trigger a collection of the youngest generation
 
 
-def look_less_often() -> None:
-    """Be patient with a process whose requests leave no cycles behind."""
-    gc.set_threshold(YOUNG, *gc.get_threshold()[1:])
+def raise_threshold() -> None:
+    """Collect less often: requests of the service leave no reference cycles behind."""
+    gc.set_threshold(YOUNG_THRESHOLD, *gc.get_threshold()[1:])
 
 
-def settle() -> None:
-    """Leave out, from here on, all objects that there are now."""
+def freeze_objects() -> None:
+    """Exclude all objects that exist now from later collections."""
     gc.collect()
     gc.freeze()

@@ -1,6 +1,6 @@
-"""Logs for programs (a JSON object a line) or for people (text), on stderr, without secrets.
+"""Structured logging to stderr: one JSON object per line, or text for people, with secrets masked.
 
-Fields are given the way of the standard library: ``logger.info("store opened", extra={"store": address})``.
+Pass fields as the standard library does: ``logger.info("store opened", extra={"store": address})``.
 """
 
 from __future__ import annotations
@@ -10,18 +10,19 @@ import logging
 import re
 import sys
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from math import isfinite
 from typing import Any, TextIO
 
-SLOW = 1.0  # seconds
+from releaf.service.timestamps import format_timestamp
+
+SLOW_REQUEST = 1.0  # seconds
 HIDDEN = "***"
 FORMATS = ("json", "text")
 SECRET_FIELDS = frozenset(
     ("authorization", "cookie", "key", "password", "proxy-authorization", "secret", "set-cookie", "token")
 )
-LONGEST_PATH = 300
-# Each keeps what comes before the secret. Repetitions are bounded where a text made for it would take ages otherwise.
+MAX_PATH = 300
+# Group 1 of each pattern precedes the secret. Repetitions are bounded so that no text makes the search quadratic.
 SECRETS = (
     re.compile(r"(rlf_[A-Za-z0-9]{1,16})_[A-Za-z0-9_~.+/=-]+"),
     re.compile(r"(?i)(\b(?:bearer|basic)(?: |%20)+)[A-Za-z0-9._~+/=-]+"),
@@ -38,19 +39,19 @@ access_log = logging.getLogger("releaf.service.access")
 
 
 def configure(format: str = "json", *, level: str = "INFO", stream: TextIO | None = None) -> None:  # noqa: A002
-    """Send all logs of this process, uvicorn's too, to stderr. uvicorn itself is run with ``log_config=None``.
+    """Send all logs of this process, uvicorn's too, to stderr. Run uvicorn with ``log_config=None``.
 
     Parameters
     ----------
     format
-        "json", or "text" for people.
+        "json" for programs, or "text" for people.
     level
-        The least that is logged; "DEBUG" tells every request.
+        Lowest level that is logged; "DEBUG" logs every request.
     stream
-        Where to write to, instead of stderr.
+        Stream to write to, instead of stderr.
     """
     if format not in FORMATS:
-        raise ValueError(f"format is {format!r}, expected one of {', '.join(FORMATS)}")
+        raise ValueError(f"format is {format!r}: expected one of {', '.join(FORMATS)}")
     handler = logging.StreamHandler(sys.stderr if stream is None else stream)
     handler.setFormatter(JsonFormatter() if format == "json" else TextFormatter())
     root = logging.getLogger()
@@ -59,46 +60,46 @@ def configure(format: str = "json", *, level: str = "INFO", stream: TextIO | Non
     for name in UVICORN:
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [], True
-    logging.getLogger("uvicorn.access").disabled = True  # ours tell more, and less often
+    logging.getLogger("uvicorn.access").disabled = True  # log_response logs more fields, of fewer requests
 
 
-def log_answer(
+def log_response(
     operation: str, method: str, path: str, status: int, seconds: float, *, client: str = "", key: str = ""
 ) -> None:
-    """Log a request that failed or was slow; at the level of debugging, every request.
+    """Log a request that failed or was slow; at level DEBUG, every request.
 
     Parameters
     ----------
     operation, method, path
-        What was asked for; the path without its query.
+        Of the request; the path without its query.
     status, seconds
-        What the answer was, and how long it took.
+        Of the response.
     client
-        The address it came from.
+        Address that the request came from.
     key
-        The public id of the key.
+        Public id of the API key.
     """
-    noteworthy = status >= 400 or seconds > SLOW
+    noteworthy = status >= 400 or seconds > SLOW_REQUEST
     if not noteworthy and not access_log.isEnabledFor(logging.DEBUG):
         return
     level = logging.ERROR if status >= 500 else logging.INFO if noteworthy else logging.DEBUG
     fields = {"operation": operation, "status": status, "milliseconds": round(seconds * 1000, 3)}
-    access_log.log(level, "%s %s", method[:20], path[:LONGEST_PATH], extra={**fields, "client": client, "key_id": key})
+    access_log.log(level, "%s %s", method[:20], path[:MAX_PATH], extra={**fields, "client": client, "key_id": key})
 
 
 def mask(text: str) -> str:
-    """A text with keys, passwords and cookies hidden.
+    """Mask keys, passwords and cookies in a text.
 
     >>> mask("rlf_Ab12Cd34_s3cret came to postgresql://releaf:hunter2@db/releaf")
     'rlf_Ab12Cd34_*** came to postgresql://releaf:***@db/releaf'
     """
-    for place, pattern in enumerate(SECRETS):
-        text = pattern.sub(rf"\1_{HIDDEN}" if place == 0 else rf"\1{HIDDEN}", text)
+    for index, pattern in enumerate(SECRETS):
+        text = pattern.sub(rf"\1_{HIDDEN}" if index == 0 else rf"\1{HIDDEN}", text)
     return text
 
 
-def masked(value: Any) -> Any:
-    """A field of a log, as plain data with secrets hidden; a pair of a secret name and a value counts as a field."""
+def mask_value(value: Any) -> Any:
+    """Convert a log field to plain data with secrets masked; a (name, value) pair counts as a field of that name."""
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, float):
@@ -110,42 +111,44 @@ def masked(value: Any) -> Any:
     if isinstance(value, list | tuple | set | frozenset):
         entries = list(value)
         if len(entries) == 2 and isinstance(entries[0], str | bytes):
-            return [masked(entries[0]), _field(entries[0], entries[1])]
-        return [masked(entry) for entry in entries]
+            return [mask_value(entries[0]), _field(entries[0], entries[1])]
+        return [mask_value(entry) for entry in entries]
     return mask(str(value))
 
 
 def _field(name: object, value: Any) -> Any:
     plain = name.decode("latin-1") if isinstance(name, bytes) else str(name)
-    return HIDDEN if plain.lower() in SECRET_FIELDS else masked(value)
+    return HIDDEN if plain.lower() in SECRET_FIELDS else mask_value(value)
 
 
 class JsonFormatter(logging.Formatter):
-    """A JSON object a line: time, level, logger, event, then the fields."""
+    """Formats a record as one line of JSON: time, level, logger, event, then the fields."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line."""
-        told: dict[str, Any] = {
-            "time": _time(record),
+        """Format one record."""
+        line: dict[str, Any] = {
+            "time": format_timestamp(record.created),
             "level": record.levelname.lower(),
             "logger": record.name,
             "event": mask(record.getMessage()),
         }
         for name, value in _fields(record).items():
-            told[f"{name}_" if name in told else name] = value
+            line[f"{name}_" if name in line else name] = value
         if record.exc_info:
-            told["exception"] = mask(self.formatException(record.exc_info))
+            line["exception"] = mask(self.formatException(record.exc_info))
         if record.stack_info:
-            told["stack"] = mask(self.formatStack(record.stack_info))
-        return json.dumps(told)
+            line["stack"] = mask(self.formatStack(record.stack_info))
+        return json.dumps(line)
 
 
 class TextFormatter(logging.Formatter):
-    """A line for people: time, level, event and fields; an exception below it."""
+    """Formats a record for people: time, level, event and fields on one line, an exception below it."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line, more with an exception."""
-        line = f"{_time(record)} {record.levelname.lower():<8} {_one_line(mask(record.getMessage()))}"
+        """Format one record."""
+        line = (
+            f"{format_timestamp(record.created)} {record.levelname.lower():<8} {_one_line(mask(record.getMessage()))}"
+        )
         for name, value in _fields(record).items():
             line += f"  {name}={_one_line(str(value))}"
         if record.exc_info:
@@ -156,15 +159,11 @@ class TextFormatter(logging.Formatter):
 
 
 def _fields(record: logging.LogRecord) -> dict[str, Any]:
-    """What was given with ``extra``; empty texts say nothing, and what begins with _ is of other packages."""
+    """Fields passed as ``extra``, without empty texts and without private fields of other packages (``_name``)."""
     given = {name: value for name, value in vars(record).items() if name not in STANDARD and name[0] != "_"}
     return {name: _field(name, value) for name, value in given.items() if value != ""}
 
 
-def _time(record: logging.LogRecord) -> str:
-    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
 def _one_line(text: str) -> str:
-    """Control characters as escapes, so that what a client sends can't look like another line of the log."""
+    """Escape control characters, so that text from a client can't forge another log line."""
     return CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text)

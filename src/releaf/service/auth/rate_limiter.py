@@ -1,4 +1,4 @@
-"""How often someone may do something."""
+"""Token-bucket rate limiter."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from functools import lru_cache
 from ipaddress import ip_address, ip_network
 from math import ceil
 
-from releaf.service.errors import Problem
+from releaf.service.errors import ApiError
 
-MOST_BUCKETS = 10_000
+MAX_BUCKETS = 10_000
 
 
-class RateLimit:
-    """A token bucket for each name: ``rate`` tokens a second flow in, ``burst`` is the most it holds.
+class RateLimiter:
+    """A token bucket per name: it gains ``rate`` tokens a second, up to ``burst``.
 
-    A bucket is kept as one number, the time at which it will be full again; who has none has a full one. So a bucket
-    that has filled up can be forgotten.
+    A bucket is one number, the time at which it will be full again. A name without a bucket has a full one, so full
+    buckets can be deleted.
 
     Parameters
     ----------
     rate
-        Times a second; 0 for no limit.
+        Tokens per second; 0 for no limit.
     burst
-        Times at once; as many as in one second by default, and at least one.
+        Capacity of a bucket; by default the tokens of one second, and at least one.
     what
-        What there was too much of, for the message.
+        What is limited, for the error message.
     clock
-        Seconds that only go forward.
-    most
-        How many buckets are kept at the most.
+        Monotonic time in seconds.
+    max_buckets
+        Largest number of buckets.
     """
 
     def __init__(
@@ -40,44 +40,44 @@ class RateLimit:
         burst: float | None = None,
         what: str = "requests",
         clock: Callable[[], float] = time.monotonic,
-        most: int = MOST_BUCKETS,
+        max_buckets: int = MAX_BUCKETS,
     ) -> None:
         self.rate, self.what = rate, what
-        self._clock, self._most = clock, most
+        self._clock, self._max_buckets = clock, max_buckets
         self._cost = 1.0 / rate if rate > 0 else 0.0
-        self._depth = max(rate if burst is None else burst, 1.0) * self._cost
+        self._capacity = max(rate if burst is None else burst, 1.0) * self._cost
         self._full: dict[str, float] = {}
 
     def __len__(self) -> int:
         return len(self._full)
 
-    def take(self, name: str) -> None:
-        """Take a token, or raise a problem with the status 429 that says when there will be one."""
+    def acquire(self, name: str) -> None:
+        """Take a token, or raise an error with status 429 and the time until there is one."""
         if not self._cost:
             return
         now = self._clock()
         full = max(self._full.get(name, now), now) + self._cost
-        wait = full - now - self._depth
-        if wait > 1e-9:  # less is what sums of fractions are off by
+        wait = full - now - self._capacity
+        if wait > 1e-9:  # tolerance for rounding errors
             limit = f"more than {self.rate:g} {self.what} a second"
-            raise Problem(429, "too_many", f"{limit}: slow down", retry_after=max(1, ceil(wait)))
+            raise ApiError(429, "too_many", f"{limit}: slow down", retry_after=max(1, ceil(wait)))
         self._full[name] = full
-        if len(self._full) > self._most:
-            self._forget(now)
+        if len(self._full) > self._max_buckets:
+            self._evict(now)
 
-    def _forget(self, now: float) -> None:
-        """Forget the full buckets; and where most are in use, the oldest half, so that this is seldom done."""
+    def _evict(self, now: float) -> None:
+        """Delete the full buckets; if most are in use, also the oldest ones, down to half of the maximum."""
         used = {name: full for name, full in self._full.items() if full > now}
-        if len(used) > self._most // 2:
-            used = dict(list(used.items())[-(self._most // 2) :])
+        if len(used) > self._max_buckets // 2:
+            used = dict(list(used.items())[-(self._max_buckets // 2) :])
         self._full = used
 
 
 @lru_cache(maxsize=4096)
-def neighbourhood(address: str) -> str:
-    """The address that limits go by: of IPv6 the first half, since one client has all of the other half.
+def address_block(address: str) -> str:
+    """The address block that limits apply to: an IPv4 address, or an IPv6 /64, which one client has as a whole.
 
-    >>> neighbourhood("192.0.2.7"), neighbourhood("2001:db8::1:2:3:4")
+    >>> address_block("192.0.2.7"), address_block("2001:db8::1:2:3:4")
     ('192.0.2.7', '2001:db8::/64')
     """
     try:

@@ -1,4 +1,4 @@
-"""Sessions of the dashboard: a person shows a key once, and a cookie stands for it from then on."""
+"""Session cookies of the dashboard: a person logs in with an API key once, then a cookie identifies the session."""
 
 from __future__ import annotations
 
@@ -7,64 +7,64 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from releaf.service.auth.api_keys import Identity, Keyring, digest_of
+from releaf.service.auth.api_keys import Identity, Keyring, hash_secret
 
 COOKIE = "releaf_session"
 LIFETIME = 12 * 3600  # seconds
-MOST_SESSIONS = 1_000
+MAX_SESSIONS = 1_000
 _COOKIE_START = f"{COOKIE}=".encode()
 
 
 class Session(NamedTuple):
-    """Which key a session stands for, and when it ends."""
+    """The key of a session, and when the session ends."""
 
     key: str
     ends: float
 
 
 class Sessions:
-    """Sessions in memory, by the hash of their token; a restart of the service ends them all.
+    """Sessions in memory, by the hash of their token; a restart of the service ends all of them.
 
-    A session is worth as much as its key is now: it ends when the key is revoked, after 12 hours, with
-    :meth:`end`, and, the oldest first, when there are too many.
+    A session has the current scopes of its key. It ends when the key is revoked, after 12 hours, with :meth:`end`, and,
+    the oldest first, when there are too many.
 
     Parameters
     ----------
     keyring
-        The keys that are valid now.
+        The valid keys.
     clock
-        Seconds that only go forward.
-    most
-        How many sessions there may be at a time.
+        Monotonic time in seconds.
+    max_sessions
+        Largest number of sessions.
     """
 
     def __init__(
-        self, keyring: Keyring, *, clock: Callable[[], float] = time.monotonic, most: int = MOST_SESSIONS
+        self, keyring: Keyring, *, clock: Callable[[], float] = time.monotonic, max_sessions: int = MAX_SESSIONS
     ) -> None:
-        self._keyring, self._clock, self._most = keyring, clock, most
-        self._sessions: dict[bytes, Session] = {}  # all live equally long, so the first ends first
+        self._keyring, self._clock, self._max_sessions = keyring, clock, max_sessions
+        self._sessions: dict[bytes, Session] = {}  # in order of their end
 
     def __len__(self) -> int:
         return len(self._sessions)
 
     def start(self, identity: Identity) -> str:
-        """Start a session of a key; returns its token, for :func:`session_cookie`."""
+        """Start a session of a key; return its token, for :func:`session_cookie`."""
         now = self._clock()
         while self._sessions:
             oldest, session = next(iter(self._sessions.items()))
-            if session.ends > now and len(self._sessions) < self._most:
+            if session.ends > now and len(self._sessions) < self._max_sessions:
                 break
             del self._sessions[oldest]
         token = secrets.token_urlsafe(32)
-        self._sessions[digest_of(token.encode())] = Session(identity.id, now + LIFETIME)
+        self._sessions[hash_secret(token.encode())] = Session(identity.id, now + LIFETIME)
         return token
 
     def find(self, token: bytes) -> Identity | None:
-        """Whose session it is; None where it has ended or never was.
+        """Identity of a session; None if it has ended or never existed.
 
-        Tokens are looked up by their hash, so the time this takes tells nothing of the tokens there are.
+        The lookup is by hash, so that its duration reveals nothing about existing tokens.
         """
-        digest = digest_of(token)
+        digest = hash_secret(token)
         session = self._sessions.get(digest)
         if session is None:
             return None
@@ -77,11 +77,11 @@ class Sessions:
     def end(self, token: bytes | None) -> None:
         """End a session, if there is one."""
         if token is not None:
-            self._sessions.pop(digest_of(token), None)
+            self._sessions.pop(hash_secret(token), None)
 
 
 def session_token(cookies: bytes | None) -> bytes | None:
-    """The session's token in a ``Cookie`` header."""
+    """The session token in a ``Cookie`` header."""
     if cookies is None or _COOKIE_START not in cookies:
         return None
     for cookie in cookies.split(b";"):
@@ -96,17 +96,17 @@ def session_cookie(token: str, *, secure: bool) -> str:
     return f"{COOKIE}={token}; Max-Age={LIFETIME}; Path=/; HttpOnly; SameSite=Strict{'; Secure' if secure else ''}"
 
 
-def no_cookie(*, secure: bool) -> str:
+def expired_cookie(*, secure: bool) -> str:
     """The ``Set-Cookie`` header that removes the cookie from the browser."""
     return f"{COOKIE}=; Max-Age=0; Path=/; HttpOnly; SameSite=Strict{'; Secure' if secure else ''}"
 
 
-def came_by_https(scope: Mapping[str, Any]) -> bool:
-    """Whether the browser spoke https: to this process, or to a proxy that says so in ``X-Forwarded-Proto``.
+def is_https(scope: Mapping[str, Any]) -> bool:
+    """Whether the browser used https: to this process, or to a proxy that sets ``X-Forwarded-Proto``.
 
-    The header is believed from anyone, since it only makes things stricter: whoever invents it gets a cookie that
-    their own browser sends over https alone. What lies behind a proxy that ends TLS without the header is served
-    cookies without ``Secure``.
+    The header is trusted from any client, because it only makes checks stricter: a client that forges it gets a cookie
+    that its own browser sends over https only. Behind a proxy that ends TLS without the header, cookies have no
+    ``Secure`` attribute.
     """
     if scope.get("scheme") == "https":
         return True

@@ -1,15 +1,14 @@
-"""What an experiment has learnt, in terms a person can read."""
+"""Explanations: why a decision was intervals, which features are relevant, and the partition of a feature."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Any
 
 from releaf.decision import Decision
-from releaf.service.errors import Problem, invalid
-from releaf.service.experiments.state import Experiment
-from releaf.service.experiments.time_series import iso
+from releaf.service.errors import ApiError, invalid_request
+from releaf.service.experiments.decision_messages import decision_answers
+from releaf.service.experiments.state import ExperimentState
 from releaf.service.log.events import Decided
 from releaf.service.messages import (
     Answer,
@@ -20,60 +19,13 @@ from releaf.service.messages import (
     RelevanceInfo,
 )
 
-Label = str | int
-Relevant = tuple[tuple[int, ...] | None, ...]
-MOST_KNOWN = 4096
-_known: dict[tuple[Any, ...], dict[str, list[str] | None]] = {}
 
-
-def answers(events: Sequence[Decided], state: Experiment) -> list[Answer]:
-    """Decisions of one request as its client gets them; what they have in common is worked out once."""
-    within, names = state.spec.rewards.within_seconds, state.learner.schema.names
-    made: list[Answer] = []
-    actions: list[Label] = []
-    labels: list[str] = []
-    relevant: Relevant | None = None
-    named: dict[str, list[str] | None] | None = None
-    for event in events:
-        if actions is not (actions := state.actions.at(event.number)):
-            labels, relevant = [str(action) for action in actions], None
-        if relevant is not (relevant := event.relevant):
-            named = None if relevant is None else _named(relevant, actions, names)
-        made.append(
-            Answer(
-                event.number,
-                event.action,
-                event.probability,
-                event.explored,
-                event.wants_reward,
-                iso(event.at + within) if within is not None and event.wants_reward else None,
-                None if event.estimates is None else dict(zip(labels, event.estimates, strict=True)),
-                named,
-            )
-        )
-    return made
-
-
-def _named(relevant: Relevant, actions: list[Label], names: tuple[str, ...]) -> dict[str, list[str] | None]:
-    """Relevant features by their names; kept, since few different ones recur often."""
-    which = (names, tuple(actions), relevant)
-    found = _known.get(which)
-    if found is None:
-        if len(_known) >= MOST_KNOWN:
-            _known.clear()
-        found = _known[which] = {
-            str(action): None if places is None else [names[place] for place in places]
-            for action, places in zip(actions, relevant, strict=True)
-        }
-    return found
-
-
-def relevance(state: Experiment) -> RelevanceInfo:
-    """How relevant each feature is to each action, where the policy tells."""
+def relevance(state: ExperimentState) -> RelevanceInfo:
+    """Relevance of each feature to each action, if the policy has it."""
     learner = state.learner
-    tells = hasattr(learner, "relevance")
-    meaning = f"{state.seat.policy.name} does not tell features apart"
-    if tells:
+    has_relevance = hasattr(learner, "relevance")
+    meaning = f"{state.slot.policy.name} does not learn relevance"
+    if has_relevance:
         meaning = (
             "share of each feature in what is explained of the action's reward"
             if hasattr(learner, "effect")
@@ -82,17 +34,17 @@ def relevance(state: Experiment) -> RelevanceInfo:
     return RelevanceInfo(
         actions=list(learner.actions),
         features=list(learner.schema.names),
-        relevance=learner.relevance().tolist() if tells else None,
+        relevance=learner.relevance().tolist() if has_relevance else None,
         meaning=meaning,
     )
 
 
-def partition(state: Experiment, feature: str) -> PartitionInfo:
-    """How a feature's values are divided, and what actions earned where."""
+def partition(state: ExperimentState, feature: str) -> PartitionInfo:
+    """Partition of a feature's values, with the rewards of each action in each part."""
     learner = state.learner
     if feature not in learner.schema.names:
         known = ", ".join(learner.schema.names[:20])
-        raise Problem(404, "unknown_feature", f"there is no feature {feature!r}; there are {known}")
+        raise ApiError(404, "unknown_feature", f"unknown feature {feature!r}: expected one of {known}")
     if hasattr(learner, "effect"):
         return PartitionInfo(feature=feature, kind="effects", intervals=_effects(learner, feature))
     if hasattr(learner, "interval_rewards"):
@@ -103,21 +55,21 @@ def partition(state: Experiment, feature: str) -> PartitionInfo:
 def _effects(learner: Any, feature: str) -> list[IntervalInfo]:
     by_action = learner.effect(feature)
     columns = list(by_action.values())
-    made = []
-    for place, (value, _) in enumerate(columns[0]):
+    intervals = []
+    for index, (value, _) in enumerate(columns[0]):
         number = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
         where = "missing" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
-        amounts = [IntervalRewards(action, None, column[place].amount) for action, column in by_action.items()]
-        made.append(IntervalInfo(where, number, number, None, amounts))
-    return made
+        amounts = [IntervalRewards(action, None, column[index].amount) for action, column in by_action.items()]
+        intervals.append(IntervalInfo(where, number, number, None, amounts))
+    return intervals
 
 
 def _intervals(learner: Any, feature: str) -> list[IntervalInfo]:
     described = learner.schema.features[learner.schema.index(feature)]
-    made = []
+    intervals = []
     for interval, rewards in zip(learner.partition(feature), learner.interval_rewards(feature), strict=True):
         missing = interval.low != interval.low
-        made.append(
+        intervals.append(
             IntervalInfo(
                 "missing" if missing else described.describe(interval.low, interval.high),
                 None if missing else interval.low,
@@ -129,35 +81,35 @@ def _intervals(learner: Any, feature: str) -> list[IntervalInfo]:
                 ],
             )
         )
-    return made
+    return intervals
 
 
-def explanation(state: Experiment, event: Decided) -> ExplanationInfo:
-    """Why a decision of the log was made."""
-    (told,) = answers([event], state)
+def explain_decision(state: ExperimentState, event: Decided) -> ExplanationInfo:
+    """Explain a logged decision."""
+    (answer,) = decision_answers([event], state)
     learner, actions = state.learner, state.actions.at(event.number)
-    is_its_own = state.place(event.number) > state.seat.since and actions == list(learner.actions[: len(actions)])
-    if is_its_own and hasattr(learner, "explain"):
-        own = _decision(state, event)
+    is_own = state.ordinal(event.number) > state.slot.since and actions == list(learner.actions[: len(actions)])
+    if is_own and hasattr(learner, "explain"):
+        own = _recall(state, event)
         text = learner.explain(own).replace(f"Decision {own.id} ", f"Decision {event.number} ", 1)
     else:
-        text = _in_words(told, event.number)
+        text = _describe(answer, event.number)
     return ExplanationInfo(
-        event.number, told.action, told.explored, told.probability, told.estimates, told.relevant, text
+        event.number, answer.action, answer.explored, answer.probability, answer.estimates, answer.relevant, text
     )
 
 
-def preview(state: Experiment, context: Any) -> ExplanationInfo:
-    """What would be decided now, and why; nothing changes."""
-    row = state.rows([context])[0]
+def preview(state: ExperimentState, context: Any) -> ExplanationInfo:
+    """Explain what the learner would decide now; the state is unchanged."""
+    row = state.to_rows([context])[0]
     learner = state.learner
     try:
         choice = learner.preview(row)
     except (ValueError, TypeError, OverflowError) as error:
-        raise invalid(str(error)) from None
+        raise invalid_request(str(error)) from None
     event = Decided(
         state.last_at,
-        state.tally.decisions + 1,
+        state.decisions + 1,
         row,
         choice.action,
         choice.probability,
@@ -168,18 +120,20 @@ def preview(state: Experiment, context: Any) -> ExplanationInfo:
         None,
         None,
     )
-    (told,) = answers([event], state)
-    text = learner.explain(choice) if hasattr(learner, "explain") else _in_words(told, event.number)
+    (answer,) = decision_answers([event], state)
+    text = learner.explain(choice) if hasattr(learner, "explain") else _describe(answer, event.number)
     for did, would in (("chose", "choose"), ("explored", "explore")):
         text = re.sub(rf"^Decision \d+ {did}\b", f"It would {would}", text)
-    return ExplanationInfo(None, told.action, told.explored, told.probability, told.estimates, told.relevant, text)
+    return ExplanationInfo(
+        None, answer.action, answer.explored, answer.probability, answer.estimates, answer.relevant, text
+    )
 
 
-def _decision(state: Experiment, event: Decided) -> Decision:
-    """A decision of the log as its learner gave it."""
+def _recall(state: ExperimentState, event: Decided) -> Decision:
+    """Restore the learner's own decision from the log."""
     learner = state.learner
     return learner.recall(  # type: ignore[no-any-return]
-        state.seat.step(state.place(event.number)),
+        state.slot.step(state.ordinal(event.number)),
         event.context,
         event.action,
         actions=state.actions.at(event.number),
@@ -191,14 +145,14 @@ def _decision(state: Experiment, event: Decided) -> Decision:
     )
 
 
-def _in_words(told: Answer, number: int) -> str:
-    """What the log itself tells of a decision."""
-    chance = "" if told.probability is None else f", with probability {told.probability:.3g}"
-    how = "to learn about it" if told.explored else "as the best known action"
-    lines = [f"Decision {number} chose {told.action!r} {how}{chance}."]
-    for action, estimate in sorted((told.estimates or {}).items(), key=lambda entry: -entry[1]):
-        features = (told.relevant or {}).get(action)
+def _describe(answer: Answer, number: int) -> str:
+    """Describe a decision from its log entry alone."""
+    chance = "" if answer.probability is None else f", with probability {answer.probability:.3g}"
+    how = "to learn about it" if answer.explored else "as the best known action"
+    lines = [f"Decision {number} chose {answer.action!r} {how}{chance}."]
+    for action, estimate in sorted((answer.estimates or {}).items(), key=lambda entry: -entry[1]):
+        features = (answer.relevant or {}).get(action)
         basis = f", from {' and '.join(features)}" if features else ""
         lines.append(f"  {action!r}: {estimate:.3f}{basis}")
-    lines.append("The reward is wanted." if told.wants_reward else "No reward was asked for.")
+    lines.append("The reward is wanted." if answer.wants_reward else "No reward was asked for.")
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""All experiments of a store: start-up, leases, recovery, deadlines, snapshots and shutdown."""
+"""Registry of experiments: start-up, leases, recovery, deadlines, snapshots and shutdown."""
 
 from __future__ import annotations
 
@@ -9,217 +9,224 @@ from collections.abc import Callable
 
 import msgspec
 
-from releaf.service.errors import Problem, invalid, unavailable
-from releaf.service.experiments import learner_factory as policies
-from releaf.service.experiments.event_feeds import Watchers
-from releaf.service.experiments.learner_factory import spec_of
-from releaf.service.experiments.served_experiment import LIVE, RECOVERING, STANDBY, Clock, Running, first_snapshot
-from releaf.service.experiments.state import Experiment
-from releaf.service.log.group_commit import Desk
+from releaf.service.errors import ApiError, invalid_request, service_unavailable
+from releaf.service.experiments import learner_factory
+from releaf.service.experiments.clock import MonotonicClock
+from releaf.service.experiments.event_feeds import EventFeeds
+from releaf.service.experiments.learner_factory import policy_spec
+from releaf.service.experiments.served_experiment import LIVE, RECOVERING, STANDBY, ServedExperiment, first_snapshot
+from releaf.service.experiments.state import ExperimentState
+from releaf.service.log.group_commit import GroupCommit
 from releaf.service.messages import NewExperiment, PolicySpec
-from releaf.service.settings import Settings
-from releaf.service.store.base import ExperimentRow, KeyRow, LeaseLost, Store, StoreError
+from releaf.service.settings import ServiceSettings
+from releaf.service.store.base import EventStore, ExperimentRow, KeyRow, LeaseLost, StoreError
 
-TEND_SECONDS = 0.5
+MAINTENANCE_SECONDS = 0.5
 REFRESH_SECONDS = 2.0
 log = logging.getLogger("releaf.service")
 
 
-class Hub:
-    """What a service process knows and does.
+class ExperimentRegistry:
+    """All experiments of a service process.
 
     Parameters
     ----------
     store
-        Where everything is kept.
+        Where the experiments are stored.
     settings
-        How to run.
-    keys_changed
-        Told the API keys at the start and about every other second.
-    written
-        Told how long a write took, in seconds, and how many events it had.
-    failed
-        Told of each write that failed.
-    settled
-        Told when there is much in memory that stays: after the start, and with each experiment taken up.
+        Settings of the process.
+    on_keys
+        Called with the API keys at the start, and about every two seconds.
+    on_commit
+        Called after each commit with its duration in seconds and its number of events.
+    on_commit_failure
+        Called after each failed commit.
+    on_loaded
+        Called when long-lived objects were created: after the start, and after each experiment that becomes live.
     """
 
     def __init__(
         self,
-        store: Store,
-        settings: Settings,
-        keys_changed: Callable[[list[KeyRow]], None] = lambda keys: None,
-        written: Callable[[float, int], None] = lambda seconds, events: None,
-        failed: Callable[[], None] = lambda: None,
-        settled: Callable[[], None] = lambda: None,
+        store: EventStore,
+        settings: ServiceSettings,
+        on_keys: Callable[[list[KeyRow]], None] = lambda keys: None,
+        on_commit: Callable[[float, int], None] = lambda seconds, events: None,
+        on_commit_failure: Callable[[], None] = lambda: None,
+        on_loaded: Callable[[], None] = lambda: None,
     ) -> None:
-        self.store, self.settings, self.clock = store, settings, Clock()
-        self._settled = settled
-        self.desk = Desk(store, settings.commit_timeout, written, failed)
-        self.experiments: dict[str, Running] = {}
-        self.watchers = Watchers(settings.feed_limit)
+        self.store, self.settings, self.clock = store, settings, MonotonicClock()
+        self._on_loaded = on_loaded
+        self.group_commit = GroupCommit(store, settings.commit_timeout, on_commit, on_commit_failure)
+        self.experiments: dict[str, ServedExperiment] = {}
+        self.feeds = EventFeeds(settings.feed_limit)
         self.ready = False
         self.messages: list[str] = []
-        self._keys_changed = keys_changed
-        self._tending: asyncio.Task[None] | None = None
+        self._on_keys = on_keys
+        self._maintenance: asyncio.Task[None] | None = None
         self._refreshed = 0.0
 
     async def start(self) -> None:
-        """Open the store and take up all experiments that no other process serves."""
+        """Open the store, and serve all experiments that no other process serves."""
         self.messages = await self.store.open()
         for message in self.messages:
             log.error("store: %s", message)
-        self.desk.start()
+        self.group_commit.start()
         await self._refresh()
-        for running in self.experiments.values():
-            await self._tend_one(running)
-        self._settled()
+        for experiment in self.experiments.values():
+            await self._maintain_one(experiment)
+        self._on_loaded()
         self.ready = True
-        self._tending = asyncio.create_task(self._tend(), name="hub")
+        self._maintenance = asyncio.create_task(self._maintain(), name="maintenance of experiments")
 
     async def stop(self) -> None:
-        """Finish what was begun, save a snapshot of each experiment, and give up the store."""
+        """Commit all events, save a snapshot of each experiment, and close the store."""
         self.ready = False
-        if self._tending is not None:
-            self._tending.cancel()
-            await asyncio.gather(self._tending, return_exceptions=True)
+        if self._maintenance is not None:
+            self._maintenance.cancel()
+            await asyncio.gather(self._maintenance, return_exceptions=True)
         try:
-            await self.desk.stop()
-            for running in self.experiments.values():
+            await self.group_commit.stop()
+            for experiment in self.experiments.values():
                 try:
-                    await running.snapshot_now()
-                except Exception as error:  # the other experiments get theirs all the same
-                    running.note(f"no snapshot at the end: {error!r}")
+                    await experiment.save_snapshot()
+                except Exception as error:  # must not keep the other experiments from saving theirs
+                    experiment.report(f"saving a snapshot at shutdown failed: {error!r}")
         finally:
             await self.store.close()
 
-    def find(self, name: str) -> Running:
-        """The experiment of that name."""
+    def find(self, name: str) -> ServedExperiment:
+        """Return the experiment of this name; an error with status 404 if there is none."""
         if name not in self.experiments:
-            raise Problem(404, "unknown_experiment", f"there is no experiment {name!r}")
+            raise ApiError(404, "unknown_experiment", f"unknown experiment {name!r}")
         return self.experiments[name]
 
-    async def create(self, spec: NewExperiment) -> Running:
-        """Begin an experiment."""
+    async def create(self, spec: NewExperiment) -> ServedExperiment:
+        """Create an experiment."""
         if spec.name in self.experiments:
-            raise Problem(409, "name_taken", f"there is an experiment {spec.name!r} already, maybe a retired one")
-        log.info("experiment %s: making a learner; where kernels have to be compiled, that takes minutes", spec.name)
-        learner = await asyncio.to_thread(policies.new_learner, spec)
-        _require_default(spec, learner)
+            raise ApiError(
+                409,
+                "name_taken",
+                f"the experiment name {spec.name!r} is taken, perhaps by a retired one: choose another",
+            )
+        log.info("experiment %s: building its learner; this takes minutes if kernels must be compiled", spec.name)
+        learner = await asyncio.to_thread(learner_factory.make_learner, spec)
+        _validate_default(spec, learner)
         if spec.model is not None:
-            _require_same_policy(spec.policy, spec_of(learner))
-        kept = spec if spec.model is None else msgspec.structs.replace(spec, model=None, policy=spec_of(learner))
+            _validate_policy(spec.policy, policy_spec(learner))
+        stored = spec if spec.model is None else msgspec.structs.replace(spec, model=None, policy=policy_spec(learner))
         try:
-            told = msgspec.json.encode(kept)
-            msgspec.json.decode(told, type=NewExperiment)
-            body = await asyncio.to_thread(first_snapshot, Experiment(kept, learner))
+            content = msgspec.json.encode(stored)
+            msgspec.json.decode(content, type=NewExperiment)
+            body = await asyncio.to_thread(first_snapshot, ExperimentState(stored, learner))
         except (msgspec.MsgspecError, ValueError, TypeError, KeyError, OverflowError, MemoryError) as error:
-            raise invalid(f"the experiment could not be read again after a restart: {error}") from None
+            raise invalid_request(f"the experiment could not be restored after a restart: {error}") from None
         try:
-            row = await self.store.create(spec.name, self.clock.now(), told, body)
+            row = await self.store.create(spec.name, self.clock.now(), content, body)
         except KeyError:
-            raise Problem(409, "name_taken", f"there is an experiment {spec.name!r} already") from None
+            raise ApiError(409, "name_taken", f"the experiment name {spec.name!r} is taken: choose another") from None
         except StoreError as error:
-            raise unavailable(f"the experiment could not be kept: {error}") from None
-        running = self._add(row)
-        await self._take_up(running)
-        return running
+            raise service_unavailable(f"the experiment was not created, because the store failed: {error}") from None
+        experiment = self._add(row)
+        await self._activate(experiment)
+        return experiment
 
-    async def retire(self, running: Running) -> None:
-        """Let an experiment decide no more."""
-        if not running.live().retired:
-            await running.change("retire")
-        await running.flushed()
-        await self.store.retire(running.id)
+    async def retire(self, experiment: ServedExperiment) -> None:
+        """Retire an experiment: it makes no more decisions."""
+        if not experiment.live().retired:
+            await experiment.change("retire")
+        await experiment.flush()
+        await self.store.retire(experiment.id)
 
-    # --- tending ------------------------------------------------------------------------------------------------
+    # --- maintenance --------------------------------------------------------------------------------------------
 
-    def _add(self, row: ExperimentRow) -> Running:
-        running = Running(row, self.store, self.desk, self.clock, self.settings)
-        return self.experiments.setdefault(row.name, running)
+    def _add(self, row: ExperimentRow) -> ServedExperiment:
+        experiment = ServedExperiment(row, self.store, self.group_commit, self.clock, self.settings)
+        return self.experiments.setdefault(row.name, experiment)
 
     async def _refresh(self) -> None:
-        """Learn of experiments and keys that other processes made."""
+        """Read experiments and keys that other processes added."""
         self._refreshed = time.monotonic()
         for row in await self.store.experiments():
             if row.name not in self.experiments:
                 self._add(row)
-        self._keys_changed(await self.store.keys())
+        self._on_keys(await self.store.keys())
 
-    async def _take_up(self, running: Running) -> None:
-        """Serve an experiment if no other process does."""
-        async with running.taking_up:
-            if running.status not in (STANDBY, RECOVERING):
+    async def _activate(self, experiment: ServedExperiment) -> None:
+        """Serve an experiment if its lease is free."""
+        async with experiment.activation_lock:
+            if experiment.status not in (STANDBY, RECOVERING):
                 return
-            if await self.store.acquire(running.id):
-                await running.load()
+            if await self.store.acquire(experiment.id):
+                await experiment.recover()
                 if self.ready:
-                    self._settled()
-            elif not running.is_warm:  # so that a take-over need not wait for kernels
-                running.status, running.is_warm = STANDBY, True
-                await asyncio.to_thread(_warm_for, running.spec)
+                    self._on_loaded()
+            elif not experiment.is_precompiled:  # so that a take-over does not wait for JIT
+                experiment.status, experiment.is_precompiled = STANDBY, True
+                await asyncio.to_thread(_precompile_for, experiment.spec)
             else:
-                running.status = STANDBY
+                experiment.status = STANDBY
 
-    async def _tend(self) -> None:
+    async def _maintain(self) -> None:
         while True:
-            await asyncio.sleep(TEND_SECONDS)
+            await asyncio.sleep(MAINTENANCE_SECONDS)
             try:
-                await self._tend_once()
-            except (StoreError, Problem) as error:
+                await self._maintain_once()
+            except (StoreError, ApiError) as error:
                 log.warning("store: %s", error)
             except Exception:
-                log.exception("tending failed")
+                log.exception("maintenance failed")
 
-    async def _tend_once(self) -> None:
+    async def _maintain_once(self) -> None:
         if time.monotonic() - self._refreshed >= REFRESH_SECONDS:
             await self._refresh()
-        for running in list(self.experiments.values()):
-            if running.status == LIVE and not self.store.holds(running.id):
-                running.page_lost(LeaseLost("the lease is gone"))
-        lost = any(running.status == RECOVERING for running in self.experiments.values())
-        if lost:
-            await self.store.ping()  # raises while nothing can be written, so memory is not made in vain
-        for running in list(self.experiments.values()):
-            await self._tend_one(running)
+        for experiment in list(self.experiments.values()):
+            if experiment.status == LIVE and not self.store.holds(experiment.id):
+                experiment.commit_failed(LeaseLost("the lease was lost"))
+        if any(experiment.status == RECOVERING for experiment in self.experiments.values()):
+            await self.store.ping()  # raises while the store is not writable: recovery would be in vain
+        for experiment in list(self.experiments.values()):
+            await self._maintain_one(experiment)
 
-    async def _tend_one(self, running: Running) -> None:
-        """Take an experiment up, or see to its deadlines; what goes wrong with it does not concern the others."""
+    async def _maintain_one(self, experiment: ServedExperiment) -> None:
+        """Activate an experiment, or expire its pending decisions; an error does not affect other experiments."""
         try:
-            if running.status in (STANDBY, RECOVERING):
-                await self._take_up(running)
-            elif running.status == LIVE:
-                await running.expire()
-        except (StoreError, Problem) as error:
-            log.warning("experiment %s: %s", running.name, error)
+            if experiment.status in (STANDBY, RECOVERING):
+                await self._activate(experiment)
+            elif experiment.status == LIVE:
+                await experiment.expire()
+        except (StoreError, ApiError) as error:
+            log.warning("experiment %s: %s", experiment.name, error)
         except Exception:
-            log.exception("experiment %s can't be tended", running.name)
+            log.exception("experiment %s: maintenance failed", experiment.name)
 
 
-def _warm_for(spec: NewExperiment) -> None:
-    if spec.policy.name in policies.KNOWN:
-        policies.warm(policies.build(spec.policy, tuple(spec.actions), policies.schema_of(spec)))
+def _precompile_for(spec: NewExperiment) -> None:
+    if spec.policy.name in learner_factory.POLICIES:
+        schema = learner_factory.make_schema(spec)
+        learner_factory.precompile(learner_factory.build_policy(spec.policy, tuple(spec.actions), schema))
 
 
-def _require_same_policy(given: PolicySpec, own: PolicySpec) -> None:
-    """Refuse a policy beside a model that was made with another: the model goes on as it is."""
+def _validate_policy(given: PolicySpec, own: PolicySpec) -> None:
+    """Reject a policy that differs from that of the model: the model continues unchanged."""
     if given == PolicySpec():
         return
     other = {name: value for name, value in given.parameters.items() if own.parameters.get(name) != value}
     if given.name != own.name or other:
         differs = f"{given.name}" if given.name != own.name else f"{other}"
-        raise invalid(f"policy says {differs}, but the model is a {own.name} made with {own.parameters}: leave it out")
+        raise invalid_request(
+            f"policy is {differs}, but the model is a {own.name} with {own.parameters}: leave the policy out"
+        )
 
 
-def _require_default(spec: NewExperiment, learner: object) -> None:
-    """Refuse a default reward that the learner would refuse when the first deadline passes."""
+def _validate_default(spec: NewExperiment, learner: object) -> None:
+    """Reject a default reward that the learner would reject when the first deadline passes."""
     rules = spec.rewards
     if rules.default is None:
         return
     if rules.within_seconds is None:
-        raise invalid("rewards.default needs rewards.within_seconds: without a deadline it never comes about")
-    state = Experiment(spec, learner)
+        raise invalid_request("rewards.default needs rewards.within_seconds: without a deadline it is never used")
+    state = ExperimentState(spec, learner)
     try:
-        learner.require_reward(0, state.actions.plain_reward(1, rules.default))  # type: ignore[attr-defined]
+        learner.require_reward(0, state.actions.normalize_reward(1, rules.default))  # type: ignore[attr-defined]
     except (ValueError, TypeError) as error:
-        raise invalid(f"rewards.default: {error}") from None
+        raise invalid_request(f"rewards.default: {error}") from None

@@ -1,23 +1,17 @@
-"""Exploration and rewards over time, in a few hundred numbers however long an experiment runs."""
+"""Time series of exploration and rewards, with a bounded number of points however long an experiment runs."""
 
 from __future__ import annotations
-
-from datetime import UTC, datetime
 
 from msgspec import Struct
 
 from releaf.service.messages import SeriesPoint
+from releaf.service.timestamps import format_timestamp
 
-MOST_POINTS = 200
-
-
-def iso(at: float) -> str:
-    """A time as people and programs read it."""
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+MAX_POINTS = 200
 
 
-class Point(Struct, array_like=True):
-    """Some consecutive decisions."""
+class TimeSeriesPoint(Struct, array_like=True):
+    """Counts over consecutive decisions."""
 
     at: float
     decisions: int = 0
@@ -26,8 +20,8 @@ class Point(Struct, array_like=True):
     rewards: int = 0
     reward_sum: float = 0.0
 
-    def absorb(self, later: Point) -> None:
-        """Take in the decisions that came right after."""
+    def merge(self, later: TimeSeriesPoint) -> None:
+        """Add the counts of the following point."""
         self.decisions += later.decisions
         self.explored += later.explored
         self.asked += later.asked
@@ -35,14 +29,14 @@ class Point(Struct, array_like=True):
         self.reward_sum += later.reward_sum
 
 
-class Series(Struct, array_like=True):
-    """Points of equally many decisions each; when there are too many points, pairs of them become one."""
+class TimeSeries(Struct, array_like=True):
+    """Points of equally many decisions each; when the series is full, pairs of points are merged."""
 
-    size: int = 1  # decisions to a point
-    points: list[Point] = []
+    size: int = 1  # decisions per point
+    points: list[TimeSeriesPoint] = []
 
-    def decided(self, at: float, explored: list[bool], asked: list[bool]) -> None:
-        """Count decisions of one moment: which explored, and which asked for a reward."""
+    def add_decisions(self, at: float, explored: list[bool], asked: list[bool]) -> None:
+        """Add decisions made at the same time: which of them explored, and which asked for a reward."""
         start, end = 0, len(explored)
         while start < end:
             point = self._open_point(at)
@@ -52,38 +46,38 @@ class Series(Struct, array_like=True):
             point.asked += sum(asked[start:stop])
             start = stop
 
-    def _open_point(self, at: float) -> Point:
-        """The latest point, a new one where that is full."""
+    def _open_point(self, at: float) -> TimeSeriesPoint:
+        """The latest point, or a new one if that is full."""
         points = self.points
         if not points or points[-1].decisions == self.size:
-            if len(points) == MOST_POINTS:
-                self._halve()
-            points.append(Point(at))
+            if len(points) == MAX_POINTS:
+                self._merge_pairs()
+            points.append(TimeSeriesPoint(at))
         return points[-1]
 
-    def rewarded(self, decision: int, reward: float) -> None:
-        """Count the reward of a decision where that was made."""
-        point = self.points[(decision - 1) // self.size]
+    def add_reward(self, ordinal: int, reward: float) -> None:
+        """Add a reward to the point of its decision."""
+        point = self.points[(ordinal - 1) // self.size]
         point.rewards += 1
         point.reward_sum += reward
 
-    def _halve(self) -> None:
+    def _merge_pairs(self) -> None:
         for first, second in zip(self.points[::2], self.points[1::2], strict=True):
-            first.absorb(second)
+            first.merge(second)
         del self.points[1::2]
         self.size *= 2
 
-    def tell(self) -> list[SeriesPoint]:
-        """The points for a chart."""
+    def to_messages(self) -> list[SeriesPoint]:
+        """The points for the API."""
         return [
             SeriesPoint(
-                first=place * self.size + 1,
+                first=index * self.size + 1,
                 decisions=point.decisions,
-                at=iso(point.at),
+                at=format_timestamp(point.at),
                 explored=point.explored,
                 asked=point.asked,
                 rewards=point.rewards,
                 reward_sum=point.reward_sum,
             )
-            for place, point in enumerate(self.points)
+            for index, point in enumerate(self.points)
         ]

@@ -1,8 +1,7 @@
-"""What Prometheus is told at /metrics.
+"""Prometheus metrics (/metrics).
 
-What happens in a request is counted in plain numbers, which costs less than a microsecond; what is known elsewhere
-(counts of experiments, the lag of the store) is read when the metrics are asked for. Everything is called from the
-event loop, so nothing is locked.
+Requests update plain numbers, which costs less than a microsecond; a scrape reads what other parts know (counts of
+experiments, lag of the store). Everything runs in the event loop, so there are no locks.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ from releaf.service.messages import Counts
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 STATUSES = ("live", "standby", "recovering", "damaged", "retired")
-RECENT = 1_000  # decisions that the exploration rate is of
+RECENT = 1_000  # decisions over which the exploration rate is computed
 LATENCIES = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  # seconds
 BATCHES = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1_000.0, 2_000.0, 5_000.0, 10_000.0)  # events
 
 
 class ExperimentReading(NamedTuple):
-    """How an experiment stands when the metrics are asked for."""
+    """An experiment at the time of a scrape."""
 
     name: str
     status: str
@@ -45,14 +44,14 @@ class ExperimentReading(NamedTuple):
 
 
 class StoreLag(NamedTuple):
-    """Events that are applied in memory and not on disk yet, and how long the oldest has waited, in seconds."""
+    """Events in memory that are not on disk yet, and the age of the oldest in seconds."""
 
     events: int
     seconds: float
 
 
-class Distribution:
-    """How often a quantity lay in which range."""
+class Histogram:
+    """Counts of values by range."""
 
     __slots__ = ("counts", "edges", "total")
 
@@ -64,7 +63,7 @@ class Distribution:
         self.total += value
 
     def buckets(self) -> list[tuple[str, float]]:
-        """The upper edges, and how many values are not above them."""
+        """Cumulative counts by upper edge, as Prometheus expects them."""
         found, below = [], 0
         for edge, count in zip((*self.edges, math.inf), self.counts, strict=True):
             below += count
@@ -81,7 +80,7 @@ class RecentDecisions:
         self._ring, self._total, self._explored = bytearray(RECENT), 0, 0
 
     def add(self, explored: Sequence[bool]) -> None:
-        """Count decisions, of which these explored."""
+        """Add decisions: whether each explored."""
         for one in explored:
             place = self._total % RECENT
             self._explored += one - self._ring[place]
@@ -90,65 +89,65 @@ class RecentDecisions:
 
     @property
     def exploration_rate(self) -> float | None:
-        """None before the first decision of this process."""
+        """The rate; None before the first decision of this process."""
         return self._explored / min(self._total, RECENT) if self._total else None
 
 
 class Metrics(Collector):
-    """All that is measured, and its text for Prometheus.
+    """Collects all metrics, and renders them for Prometheus.
 
     Attributes
     ----------
     experiments
-        Asked for how the experiments stand; to be set by who knows.
+        Callback that reads the experiments; set by the application.
     store_lag
-        Asked for the lag of the store; to be set by who knows.
+        Callback that reads the lag of the store; set by the application.
     """
 
     def __init__(self) -> None:
         self.experiments: Callable[[], Iterable[ExperimentReading]] = tuple
         self.store_lag: Callable[[], StoreLag] = lambda: StoreLag(0, 0.0)
         self._requests: dict[tuple[str, int], int] = {}
-        self._latencies: dict[str, Distribution] = {}
+        self._latencies: dict[str, Histogram] = {}
         self._recent: dict[str, RecentDecisions] = {}
-        self._commit_seconds, self._commit_events = Distribution(LATENCIES), Distribution(BATCHES)
+        self._commit_seconds, self._commit_events = Histogram(LATENCIES), Histogram(BATCHES)
         self._failed_commits = 0
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
         ProcessCollector(registry=self._registry)
 
-    # --- what happens
+    # --- updates
 
-    def answered(self, operation: str, status: int, seconds: float) -> None:
-        """A request was answered. Operations are those of the API, so that there are few of them."""
+    def count_request(self, operation: str, status: int, seconds: float) -> None:
+        """Count a request. Operations are those of the API, so that their number is bounded."""
         try:
             self._requests[operation, status] += 1
             self._latencies[operation].add(seconds)
         except KeyError:
             self._requests[operation, status] = 1
-            self._latencies.setdefault(operation, Distribution(LATENCIES)).add(seconds)
+            self._latencies.setdefault(operation, Histogram(LATENCIES)).add(seconds)
 
-    def recent(self, experiment: str) -> RecentDecisions:
-        """Where the decisions of an experiment are counted; to be kept, and told each decision with ``add``."""
+    def recent_decisions(self, experiment: str) -> RecentDecisions:
+        """The window of recent decisions of an experiment."""
         return self._recent.setdefault(experiment, RecentDecisions())
 
-    def committed(self, events: int, seconds: float) -> None:
-        """A group of events is on disk."""
+    def count_commit(self, events: int, seconds: float) -> None:
+        """Count a commit."""
         self._commit_events.add(events)
         self._commit_seconds.add(seconds)
 
-    def commit_failed(self) -> None:
-        """A group of events could not be written."""
+    def count_failed_commit(self) -> None:
+        """Count a failed commit."""
         self._failed_commits += 1
 
-    # --- what is told
+    # --- scrapes
 
     def text(self) -> bytes:
-        """All metrics, in the format named by ``CONTENT_TYPE``."""
+        """Render all metrics, in the format of ``CONTENT_TYPE``."""
         return generate_latest(self._registry)
 
     def collect(self) -> Iterator[Metric]:
-        """What the registry asks for."""
+        """Yield all metrics, for the registry."""
         yield InfoMetricFamily("releaf", "The version of the service.", value={"version": __version__})
         yield from self._collect_requests()
         yield from self._collect_experiments(list(self.experiments()))
@@ -165,9 +164,9 @@ class Metrics(Collector):
         yield seconds
 
     def _collect_experiments(self, readings: list[ExperimentReading]) -> Iterator[Metric]:
-        """A value that is not known, such as the budget where there is none, is left out."""
-        for name, told, value in COUNTERS:
-            counter = CounterMetricFamily(name, told, labels=("experiment",))
+        """Yield metrics of experiments; an unknown value, such as a missing budget, is left out."""
+        for name, help_text, value in COUNTERS:
+            counter = CounterMetricFamily(name, help_text, labels=("experiment",))
             for reading in readings:
                 counter.add_metric((reading.name,), value(reading))
             yield counter
@@ -177,8 +176,8 @@ class Metrics(Collector):
             f"Share of explored decisions among the last {RECENT:,} of this process.",
             lambda reading: rates.get(reading.name),
         )
-        for name, told, read in (rate, *GAUGES):
-            gauge = GaugeMetricFamily(name, told, labels=("experiment",))
+        for name, help_text, read in (rate, *GAUGES):
+            gauge = GaugeMetricFamily(name, help_text, labels=("experiment",))
             for reading in readings:
                 if (known := read(reading)) is not None:
                     gauge.add_metric((reading.name,), known)
@@ -193,11 +192,11 @@ class Metrics(Collector):
         yield GaugeMetricFamily("releaf_store_lag_events", "Events in memory that are not on disk yet.", lag.events)
         yield GaugeMetricFamily("releaf_store_lag_seconds", "How long the oldest of them has waited.", lag.seconds)
         yield CounterMetricFamily("releaf_commits_failed", "Commits that the store refused.", self._failed_commits)
-        for name, told, taken in (
+        for name, help_text, taken in (
             ("releaf_commit_seconds", "Time to write a group of events to disk.", self._commit_seconds),
             ("releaf_commit_events", "Events written together.", self._commit_events),
         ):
-            yield HistogramMetricFamily(name, told, taken.buckets(), taken.total)
+            yield HistogramMetricFamily(name, help_text, taken.buckets(), taken.total)
 
 
 COUNTERS: tuple[tuple[str, str, Callable[[ExperimentReading], int]], ...] = (

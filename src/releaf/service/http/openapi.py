@@ -1,4 +1,4 @@
-"""The description of the API at /openapi.json, made from the table of operations and the messages."""
+"""OpenAPI description of the API (/openapi.json), generated from the table of operations and the messages."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any, get_args
 import msgspec
 
 from releaf._version import __version__
-from releaf.service.http.endpoint import Operation
+from releaf.service.http.operation import Operation
 from releaf.service.messages import ErrorAnswer
 
 _REF = "#/components/schemas/{name}"
-_ALWAYS = (400, 403, 422, 503)  # problems that every operation can have
+_COMMON_ERRORS = (400, 403, 422, 503)  # of every operation
 _PATTERNS = {
     "experiment": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"},
     "decision": {"type": "integer", "minimum": 1, "maximum": 2**53},
@@ -22,7 +22,7 @@ _PATTERNS = {
 
 
 def describe(operations: Sequence[Operation]) -> dict[str, Any]:
-    """The OpenAPI 3.1 document."""
+    """Generate the OpenAPI 3.1 document."""
     types = _types(operations)
     schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
     components = _portable(components)
@@ -58,7 +58,7 @@ def _types(operations: Sequence[Operation]) -> list[Any]:
 
 
 def _portable(schema: Any) -> Any:
-    """Patterns as other languages read them, which end with $ where Python needs a letter of its own."""
+    r"""Convert patterns for other languages: their ``$`` is Python's ``\Z``."""
     if isinstance(schema, dict):
         return {
             key: value.replace(r"\Z", "$") if key == "pattern" and isinstance(value, str) else _portable(value)
@@ -82,30 +82,30 @@ def _operation(operation: Operation, by_type: dict[str, Any]) -> dict[str, Any]:
         }
         for one in operation.query
     ]
-    made: dict[str, Any] = {
+    description: dict[str, Any] = {
         "operationId": operation.name,
         "summary": operation.summary,
         "responses": _responses(operation, by_type),
     }
     if parameters:
-        made["parameters"] = parameters
+        description["parameters"] = parameters
     if operation.body is not None:
-        made["requestBody"] = {
+        description["requestBody"] = {
             "required": True,
             "content": {"application/json": {"schema": by_type[str(operation.body)]}},
         }
         if operation.lines:
-            made["requestBody"]["content"]["application/x-ndjson"] = {"schema": {"type": "string"}}
-    made["security"] = [] if operation.scope == "none" else [{"key": []}, {}]
+            description["requestBody"]["content"]["application/x-ndjson"] = {"schema": {"type": "string"}}
+    description["security"] = [] if operation.scope == "none" else [{"key": []}, {}]
     if operation.scope not in ("none", "any"):
-        made["description"] = f"Needs the scope `{operation.scope}` where keys are needed."
-    return made
+        description["description"] = f"Needs the scope `{operation.scope}` where keys are needed."
+    return description
 
 
 def _responses(operation: Operation, by_type: dict[str, Any]) -> dict[str, Any]:
     problem = {"content": {"application/json": {"schema": by_type[str(ErrorAnswer)]}}}
     keyed = () if operation.scope == "none" else (401,)
-    statuses = sorted({*_ALWAYS, *keyed, 429, *((408,) if operation.body else ()), *operation.problems})
+    statuses = sorted({*_COMMON_ERRORS, *keyed, 429, *((408,) if operation.body else ()), *operation.problems})
     refused = {str(status): {"description": HTTPStatus(status).phrase, **problem} for status in statuses}
     return {str(operation.status): _answer(operation, by_type), **refused}
 

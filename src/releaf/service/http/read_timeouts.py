@@ -1,4 +1,4 @@
-"""Time-outs for what is mostly done at once: one look a second at what takes long, instead of a timer each."""
+"""Read time-outs: one periodic check of all running reads, instead of a timer for each."""
 
 from __future__ import annotations
 
@@ -8,50 +8,52 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-LOOK_SECONDS = 0.5
+CHECK_SECONDS = 0.5
 
 
-class Patience:
-    """Ends what takes longer than it may.
+class ReadTimeout:
+    """Cancels reads that take too long.
+
+    Most reads complete at once, and a timer for each would cost more than the read.
 
     Parameters
     ----------
     seconds
-        How long something may take; it is ended within half a second after that.
+        Time-out; a read is cancelled within CHECK_SECONDS after it.
     """
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
-        self._since: dict[asyncio.Task[Any], float] = {}
-        self._over: set[asyncio.Task[Any]] = set()
-        self._looking = False
+        self._started: dict[asyncio.Task[Any], float] = {}
+        self._timed_out: set[asyncio.Task[Any]] = set()
+        self._is_checking = False
 
     @contextmanager
-    def limit(self) -> Iterator[None]:
-        """Raise a ``TimeoutError`` in the task that does this, where it takes too long."""
+    def enforce(self) -> Iterator[None]:
+        """Raise a ``TimeoutError`` in the current task if the block takes too long."""
         task = asyncio.current_task()
         if task is None:
-            raise RuntimeError("patience is for tasks")
-        self._since[task] = time.monotonic()
-        if not self._looking:
-            self._looking = True
-            asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look)
+            raise RuntimeError("enforce needs a running asyncio task")
+        self._started[task] = time.monotonic()
+        if not self._is_checking:
+            self._is_checking = True
+            asyncio.get_running_loop().call_later(CHECK_SECONDS, self._check)
         try:
             yield
         except asyncio.CancelledError:
-            if task in self._over and task.uncancel() == 0:
+            if task in self._timed_out and task.uncancel() == 0:
                 raise TimeoutError from None
             raise
         finally:
-            del self._since[task]
-            self._over.discard(task)
+            del self._started[task]
+            self._timed_out.discard(task)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         now = time.monotonic()
-        for task, since in self._since.items():
-            if now - since > self.seconds and task not in self._over:
-                self._over.add(task)
+        for task, started in self._started.items():
+            if now - started > self.seconds and task not in self._timed_out:
+                self._timed_out.add(task)
                 task.cancel()
-        self._looking = bool(self._since)
-        if self._looking:
-            asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look)
+        self._is_checking = bool(self._started)
+        if self._is_checking:
+            asyncio.get_running_loop().call_later(CHECK_SECONDS, self._check)

@@ -1,10 +1,11 @@
-"""The operations of the API in a table: from it come the routes and the description at /openapi.json."""
+"""Routes: the table of all operations, from which the router and the OpenAPI description are made."""
 
 from __future__ import annotations
 
-from releaf.service.experiments.decision_records import FORMATS, MOST_LISTED, OUTCOMES
-from releaf.service.http import handlers as api
-from releaf.service.http.endpoint import Operation, Parameter
+from releaf.service.experiments.decision_export import FORMATS
+from releaf.service.experiments.decision_records import MAX_LISTED, OUTCOMES
+from releaf.service.http import handlers
+from releaf.service.http.operation import Operation, Parameter
 from releaf.service.messages import (
     AllLearnt,
     Answer,
@@ -31,11 +32,11 @@ _ONE = "/v1/experiments/{experiment}"
 _TIME = {"type": "string", "format": "date-time"}
 _NUMBER = {"type": "integer", "minimum": 1, "maximum": 2**53}
 
-OPERATIONS = (  # those that are asked for most come first, since routes are tried in order
+OPERATIONS = (  # the most frequent first, because the router tries them in order
     Operation(
         method="POST",
         path=f"{_ONE}/decide",
-        handler=api.decide,
+        handler=handlers.decide,
         summary="Decide for a context, or for many",
         body=Ask,
         answer=Answer | Answers,
@@ -46,7 +47,7 @@ OPERATIONS = (  # those that are asked for most come first, since routes are tri
     Operation(
         method="POST",
         path=f"{_ONE}/reward",
-        handler=api.reward,
+        handler=handlers.reward,
         summary="Learn the reward of a decision, or of many",
         body=Rewarding,
         answer=Learnt | AllLearnt,
@@ -57,7 +58,7 @@ OPERATIONS = (  # those that are asked for most come first, since routes are tri
     Operation(
         method="GET",
         path="/v1/policies",
-        handler=api.list_policies,
+        handler=handlers.list_policies,
         summary="The policies that an experiment can use",
         answer=PolicyList,
         scope="any",
@@ -65,7 +66,7 @@ OPERATIONS = (  # those that are asked for most come first, since routes are tri
     Operation(
         method="POST",
         path="/v1/experiments",
-        handler=api.create_experiment,
+        handler=handlers.create_experiment,
         summary="Create an experiment",
         body=NewExperiment,
         answer=ExperimentInfo,
@@ -76,7 +77,7 @@ OPERATIONS = (  # those that are asked for most come first, since routes are tri
     Operation(
         method="GET",
         path="/v1/experiments",
-        handler=api.list_experiments,
+        handler=handlers.list_experiments,
         summary="All experiments that the key may read",
         answer=ExperimentList,
         scope="any",
@@ -84,16 +85,16 @@ OPERATIONS = (  # those that are asked for most come first, since routes are tri
     Operation(
         method="GET",
         path=_ONE,
-        handler=api.get_experiment,
-        summary="An experiment and how it stands",
+        handler=handlers.get_experiment,
+        summary="An experiment and its status",
         answer=ExperimentInfo,
         problems=(404,),
     ),
     Operation(
         method="DELETE",
         path=_ONE,
-        handler=api.retire_experiment,
-        summary="Let an experiment decide no more; all stays readable",
+        handler=handlers.retire_experiment,
+        summary="Retire an experiment: no more decisions; all stays readable",
         answer=ExperimentInfo,
         scope="admin",
         problems=(404,),
@@ -101,8 +102,8 @@ OPERATIONS = (  # those that are asked for most come first, since routes are tri
     Operation(
         method="POST",
         path=f"{_ONE}/preview",
-        handler=api.preview,
-        summary="What would be decided now, and why; leaves no trace",
+        handler=handlers.preview,
+        summary="Preview a decision and its explanation, without effect",
         body=Try,
         answer=ExplanationInfo,
         problems=(404, 413, 415),
@@ -110,7 +111,7 @@ OPERATIONS = (  # those that are asked for most come first, since routes are tri
     Operation(
         method="POST",
         path=f"{_ONE}/actions",
-        handler=api.add_action,
+        handler=handlers.add_action,
         summary="Add an action while running",
         body=NewAction,
         answer=ExperimentInfo,
@@ -120,7 +121,7 @@ OPERATIONS = (  # those that are asked for most come first, since routes are tri
     Operation(
         method="DELETE",
         path=f"{_ONE}/actions/{{action:path}}",
-        handler=api.retire_action,
+        handler=handlers.retire_action,
         summary="Retire an action while running; what is known of it is forgotten",
         answer=ExperimentInfo,
         scope="admin",
@@ -129,7 +130,7 @@ OPERATIONS = (  # those that are asked for most come first, since routes are tri
     Operation(
         method="GET",
         path=f"{_ONE}/relevance",
-        handler=api.get_relevance,
+        handler=handlers.get_relevance,
         summary="How relevant each feature is to each action",
         answer=RelevanceInfo,
         problems=(404,),
@@ -137,7 +138,7 @@ OPERATIONS = (  # those that are asked for most come first, since routes are tri
     Operation(
         method="GET",
         path=f"{_ONE}/partition/{{feature:path}}",
-        handler=api.get_partition,
+        handler=handlers.get_partition,
         summary="How a feature's values are divided, and what actions earned where",
         answer=PartitionInfo,
         problems=(404,),
@@ -145,7 +146,7 @@ OPERATIONS = (  # those that are asked for most come first, since routes are tri
     Operation(
         method="GET",
         path=f"{_ONE}/explain/{{decision}}",
-        handler=api.explain,
+        handler=handlers.explain,
         summary="Why a decision was made",
         answer=ExplanationInfo,
         problems=(404,),
@@ -153,12 +154,12 @@ OPERATIONS = (  # those that are asked for most come first, since routes are tri
     Operation(
         method="GET",
         path=f"{_ONE}/decisions",
-        handler=api.list_decisions,
+        handler=handlers.list_decisions,
         summary="Recorded decisions, the latest first, page by page",
         answer=RecordedPage,
         problems=(404,),
         query=(
-            Parameter("limit", "how many", {"type": "integer", "minimum": 1, "maximum": MOST_LISTED, "default": 50}),
+            Parameter("limit", "how many", {"type": "integer", "minimum": 1, "maximum": MAX_LISTED, "default": 50}),
             Parameter("before", "only decisions with a lower number", _NUMBER),
             Parameter("action", "only those that took this action", {"type": "string"}),
             Parameter("explored", "only explorations, or only others", {"type": "string", "enum": ["true", "false"]}),
@@ -170,7 +171,7 @@ OPERATIONS = (  # those that are asked for most come first, since routes are tri
     Operation(
         method="GET",
         path=f"{_ONE}/export",
-        handler=api.export_decisions,
+        handler=handlers.export_decisions,
         summary="The whole log of decisions as a file",
         answer=tuple(FORMATS.values()),
         problems=(404,),
@@ -179,7 +180,7 @@ OPERATIONS = (  # those that are asked for most come first, since routes are tri
     Operation(
         method="GET",
         path=f"{_ONE}/series",
-        handler=api.get_series,
+        handler=handlers.get_series,
         summary="Exploration and rewards over time",
         answer=SeriesInfo,
         problems=(404,),
@@ -187,7 +188,7 @@ OPERATIONS = (  # those that are asked for most come first, since routes are tri
     Operation(
         method="GET",
         path=f"{_ONE}/feed",
-        handler=api.feed,
+        handler=handlers.feed,
         summary="Decisions and rewards as they happen, as server-sent events",
         answer=("text/event-stream",),
         problems=(404,),
@@ -195,7 +196,7 @@ OPERATIONS = (  # those that are asked for most come first, since routes are tri
     Operation(
         method="GET",
         path=f"{_ONE}/model",
-        handler=api.get_model,
+        handler=handlers.get_model,
         summary="The learner in charge, as a file for releaf.load",
         answer=("application/octet-stream",),
         problems=(404,),
@@ -203,8 +204,8 @@ OPERATIONS = (  # those that are asked for most come first, since routes are tri
     Operation(
         method="POST",
         path=f"{_ONE}/shadows",
-        handler=api.add_shadow,
-        summary="Let another policy decide beside the one in charge",
+        handler=handlers.add_shadow,
+        summary="Add a shadow: a policy that decides on the same contexts, without effect",
         body=NewShadow,
         answer=ExperimentInfo,
         scope="admin",
@@ -213,7 +214,7 @@ OPERATIONS = (  # those that are asked for most come first, since routes are tri
     Operation(
         method="DELETE",
         path=f"{_ONE}/shadows/{{shadow}}",
-        handler=api.remove_shadow,
+        handler=handlers.remove_shadow,
         summary="Remove a shadow",
         answer=ExperimentInfo,
         scope="admin",
@@ -222,28 +223,28 @@ OPERATIONS = (  # those that are asked for most come first, since routes are tri
     Operation(
         method="POST",
         path=f"{_ONE}/shadows/{{shadow}}/promote",
-        handler=api.promote_shadow,
+        handler=handlers.promote_shadow,
         summary="Put a shadow in charge; the former policy becomes the shadow “former”",
         answer=ExperimentInfo,
         scope="admin",
         problems=(404, 409),
     ),
     Operation(
-        method="GET", path="/healthz", handler=api.healthz, summary="Whether it lives", answer=Health, scope="none"
+        method="GET", path="/healthz", handler=handlers.healthz, summary="Liveness probe", answer=Health, scope="none"
     ),
     Operation(
         method="GET",
         path="/readyz",
-        handler=api.readyz,
-        summary="Whether it can decide",
+        handler=handlers.readyz,
+        summary="Readiness probe",
         answer=Health,
         scope="none",
     ),
     Operation(
         method="GET",
         path="/metrics",
-        handler=api.metrics,
-        summary="Measurements for Prometheus",
+        handler=handlers.metrics,
+        summary="Metrics for Prometheus",
         answer=("text/plain",),
         scope="any",
     ),

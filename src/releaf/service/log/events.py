@@ -1,7 +1,7 @@
-"""What an experiment's log consists of. A page of the log is the events of one group commit, as MessagePack.
+"""Events of an experiment's log. A page of the log has the events of one group commit, as MessagePack.
 
-The log holds what was answered, not only what was asked: a decision stands in it with its action and probability, so
-that whoever reads it needs no learner to know what was done, and a replay that comes to another action is noticed.
+A decision event has the answer, not only the request: its action and probability. So readers of the log need no learner
+to know what was done, and a replay that chooses another action is detected.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ Label = str | int
 Reward = float | list[float]
 
 
-class Event(Struct, array_like=True, gc=False):  # which is never part of a cycle
-    """Something that happened to an experiment, at a time in seconds since 1970 that never goes back."""
+class LogEvent(Struct, array_like=True, gc=False):  # never part of a reference cycle
+    """Base of all events. ``at``: seconds since 1970, never less than that of the previous event."""
 
     at: float
 
 
-class Decided(Event, tag=1):
-    """A context came, and an action was chosen. ``shadows``: what the policies beside it would have done."""
+class Decided(LogEvent, tag=1):
+    """The learner in charge chose an action for a context. ``shadows``: the choices of the shadows."""
 
     number: int
     context: list[Any]
@@ -38,75 +38,84 @@ class Decided(Event, tag=1):
     shadows: dict[str, Label] | None
 
 
-class Rewarded(Event, tag=2):
-    """The reward of a decision came."""
+class Rewarded(LogEvent, tag=2):
+    """A client sent the reward of a decision."""
 
     decision: int
     reward: Reward
 
 
-class Expired(Event, tag=3):
+class Expired(LogEvent, tag=3):
     """The deadline of these decisions passed without a reward."""
 
     decisions: list[int]
 
 
-class ActionAdded(Event, tag=4):
-    """From here on there is one more action."""
+class ActionAdded(LogEvent, tag=4):
+    """The experiment has one more action from now on."""
 
     action: Label
 
 
-class ActionRemoved(Event, tag=5):
-    """From here on an action is no longer taken."""
+class ActionRemoved(LogEvent, tag=5):
+    """The experiment no longer takes an action."""
 
     action: Label
 
 
-class ShadowAdded(Event, tag=6):
-    """From here on another policy decides beside the one in charge; ``learner`` is how it began."""
+class ShadowAdded(LogEvent, tag=6):
+    """A shadow decides on the same contexts from now on; ``learner`` is its initial state."""
 
     name: str
     policy: PolicySpec
     learner: bytes
 
 
-class ShadowRemoved(Event, tag=7):
-    """From here on that policy is gone."""
+class ShadowRemoved(LogEvent, tag=7):
+    """A shadow was removed."""
 
     name: str
 
 
-class Promoted(Event, tag=8):
-    """From here on a shadow is in charge, and the policy that was is its shadow."""
+class Promoted(LogEvent, tag=8):
+    """A shadow is in charge from now on; the policy that was in charge becomes a shadow."""
 
     name: str
 
 
-class Retired(Event, tag=9):
-    """From here on there are no more decisions."""
+class Retired(LogEvent, tag=9):
+    """The experiment makes no more decisions."""
 
 
-class Lost(Event, tag=10):
-    """The end of the log could not be read: numbers of decisions up to this one are not given again."""
+class NumbersSkipped(LogEvent, tag=10):
+    """The end of the log was damaged: decision numbers up to this one are not used again."""
 
     decision: int
 
 
 AnyEvent = (
-    Decided | Rewarded | Expired | ActionAdded | ActionRemoved | ShadowAdded | ShadowRemoved | Promoted | Retired | Lost
+    Decided
+    | Rewarded
+    | Expired
+    | ActionAdded
+    | ActionRemoved
+    | ShadowAdded
+    | ShadowRemoved
+    | Promoted
+    | Retired
+    | NumbersSkipped
 )
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(list[AnyEvent])
 
 
 def encode_page(events: list[AnyEvent]) -> bytes:
-    """The body of a page."""
+    """Serialize the events of a page."""
     return _encoder.encode(events)
 
 
 def decode_page(body: bytes) -> list[AnyEvent]:
-    """The events of a page; ``ValueError`` where it is none."""
+    """Deserialize the events of a page; a ``ValueError`` if the body has none."""
     try:
         return _decoder.decode(body)
     except msgspec.DecodeError as error:

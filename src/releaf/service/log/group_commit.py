@@ -1,38 +1,39 @@
-"""Group commit: events wait here until they are on disk, and many requests share one write."""
+"""Group commit: events of many requests share one write to the store."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
-from releaf.service.errors import Problem, unavailable
+from releaf.service.errors import ApiError, StoreError, service_unavailable
 from releaf.service.log.events import AnyEvent, encode_page
-from releaf.service.store.base import Commit, Page, RewardRow, Store, StoreError, page_checksum
+from releaf.service.log.write_timeout import commit_timed_out, write_timeout
+from releaf.service.store.base import Commit, EventStore, LogPage, RewardRow, page_checksum
 
 
-class Author(Protocol):
-    """Whose events are written: an experiment in the hub."""
+class LogOwner(Protocol):
+    """The owner of a log: an experiment whose events are committed."""
 
     id: int
-    last: int  # the number of the latest event that is on its way to the disk
+    last: int  # number of the latest event that was passed to the store
     checksum: bytes  # of the page that ends with it
 
     def decisions(self) -> int: ...
 
-    def page_taken(self) -> None:
-        """The events so far are about to be written; memory is as it will be after them."""
+    def before_commit(self) -> None:
+        """The store is about to write all events so far; the state in memory is what the log will hold."""
 
-    def page_written(self, events: Sequence[AnyEvent]) -> None:
-        """They are on disk."""
+    def after_commit(self, events: Sequence[AnyEvent]) -> None:
+        """The events are on disk."""
 
-    def page_lost(self, error: StoreError) -> None:
-        """They are not: memory is ahead of the log, and has to be made from it anew."""
+    def commit_failed(self, error: StoreError) -> None:
+        """The events are not on disk: the state in memory is ahead of the log, and has to be recovered from it."""
 
 
 class _Batch:
-    """The events of one experiment that share a page, and those who wait for it."""
+    """Events of one experiment that share a page, and the requests that wait for it."""
 
     __slots__ = ("events", "rewards", "since", "waiters")
 
@@ -42,56 +43,67 @@ class _Batch:
         self.waiters: list[asyncio.Future[None]] = []
         self.since = time.perf_counter()
 
+    def succeed(self) -> None:
+        for waiter in self.waiters:
+            if not waiter.done():
+                waiter.set_result(None)
 
-class Desk:
-    """Writes what was put on it as fast as the disk allows: while one write runs, the next one gathers.
+    def fail(self, error: ApiError) -> None:
+        for waiter in self.waiters:
+            if not waiter.done():
+                waiter.set_exception(error)
+                waiter.exception()  # mark as retrieved: the client may have disconnected
+
+
+class GroupCommit:
+    """Commits appended events as fast as the disk allows: while one commit runs, the next batch fills.
 
     Parameters
     ----------
     store
-        Where to.
+        Where to commit.
     timeout
-        Seconds after which a write counts as failed for those who wait.
-    written
-        Told how long a write took, in seconds, and how many events it had.
-    failed
-        Told of each write that failed.
+        Write time-out: seconds after which waiting requests are answered with 503.
+    on_commit
+        Called after each commit with its duration in seconds and its number of events.
+    on_failure
+        Called after each failed commit.
     """
 
     def __init__(
         self,
-        store: Store,
+        store: EventStore,
         timeout: float,
-        written: Callable[[float, int], None],
-        failed: Callable[[], None] = lambda: None,
+        on_commit: Callable[[float, int], None],
+        on_failure: Callable[[], None] = lambda: None,
     ) -> None:
-        self._store, self._timeout, self._written, self._failed = store, timeout, written, failed
-        self._gathering: dict[Author, _Batch] = {}
-        self._in_flight: dict[Author, _Batch] = {}
+        self._store, self._timeout, self._on_commit, self._on_failure = store, timeout, on_commit, on_failure
+        self._filling: dict[LogOwner, _Batch] = {}
+        self._in_flight: dict[LogOwner, _Batch] = {}
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to write."""
-        self._task = asyncio.create_task(self._run(), name="desk")
+        """Start to commit."""
+        self._task = asyncio.create_task(self._run(), name="group commit")
 
     async def stop(self) -> None:
-        """Write what is there, then end."""
+        """Commit all appended events, then stop."""
         if self._task is not None:
             await self._idle.wait()
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
 
-    def put(
-        self, author: Author, events: Sequence[AnyEvent], rewards: Sequence[RewardRow] = ()
+    def append(
+        self, owner: LogOwner, events: Sequence[AnyEvent], rewards: Sequence[RewardRow] = ()
     ) -> asyncio.Future[None]:
-        """Events to be written; what is returned is done when they are on disk."""
-        batch = self._gathering.get(author)
+        """Append events to a log; the future is done when they are on disk."""
+        batch = self._filling.get(owner)
         if batch is None:
-            batch = self._gathering[author] = _Batch()
+            batch = self._filling[owner] = _Batch()
         batch.events.extend(events)
         batch.rewards.extend(rewards)
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -100,20 +112,20 @@ class Desk:
         self._idle.clear()
         return waiter
 
-    async def flushed(self, author: Author) -> None:
-        """Wait until all events of an experiment so far are on disk."""
-        if author in self._gathering or author in self._in_flight:
-            await self.put(author, ())
+    async def flush(self, owner: LogOwner) -> None:
+        """Wait until all events of a log so far are on disk."""
+        if owner in self._filling or owner in self._in_flight:
+            await self.append(owner, ())
 
-    def forget(self, author: Author, error: StoreError) -> None:
-        """Fail all that an experiment has on its way here: its memory is no longer to be trusted."""
-        batch = self._gathering.pop(author, None)
+    def abort(self, owner: LogOwner, error: StoreError) -> None:
+        """Fail all events of a log that no commit has taken yet: the owner's state is invalid."""
+        batch = self._filling.pop(owner, None)
         if batch is not None:
-            _fail(batch, error)
+            batch.fail(_commit_failed(error))
 
     def lag(self) -> tuple[int, float]:
-        """How many events are not on disk yet, and for how many seconds the oldest has waited."""
-        batches = [*self._gathering.values(), *self._in_flight.values()]
+        """Number of events that are not on disk yet, and the age of the oldest in seconds."""
+        batches = [*self._filling.values(), *self._in_flight.values()]
         if not batches:
             return 0, 0.0
         oldest = min(batch.since for batch in batches)
@@ -123,68 +135,51 @@ class Desk:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            self._in_flight, self._gathering = self._gathering, {}
+            self._in_flight, self._filling = self._filling, {}
             try:
                 await self._write(self._in_flight)
             finally:
                 self._in_flight = {}
-            if not self._gathering:
+            if not self._filling:
                 self._idle.set()
 
-    async def _write(self, batches: dict[Author, _Batch]) -> None:
+    async def _write(self, batches: dict[LogOwner, _Batch]) -> None:
         started = time.perf_counter()
         try:
-            commits = [_commit(author, batch) for author, batch in batches.items() if batch.events]
+            commits = [_next_page(owner, batch) for owner, batch in batches.items() if batch.events]
             if commits:
-                await self._commit(commits, batches)
-        except Exception as failure:  # whatever it is, those who wait have to hear of it, and the next write goes on
-            error = failure if isinstance(failure, StoreError) else StoreError(f"an error of the program: {failure!r}")
-            self._failed()
-            for author, batch in batches.items():
+                with write_timeout(self._timeout, lambda: _time_out(batches.values())):
+                    await self._store.commit(commits)
+        except Exception as failure:  # whatever it is, waiting requests must get an answer, and the next commit runs
+            error = failure if isinstance(failure, StoreError) else StoreError(f"internal error: {failure!r}")
+            self._on_failure()
+            for owner, batch in batches.items():
                 if batch.events:
-                    author.page_lost(error)
-                    self.forget(author, error)
-                _fail(batch, error)
+                    owner.commit_failed(error)
+                    self.abort(owner, error)
+                batch.fail(_commit_failed(error))
             return
-        self._written(time.perf_counter() - started, sum(len(batch.events) for batch in batches.values()))
-        for author, batch in batches.items():
-            for waiter in batch.waiters:
-                if not waiter.done():
-                    waiter.set_result(None)
-            author.page_written(batch.events)
-
-    async def _commit(self, commits: list[Commit], batches: dict[Author, _Batch]) -> None:
-        """Write; those who wait are told after a while that it takes too long, but the write itself is seen through."""
-        late = asyncio.get_running_loop().call_later(self._timeout, _fail_all, list(batches.values()))
-        try:
-            await self._store.commit(commits)
-        finally:
-            late.cancel()
+        self._on_commit(time.perf_counter() - started, sum(len(batch.events) for batch in batches.values()))
+        for owner, batch in batches.items():
+            batch.succeed()
+            owner.after_commit(batch.events)
 
 
-def _commit(author: Author, batch: _Batch) -> Commit:
+def _next_page(owner: LogOwner, batch: _Batch) -> Commit:
     body = encode_page(batch.events)
-    author.last += len(batch.events)
-    author.checksum = page_checksum(author.checksum, author.last, body)
-    page = Page(
-        author.id, author.last, len(batch.events), author.decisions(), batch.events[-1].at, author.checksum, body
+    owner.last += len(batch.events)
+    owner.checksum = page_checksum(owner.checksum, owner.last, body)
+    page = LogPage(
+        owner.id, owner.last, len(batch.events), owner.decisions(), batch.events[-1].at, owner.checksum, body
     )
-    author.page_taken()
+    owner.before_commit()
     return Commit(page, batch.rewards)
 
 
-def _fail_all(batches: list[_Batch]) -> None:
-    problem = unavailable("the store takes too long to say whether this was kept: try again, with the same key")
+def _time_out(batches: Iterable[_Batch]) -> None:
     for batch in batches:
-        _tell(batch, problem)
+        batch.fail(commit_timed_out())
 
 
-def _fail(batch: _Batch, error: StoreError) -> None:
-    _tell(batch, unavailable(f"this could not be kept, so it was not done: {error}"))
-
-
-def _tell(batch: _Batch, problem: Problem) -> None:
-    for waiter in batch.waiters:
-        if not waiter.done():
-            waiter.set_exception(problem)
-            waiter.exception()  # retrieved, also where the client has gone
+def _commit_failed(error: StoreError) -> ApiError:
+    return service_unavailable(f"the commit failed, so nothing was changed: {error}")

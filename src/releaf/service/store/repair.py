@@ -1,8 +1,8 @@
-"""Damage to the file of the embedded store: how it is found, and what can be saved.
+"""Damage detection and repair of the embedded store's SQLite file.
 
-What can still be read goes to a fresh database that takes the place of the damaged one, which is kept beside it. SQLite
-keeps no checksums: a page of the log or a snapshot whose bytes were altered is read as it is, and found out later by
-its own checksum.
+A repair copies all readable rows to a fresh database, which replaces the damaged one; the damaged file stays next to
+it. SQLite has no checksums: it reads altered bytes of a log page or snapshot without an error, and their own checksums
+reveal the damage later.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import apsw
 
 WAL_HEADER, FRAME_HEADER = 32, 24
 TABLES = ("experiments", "pages", "rewards", "snapshots", "keys", "pages_set_aside", "rewards_set_aside")
-KEPT = ("experiments", "pages", "rewards", "snapshots", "keys")  # what messages count
-DAMAGE = (apsw.CorruptError, apsw.NotADBError, apsw.IOError, apsw.FormatError, apsw.SQLError)
+COUNTED = ("experiments", "pages", "rewards", "snapshots", "keys")  # in the message about a repair
+READ_ERRORS = (apsw.CorruptError, apsw.NotADBError, apsw.IOError, apsw.FormatError, apsw.SQLError)
 
-# Numbers are given again: what is left of an experiment or an event that is lost must not meet the next of its number.
-TIDY = """
+# Numbers are reused: rows of a lost experiment or event must not be taken for those of the next with that number.
+DELETE_ORPHANS = """
     DELETE FROM pages WHERE experiment NOT IN (SELECT id FROM experiments);
     DELETE FROM snapshots WHERE experiment NOT IN (SELECT id FROM experiments);
     DELETE FROM rewards WHERE event > max(
@@ -32,10 +32,10 @@ TIDY = """
 """
 
 
-def damage(path: Path) -> str | None:
-    """What is wrong with a database file, in SQLite's words."""
+def find_damage(path: Path) -> str | None:
+    """SQLite's description of the damage in a database file; None if it is sound."""
     try:
-        found = _sheltered(path)
+        found = _open_without_checkpoint(path)
         try:
             verdict = [str(row[0]) for row in found.execute("PRAGMA quick_check(3)")]
         finally:
@@ -46,7 +46,7 @@ def damage(path: Path) -> str | None:
 
 
 def torn_wal(path: Path) -> str | None:
-    """A message where the write-ahead log ends in the middle of a frame."""
+    """A message if the write-ahead log ends in the middle of a frame."""
     wal = Path(f"{path}-wal")
     size = wal.stat().st_size if wal.exists() else 0
     if size == 0:
@@ -56,34 +56,34 @@ def torn_wal(path: Path) -> str | None:
     if size >= WAL_HEADER and (size - WAL_HEADER) % (page_size + FRAME_HEADER) == 0:
         return None
     return (
-        f"{wal} ends in the middle of a write: one that was under way when the process died, which nobody was told of, "
-        "or the file was cut; all whole writes before it are kept"
+        f"{wal} ends in the middle of a write: the process died during a commit that it had not acknowledged, or the "
+        "file was truncated. All complete commits before it are kept"
     )
 
 
-def salvage(path: Path, why: str, prepare: Callable[[apsw.Connection, int | None], None]) -> str:
-    """Replace a damaged database by a fresh one with all that can be read, and say so.
+def repair(path: Path, why: str, create_tables: Callable[[apsw.Connection, int | None], None]) -> str:
+    """Replace a damaged database by a fresh one with all readable rows; return a message about it.
 
-    The fresh one takes its place only when it is complete, so that this can be interrupted and begun again. ``prepare``
-    makes its tables, of the version that the damaged one had, where that is known.
+    The fresh database replaces the damaged one only when it is complete, so that a repair can be interrupted and
+    started again. ``create_tables`` creates its tables, at the damaged one's schema version if that is readable.
     """
-    fresh_path = _fresh(path)
+    fresh_path = _fresh_path(path)
     _remove(fresh_path)
     fresh_path.touch(stat.S_IMODE(path.stat().st_mode))
     fresh = apsw.Connection(str(fresh_path))
     try:
         fresh.pragma("synchronous", "FULL")
-        prepare(fresh, _version(path))
+        create_tables(fresh, _schema_version(path))
         counts = _copy(path, fresh)
     finally:
         fresh.close()
-    kept_as = put_in_place(path)
-    saved = ", ".join(f"{counts[table]} {table}" for table in KEPT)
-    return f"{path} was damaged ({why}). What could be read is in a fresh file now ({saved}); the old is {kept_as}"
+    moved_to = replace_damaged(path)
+    saved = ", ".join(f"{counts[table]} {table}" for table in COUNTED)
+    return f"{path} was damaged ({why}). A fresh file has all readable rows ({saved}); the damaged file is {moved_to}"
 
 
-def move_away(path: Path) -> Path:
-    """Give a damaged database another name, together with its write-ahead log; returns the name."""
+def move_aside(path: Path) -> Path:
+    """Rename a damaged database and its write-ahead log; return the new name."""
     stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
     damaged = Path(f"{path}.damaged-{stamp}")
     while damaged.exists():
@@ -95,10 +95,10 @@ def move_away(path: Path) -> Path:
     return damaged
 
 
-def put_in_place(path: Path) -> Path:
-    """Put the fresh database where the damaged one was; returns the damaged one's new name."""
-    damaged = move_away(path)
-    os.rename(_fresh(path), path)
+def replace_damaged(path: Path) -> Path:
+    """Move the fresh database to the path of the damaged one; return the damaged one's new name."""
+    damaged = move_aside(path)
+    os.rename(_fresh_path(path), path)
     folder = os.open(path.parent, os.O_RDONLY)
     os.fsync(folder)
     os.close(folder)
@@ -106,12 +106,12 @@ def put_in_place(path: Path) -> Path:
 
 
 def was_interrupted(path: Path) -> bool:
-    """Whether a salvage ended after the damaged file was moved, with the complete fresh one still waiting."""
-    return not path.exists() and _fresh(path).exists()
+    """Whether a repair ended between moving the damaged file aside and moving the complete fresh one to its path."""
+    return not path.exists() and _fresh_path(path).exists()
 
 
-def _fresh(path: Path) -> Path:
-    return Path(f"{path}-salvage")
+def _fresh_path(path: Path) -> Path:
+    return Path(f"{path}-salvage")  # the name is part of the format on disk
 
 
 def _remove(path: Path) -> None:
@@ -119,37 +119,37 @@ def _remove(path: Path) -> None:
         Path(f"{path}{suffix}").unlink(missing_ok=True)
 
 
-def _sheltered(path: Path) -> apsw.Connection:
-    """A connection that leaves the write-ahead log as it is."""
+def _open_without_checkpoint(path: Path) -> apsw.Connection:
+    """Open a database without changing its write-ahead log."""
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
     connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
     connection.set_busy_timeout(5000)
     return connection
 
 
-def _forgiving(path: Path) -> apsw.Connection:
-    """A connection that also reads a file that was cut short."""
-    connection = _sheltered(path)
+def _open_damaged(path: Path) -> apsw.Connection:
+    """Open a database even if its file is truncated."""
+    connection = _open_without_checkpoint(path)
     connection.pragma("writable_schema", True)
     return connection
 
 
 def _copy(path: Path, fresh: apsw.Connection) -> dict[str, int]:
-    """Copy all rows that can be read; returns how many, by table."""
-    follow = fresh.execute("SELECT sql FROM sqlite_schema WHERE name = 'pages_follow'").get
-    fresh.execute("BEGIN; DROP TRIGGER pages_follow")  # rows come in no order here
+    """Copy all readable rows; return their number by table."""
+    trigger = fresh.execute("SELECT sql FROM sqlite_schema WHERE name = 'pages_follow'").get
+    fresh.execute("BEGIN; DROP TRIGGER pages_follow")  # rows are copied in any order
     try:
-        damaged = _forgiving(path)
+        damaged = _open_damaged(path)
     except apsw.Error:
         damaged = None
     if damaged is not None:
         for table in TABLES:
             _copy_table(damaged, fresh, table)
         damaged.close()
-    fresh.execute(TIDY)
-    fresh.execute(follow)
+    fresh.execute(DELETE_ORPHANS)
+    fresh.execute(trigger)
     fresh.execute("COMMIT")
-    return {table: fresh.execute(f"SELECT count(*) FROM {table}").get for table in KEPT}  # noqa: S608
+    return {table: fresh.execute(f"SELECT count(*) FROM {table}").get for table in COUNTED}  # noqa: S608
 
 
 def _copy_table(damaged: apsw.Connection, fresh: apsw.Connection, table: str) -> None:
@@ -164,7 +164,7 @@ def _copy_table(damaged: apsw.Connection, fresh: apsw.Connection, table: str) ->
 
 
 def _readable(damaged: apsw.Connection, table: str, names: str) -> Iterator[tuple[Any, ...]]:
-    """The rows of a table from its beginning and, where that breaks off, from its end."""
+    """Read the rows of a table from its start and, if that fails, from its end."""
     reached: Any = -1
     for order in ("ASC", "DESC"):
         rows = f"SELECT rowid, {names} FROM {table} NOT INDEXED WHERE rowid > ? ORDER BY rowid {order}"  # noqa: S608
@@ -173,18 +173,18 @@ def _readable(damaged: apsw.Connection, table: str, names: str) -> Iterator[tupl
                 if order == "ASC":
                     reached = rowid
                 yield tuple(row)
-        except DAMAGE:
+        except READ_ERRORS:
             continue
         return
 
 
-def _version(path: Path) -> int | None:
-    """The version of a damaged database's tables, where it can be read."""
+def _schema_version(path: Path) -> int | None:
+    """Schema version of a damaged database; None if it is unreadable."""
     try:
-        damaged = _forgiving(path)
+        damaged = _open_damaged(path)
         try:
             return int(damaged.execute("SELECT value FROM meta WHERE name = 'version'").get)
         finally:
             damaged.close()
-    except (*DAMAGE, TypeError, ValueError):
+    except (*READ_ERRORS, TypeError, ValueError):
         return None
