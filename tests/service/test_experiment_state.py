@@ -421,3 +421,14 @@ def test_a_reward_is_too_late_from_its_deadline_on_also_before_that_is_written_d
     with pytest.raises(ApiError, match="too late") as refused:
         state.validate_reward(1, 1.0, 110.0)
     assert refused.value.status == 410
+
+
+def test_snapshots_keep_the_field_names_of_released_versions() -> None:
+    """Renaming an attribute must not make the snapshots of existing stores unreadable."""
+    record = msgspec.msgpack.decode(to_bytes(new_experiment(POLICIES["LinUCB"])))
+    top = "spec last_at retired tally seat shadows actions gaps waiting keys series diverged"
+    assert list(record) == top.split()
+    assert list(record["tally"]) == "decisions explored asked rewards defaults dropped reward_sum".split()
+    name, policy, since, offset, estimate, learner = record["seat"]
+    assert (name, policy["name"], since, offset, type(learner)) == ("", "LinUCB", 0, 0, bytes)
+    assert list(estimate) == "since agreed decisions refused seen matched w wr ww wwr wwrr".split()

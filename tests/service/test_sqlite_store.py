@@ -105,7 +105,7 @@ def replace_by_a_text(path: Path) -> None:
 
 def kept(message: str) -> Path:
     """Where the damaged file is, as a message says."""
-    return Path(message.split("the old is ")[1])
+    return Path(message.split("the damaged file is ")[1])
 
 
 @pytest.mark.parametrize("harm", [flip_in_the_middle, flip_the_last_page, cut_in_half])
@@ -187,11 +187,11 @@ def test_a_missing_or_empty_file_that_was_in_use_is_told(closed: Path) -> None:
 
     os.truncate(closed, 0)
     (message,) = asyncio.run(reopened())
-    assert "is missing or empty though it was in use" in message
+    assert "was in use and is now missing or empty" in message
     assert asyncio.run(reopened()) == []
     closed.unlink()
     (message,) = asyncio.run(reopened())
-    assert "is missing or empty though it was in use" in message
+    assert "was in use and is now missing or empty" in message
 
 
 def test_a_file_that_a_dead_process_left_needs_no_mending(left: Path) -> None:
@@ -244,7 +244,7 @@ def test_a_salvage_that_was_interrupted_is_finished(closed: Path) -> None:
         closed.rename(f"{closed}-salvage")  # complete, but not yet in its place
         store = SqliteStore(closed)
         (message,) = await store.open()
-        assert "What could be read is in a fresh file now" in message
+        assert "A fresh file has all readable rows" in message
         assert await lasts(store) == list(range(1, PAGES + 1))
         await store.close()
 

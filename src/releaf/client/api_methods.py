@@ -1,4 +1,4 @@
-"""All that a service offers, each said once: what is sent, and what the answer is read as."""
+"""Methods of both clients: one for each operation of the API."""
 
 from __future__ import annotations
 
@@ -10,35 +10,54 @@ from uuid import uuid4
 
 import httpx
 
-from releaf.client import calls
-from releaf.client.calls import Call, Page, Take, Walk, content_of, encoded, part_of, place
-from releaf.client.method_descriptors import Operation, Walking
+from releaf.client.call import NDJSON, ApiCall, CallSequence, ResultPage, TakeItems
+from releaf.client.method_descriptors import CallMethod, StreamMethod
+from releaf.client.request_encoding import (
+    decision_number,
+    encode_context,
+    encode_features,
+    encode_json,
+    encode_model,
+    experiment_path,
+    policy_spec,
+    split_by_size,
+)
+from releaf.client.response_decoding import (
+    decode_decision,
+    decode_decisions,
+    decode_json,
+    field_reader,
+    has_unavailable_line,
+    lines_reader,
+)
 from releaf.client.responses import Decision, Label, ServiceError
 
 Context = Mapping[str, Any] | Sequence[Any]
 Reward = float | Sequence[float] | Mapping[str, float]
 Info = dict[str, Any]
-CHANGE_SILENCE = 180.0  # seconds: a policy that a machine runs for the first time is compiled there
+CHANGE_TIMEOUT = 180.0  # seconds: the service compiles a policy that it runs for the first time
 
 
-def get(path: str, **params: Any) -> Call[Info]:
+def get(path: str, **params: Any) -> ApiCall[Info]:
     given = {name: value for name, value in params.items() if value is not None}
-    return Call(method="GET", path=path, read=content_of, params=given)
+    return ApiCall(method="GET", path=path, read=decode_json, params=given)
 
 
-def change(method: str, path: str, body: Any = None) -> Call[Info]:
-    """A change of an experiment, which is not sent again where it may have arrived."""
-    content = None if body is None else encoded(body)
-    return Call(method=method, path=path, read=content_of, body=content, repeat="unsent", silence=CHANGE_SILENCE)
+def change(method: str, path: str, body: Any = None) -> ApiCall[Info]:
+    """A change of an experiment; sent again only if it can't have arrived."""
+    content = None if body is None else encode_json(body)
+    return ApiCall(
+        method=method, path=path, read=decode_json, body=content, retry="unsent", read_timeout=CHANGE_TIMEOUT
+    )
 
 
-class Operations:
-    """What both clients can do."""
+class ApiMethods:
+    """Methods of `Client` and `AsyncClient`."""
 
     # --- decisions and rewards
 
-    @Operation
-    def decide(self, experiment: str, context: Context, *, key: str | None = None) -> Call[Decision]:
+    @CallMethod
+    def decide(self, experiment: str, context: Context, *, key: str | None = None) -> ApiCall[Decision]:
         """Decide on one context.
 
         Parameters
@@ -48,93 +67,100 @@ class Operations:
         context
             A mapping from features to values, or the values in order. None and NaN are missing values.
         key
-            The same key gives the same decision again. One is made up for each call, and kept for all its attempts: a
-            retry never decides twice. Give one of your own, an order's number say, where your program may ask again.
+            Idempotency key: the same key gives the same decision again. By default each call draws one and uses it for
+            all its attempts, so that a retry never decides twice. Pass your own, such as an order number, if your
+            program may repeat the call.
         """
-        body = {"context": calls.plain_context(context), "key": key or uuid4().hex}
-        return Call(method="POST", path=place(experiment, "decide"), read=calls.decision_of, body=encoded(body))
+        body = {"context": encode_context(context), "key": key or uuid4().hex}
+        return ApiCall(
+            method="POST", path=experiment_path(experiment, "decide"), read=decode_decision, body=encode_json(body)
+        )
 
-    @Operation
+    @CallMethod
     def decide_many(
         self, experiment: str, contexts: Iterable[Context], *, keys: Sequence[str] | None = None
-    ) -> Call[list[Decision]]:
-        """Decide on some contexts at once: on all of them, or on none where one is wrong."""
-        plain = [calls.plain_context(context) for context in contexts]
+    ) -> ApiCall[list[Decision]]:
+        """Decide on several contexts in one request: on all of them, or on none if one is invalid."""
+        plain = [encode_context(context) for context in contexts]
         if keys is not None and len(keys) != len(plain):
-            raise ValueError(f"keys has {len(keys)} entries, contexts has {len(plain)}: one for each is needed")
+            raise ValueError(
+                f"keys has {len(keys)} entries, contexts has {len(plain)}: expected one key for each context"
+            )
         body = {"contexts": plain, "keys": list(keys) if keys is not None else [uuid4().hex for _ in plain]}
-        return Call(method="POST", path=place(experiment, "decide"), read=calls.decisions_of, body=encoded(body))
+        return ApiCall(
+            method="POST", path=experiment_path(experiment, "decide"), read=decode_decisions, body=encode_json(body)
+        )
 
-    @Walking
+    @StreamMethod
     def decide_stream(
         self, experiment: str, contexts: Iterable[Context] | AsyncIterable[Context], *, chunk: int = 1_000
-    ) -> Walk[Decision | ServiceError]:
-        """Decide on any number of contexts, some at a time; gives a decision or an error for each, in their order.
+    ) -> CallSequence[Decision | ServiceError]:
+        """Decide on any number of contexts, in chunks; yields a decision or an error for each, in order.
 
-        Nothing is sent before it is iterated over: ``for answer in client.decide_stream(…)``.
+        The iterator sends requests when it is consumed: ``for answer in client.decide_stream(…)``.
 
         Parameters
         ----------
         experiment
             Its name.
         contexts
-            Where they come from: a generator, a file's rows, say. Only one portion at a time is held. An
-            :class:`AsyncClient` takes asynchronous ones too.
+            Any iterable, such as a generator over the rows of a file; only one chunk is in memory at a time. An
+            :class:`AsyncClient` accepts asynchronous iterables too.
         chunk
-            How many go into one request. A source that is slow wants few, since a portion waits until it is full.
+            Contexts per request. Use a small chunk for a slow source, because a chunk is sent when it is full.
         """
-        return _lines(place(experiment, "decide"), contexts, chunk, _context_line, Decision.of)
+        return _lines(experiment_path(experiment, "decide"), contexts, chunk, _context_line, Decision.of)
 
-    @Operation
-    def reward(self, experiment: str, decision: Decision | int, reward: Reward) -> Call[str]:
-        """Give the reward of a decision: "learnt", or "repeated" where the same one had come before."""
+    @CallMethod
+    def reward(self, experiment: str, decision: Decision | int, reward: Reward) -> ApiCall[str]:
+        """Send the reward of a decision; returns "learnt", or "repeated" if the decision already had this reward."""
         body = _reward_of(decision, reward)
-        return Call(
+        return ApiCall(
             method="POST",
-            path=place(experiment, "reward"),
-            read=part_of("status"),
-            body=encoded(body),
+            path=experiment_path(experiment, "reward"),
+            read=field_reader("status"),
+            body=encode_json(body),
         )
 
-    @Operation
-    def reward_many(self, experiment: str, rewards: Iterable[tuple[Decision | int, Reward]]) -> Call[list[str]]:
-        """Give the rewards of some decisions at once: all of them, or none where one is wrong."""
+    @CallMethod
+    def reward_many(self, experiment: str, rewards: Iterable[tuple[Decision | int, Reward]]) -> ApiCall[list[str]]:
+        """Send rewards of several decisions in one request: all of them are learnt, or none if one is invalid."""
         body = {"rewards": [_reward_of(decision, reward) for decision, reward in rewards]}
-        return Call(
+        return ApiCall(
             method="POST",
-            path=place(experiment, "reward"),
-            read=lambda response: [learnt["status"] for learnt in content_of(response)["rewards"]],
-            body=encoded(body),
+            path=experiment_path(experiment, "reward"),
+            read=lambda response: [learnt["status"] for learnt in decode_json(response)["rewards"]],
+            body=encode_json(body),
         )
 
-    @Walking
+    @StreamMethod
     def reward_stream(
         self,
         experiment: str,
         rewards: Iterable[tuple[Decision | int, Reward]] | AsyncIterable[tuple[Decision | int, Reward]],
         *,
         chunk: int = 1_000,
-    ) -> Walk[str | ServiceError]:
-        """Give any number of rewards, some at a time; tells "learnt", "repeated" or an error of each, in their order.
+    ) -> CallSequence[str | ServiceError]:
+        """Send any number of rewards, in chunks; yields "learnt", "repeated" or an error for each, in order.
 
-        Nothing is sent before it is iterated over: ``for told in client.reward_stream(…)``.
+        The iterator sends requests when it is consumed: ``for result in client.reward_stream(…)``.
         """
-        return _lines(place(experiment, "reward"), rewards, chunk, _reward_line, itemgetter("status"))
+        return _lines(experiment_path(experiment, "reward"), rewards, chunk, _reward_line, itemgetter("status"))
 
-    @Operation
-    def preview(self, experiment: str, context: Context) -> Call[Info]:
-        """What it would decide now, and why; leaves no trace."""
-        body = encoded({"context": calls.plain_context(context)})
-        return Call(method="POST", path=place(experiment, "preview"), read=content_of, body=body)
+    @CallMethod
+    def preview(self, experiment: str, context: Context) -> ApiCall[Info]:
+        """Preview a decision and its explanation, without effect."""
+        body = encode_json({"context": encode_context(context)})
+        return ApiCall(method="POST", path=experiment_path(experiment, "preview"), read=decode_json, body=body)
 
     # --- experiments
 
-    @Operation
-    def policies(self) -> Call[list[Info]]:
+    @CallMethod
+    def policies(self) -> ApiCall[list[Info]]:
         """All policies that an experiment can use, with their parameters."""
-        return Call(method="GET", path="/v1/policies", read=part_of("policies"))
+        return ApiCall(method="GET", path="/v1/policies", read=field_reader("policies"))
 
-    @Operation
+    @CallMethod
     def create(
         self,
         experiment: str,
@@ -146,103 +172,103 @@ class Operations:
         reward_within: float | None = None,
         reward_default: Reward | None = None,
         model: Any = None,
-    ) -> Call[Info]:
-        """Create an experiment. :class:`Conflict` where the name is taken.
+    ) -> ApiCall[Info]:
+        """Create an experiment; raises :class:`Conflict` if the name is taken.
 
         Parameters
         ----------
         experiment
             Its name: letters, digits, ``_``, ``.`` and ``-``.
         actions
-            What there is to choose from.
+            The actions to choose from.
         features
             A count or names, for values in [0, 1]; a :class:`releaf.Schema`; or a list of mappings with a name and a
             kind.
         policy, parameters
-            Which policy decides, and the arguments of its constructor.
+            Class name of the policy, and the arguments of its constructor.
         reward_within
-            Seconds in which a reward has to come.
+            Deadline of rewards, in seconds after the decision.
         reward_default
-            What is learnt where it doesn't; None drops the decision.
+            Default reward of a decision that misses the deadline; None drops the decision.
         model
-            A learner to go on from: itself, the bytes of one, or the file that it was saved to.
+            A learner to continue from: the object, its bytes, or its file.
         """
         body = {
             "name": experiment,
             "actions": list(actions),
-            "features": calls.plain_features(features),
-            "policy": calls.policy_spec(policy, parameters),
+            "features": encode_features(features),
+            "policy": policy_spec(policy, parameters),
             "rewards": {"within_seconds": reward_within, "default": reward_default},
-            "model": calls.plain_model(model),
+            "model": encode_model(model),
         }
-        return change("POST", place(), body)
+        return change("POST", experiment_path(), body)
 
-    @Operation
-    def experiments(self) -> Call[list[Info]]:
+    @CallMethod
+    def experiments(self) -> ApiCall[list[Info]]:
         """All experiments that the key may read."""
-        return Call(method="GET", path=place(), read=part_of("experiments"))
+        return ApiCall(method="GET", path=experiment_path(), read=field_reader("experiments"))
 
-    @Operation
-    def info(self, experiment: str) -> Call[Info]:
-        """An experiment and how it stands."""
-        return get(place(experiment))
+    @CallMethod
+    def info(self, experiment: str) -> ApiCall[Info]:
+        """An experiment and its status."""
+        return get(experiment_path(experiment))
 
-    @Operation
-    def retire(self, experiment: str) -> Call[Info]:
-        """End an experiment: no more decisions; all stays readable."""
-        return change("DELETE", place(experiment))
+    @CallMethod
+    def retire(self, experiment: str) -> ApiCall[Info]:
+        """Retire an experiment: it makes no more decisions; all stays readable."""
+        return change("DELETE", experiment_path(experiment))
 
-    @Operation
-    def add_action(self, experiment: str, action: Label) -> Call[Info]:
-        """Offer one more action from now on."""
-        return change("POST", place(experiment, "actions"), {"action": action})
+    @CallMethod
+    def add_action(self, experiment: str, action: Label) -> ApiCall[Info]:
+        """Add an action."""
+        return change("POST", experiment_path(experiment, "actions"), {"action": action})
 
-    @Operation
-    def retire_action(self, experiment: str, action: Label) -> Call[Info]:
-        """Offer an action no more."""
-        return change("DELETE", place(experiment, "actions", action))
+    @CallMethod
+    def retire_action(self, experiment: str, action: Label) -> ApiCall[Info]:
+        """Retire an action."""
+        return change("DELETE", experiment_path(experiment, "actions", action))
 
-    @Operation
+    @CallMethod
     def add_shadow(
         self, experiment: str, shadow: str, policy: str, parameters: Mapping[str, Any] | None = None
-    ) -> Call[Info]:
-        """Let another policy decide on the same contexts, without effect, to see what it would earn."""
-        body = {"name": shadow, "policy": calls.policy_spec(policy, parameters)}
-        return change("POST", place(experiment, "shadows"), body)
+    ) -> ApiCall[Info]:
+        """Add a shadow: a policy that decides on the same contexts without effect, to estimate its value."""
+        body = {"name": shadow, "policy": policy_spec(policy, parameters)}
+        return change("POST", experiment_path(experiment, "shadows"), body)
 
-    @Operation
-    def remove_shadow(self, experiment: str, shadow: str) -> Call[Info]:
-        """Remove a shadow, and what it has learnt."""
-        return change("DELETE", place(experiment, "shadows", shadow))
+    @CallMethod
+    def remove_shadow(self, experiment: str, shadow: str) -> ApiCall[Info]:
+        """Remove a shadow, with what it has learnt."""
+        return change("DELETE", experiment_path(experiment, "shadows", shadow))
 
-    @Operation
-    def promote(self, experiment: str, shadow: str) -> Call[Info]:
-        """Put a shadow in charge; the policy that was becomes a shadow called "former"."""
-        return change("POST", place(experiment, "shadows", shadow, "promote"))
+    @CallMethod
+    def promote(self, experiment: str, shadow: str) -> ApiCall[Info]:
+        """Put a shadow in charge; the policy that was in charge becomes the shadow "former"."""
+        return change("POST", experiment_path(experiment, "shadows", shadow, "promote"))
 
-    # --- what was learnt
+    # --- explanations and records
 
-    @Operation
-    def relevance(self, experiment: str) -> Call[Info]:
-        """How relevant each feature (columns) is to each action (rows)."""
-        return get(place(experiment, "relevance"))
+    @CallMethod
+    def relevance(self, experiment: str) -> ApiCall[Info]:
+        """Relevance of each feature (columns) to each action (rows)."""
+        return get(experiment_path(experiment, "relevance"))
 
-    @Operation
-    def partition(self, experiment: str, feature: str) -> Call[Info]:
-        """How a feature's values are divided, and what actions earned in each interval."""
-        return get(place(experiment, "partition", feature))
+    @CallMethod
+    def partition(self, experiment: str, feature: str) -> ApiCall[Info]:
+        """Partition of a feature's values, with the rewards of each action in each interval."""
+        return get(experiment_path(experiment, "partition", feature))
 
-    @Operation
-    def explain(self, experiment: str, decision: Decision | int) -> Call[Info]:
-        """Why an action was chosen, in words."""
-        return get(place(experiment, "explain", calls.number_of(decision)))
+    @CallMethod
+    def explain(self, experiment: str, decision: Decision | int) -> ApiCall[Info]:
+        """Explanation of a decision."""
+        return get(experiment_path(experiment, "explain", decision_number(decision)))
 
-    @Operation
-    def series(self, experiment: str) -> Call[list[Info]]:
-        """Exploration and rewards over time, in at most 200 points."""
-        return Call(method="GET", path=place(experiment, "series"), read=part_of("points"))
+    @CallMethod
+    def series(self, experiment: str) -> ApiCall[list[Info]]:
+        """Time series of exploration and rewards, in at most 200 points."""
+        return ApiCall(method="GET", path=experiment_path(experiment, "series"), read=field_reader("points"))
 
-    @Walking
+    @StreamMethod
     def decisions(
         self,
         experiment: str,
@@ -253,90 +279,90 @@ class Operations:
         since: datetime | str | None = None,
         until: datetime | str | None = None,
         page: int = 200,
-    ) -> Walk[Info]:
-        """Decisions as the log has them, the latest first, read a page at a time.
+    ) -> CallSequence[Info]:
+        """Iterate over recorded decisions, the latest first, page by page.
 
         Parameters
         ----------
         experiment
             Its name.
         action, explored, outcome
-            Only those; outcomes are waiting, rewarded, default, dropped and unasked.
+            Filters; outcomes are waiting, rewarded, default, dropped and unasked.
         since, until
-            Only those made in this time; a datetime needs its zone.
+            Time range of the decisions; a datetime needs a time zone.
         page
-            How many to fetch at a time.
+            Decisions per request.
         """
         filters = {"action": action, "explored": explored, "outcome": outcome, "limit": page}
-        filters |= {"since": _moment("since", since), "until": _moment("until", until)}
-        return _pages(place(experiment, "decisions"), filters)
+        filters |= {"since": _format_time("since", since), "until": _format_time("until", until)}
+        return _pages(experiment_path(experiment, "decisions"), filters)
 
-    @Operation
-    def model(self, experiment: str) -> Call[Any]:
-        """A copy of the learner in charge, which goes on by itself."""
-        return Call(method="GET", path=place(experiment, "model"), read=_learner)
+    @CallMethod
+    def model(self, experiment: str) -> ApiCall[Any]:
+        """A copy of the learner in charge, independent of the service."""
+        return ApiCall(method="GET", path=experiment_path(experiment, "model"), read=_learner)
 
     # --- the service itself
 
-    @Operation
-    def health(self) -> Call[Info]:
-        """Whether the service answers at this moment, and its version."""
-        return Call(method="GET", path="/healthz", read=content_of, repeat="never")
+    @CallMethod
+    def health(self) -> ApiCall[Info]:
+        """Health and version of the service; not retried."""
+        return ApiCall(method="GET", path="/healthz", read=decode_json, retry="never")
 
 
 def _reward_of(decision: Decision | int, reward: Reward) -> Info:
-    return {"decision": calls.number_of(decision), "reward": reward}
+    return {"decision": decision_number(decision), "reward": reward}
 
 
 def _reward_line(pair: tuple[Decision | int, Reward]) -> bytes:
-    return encoded(_reward_of(*pair))
+    return encode_json(_reward_of(*pair))
 
 
 def _context_line(context: Context) -> bytes:
-    return encoded({"context": calls.plain_context(context), "key": uuid4().hex})
+    return encode_json({"context": encode_context(context), "key": uuid4().hex})
 
 
 def _learner(response: httpx.Response) -> Any:
-    from releaf.ensembles import from_bytes  # the policies need Numba; nothing else of a client does
+    from releaf.ensembles import from_bytes  # imported here because policies need Numba, and clients don't
 
     return from_bytes(response.content)
 
 
-def _moment(name: str, moment: datetime | str | None) -> str | None:
+def _format_time(name: str, moment: datetime | str | None) -> str | None:
     if not isinstance(moment, datetime):
         return moment
     if moment.tzinfo is None:
-        raise ValueError(f"{name} must tell its time zone, got {moment!r}")
+        raise ValueError(f"{name} needs a time zone, got {moment!r}")
     return moment.isoformat()
 
 
-def _pages(path: str, filters: Mapping[str, Any]) -> Walk[Info]:
-    def read(response: httpx.Response) -> Page[Info]:
-        content = content_of(response)
-        return Page(content["decisions"], content["next"])
+def _pages(path: str, filters: Mapping[str, Any]) -> CallSequence[Info]:
+    def read(response: httpx.Response) -> ResultPage[Info]:
+        content = decode_json(response)
+        return ResultPage(content["decisions"], content["next"])
 
     given = {name: value for name, value in filters.items() if value is not None}
     before: int | None = None
     while True:
         params = given if before is None else given | {"before": before}
-        page = yield Call(method="GET", path=path, read=read, params=params)
+        page = yield ApiCall(method="GET", path=path, read=read, params=params)
         before = page.next
         if before is None:
             return
 
 
-def _lines(path: str, source: Any, chunk: int, line: Any, read: Any) -> Walk[Any]:
-    """Sends what comes from a source, one a line; each portion is sent again as it was, keys included."""
+def _lines(path: str, source: Any, chunk: int, line: Any, read: Any) -> CallSequence[Any]:
+    """Send items of a source as lines, in chunks; a retry sends the same chunk, with the same idempotency keys."""
     if chunk < 1:
         raise ValueError(f"chunk must be at least 1, got {chunk}")
     items = aiter(source) if isinstance(source, AsyncIterable) else iter(source)
-    while taken := (yield Take(items, chunk)):
-        for lines in calls.by_size(map(line, taken)):
-            yield Call(
+    while taken := (yield TakeItems(items, chunk)):
+        for lines in split_by_size(map(line, taken)):
+            yield ApiCall(
                 method="POST",
                 path=path,
-                read=calls.lines_of(read, len(lines)),
+                read=lines_reader(read, len(lines)),
                 body=b"\n".join(lines) + b"\n",
-                kind=calls.LINES,
-                undone=calls.some_undone,
+                content_type=NDJSON,
+                is_incomplete=has_unavailable_line,
             )

@@ -1,4 +1,4 @@
-"""Methods that are written once and work in both clients: one returns answers, the other awaits them."""
+"""Descriptors for methods written once for both clients: `Client` returns results, `AsyncClient` awaits them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import wraps
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
-from releaf.client.calls import Call, Walk
+from releaf.client.call import ApiCall, CallSequence
 
 if TYPE_CHECKING:
     from releaf.client.clients import AsyncClient, Client
@@ -16,10 +16,10 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Operation(Generic[P, T]):
-    """A method that builds one call; the client that it belongs to sends it."""
+class CallMethod(Generic[P, T]):
+    """A method that builds one call, which its client sends."""
 
-    def __init__(self, build: Callable[Concatenate[Any, P], Call[T]]) -> None:
+    def __init__(self, build: Callable[Concatenate[Any, P], ApiCall[T]]) -> None:
         self.build = build
 
     @overload
@@ -29,13 +29,13 @@ class Operation(Generic[P, T]):
     @overload
     def __get__(self, client: AsyncClient, owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
     def __get__(self, client: Any, owner: type) -> Any:
-        return _shown(self.build) if client is None else _bound(self.build, client, client._send)
+        return _documented(self.build) if client is None else _bound(self.build, client, client._send)
 
 
-class Walking(Generic[P, T]):
-    """A method that makes one call after the other; the client that it belongs to iterates over what they give."""
+class StreamMethod(Generic[P, T]):
+    """A method that builds a sequence of calls, which its client sends while the caller iterates over their results."""
 
-    def __init__(self, build: Callable[Concatenate[Any, P], Walk[T]]) -> None:
+    def __init__(self, build: Callable[Concatenate[Any, P], CallSequence[T]]) -> None:
         self.build = build
 
     @overload
@@ -45,7 +45,7 @@ class Walking(Generic[P, T]):
     @overload
     def __get__(self, client: AsyncClient, owner: type) -> Callable[P, AsyncIterator[T]]: ...
     def __get__(self, client: Any, owner: type) -> Any:
-        return _shown(self.build) if client is None else _bound(self.build, client, client._walk)
+        return _documented(self.build) if client is None else _bound(self.build, client, client._iterate)
 
 
 def _bound(build: Callable[..., Any], client: Any, run: Callable[[Any], Any]) -> Callable[..., Any]:
@@ -56,15 +56,16 @@ def _bound(build: Callable[..., Any], client: Any, run: Callable[[Any], Any]) ->
     return method
 
 
-def _shown(build: Callable[..., Any]) -> Callable[..., Any]:
-    """As ``help`` and the reference show it: with what it gives to users, not what it builds."""
+def _documented(build: Callable[..., Any]) -> Callable[..., Any]:
+    """The method as ``help`` and the reference show it: with the type of its result."""
 
     @wraps(build)
     def method(*args: Any, **kwargs: Any) -> Any:
-        raise TypeError(f"{build.__name__} is a method of a Client or AsyncClient: make one first")
+        raise TypeError(f"{build.__name__} is a method of a Client or AsyncClient: create one first")
 
-    built = str(build.__annotations__["return"])  # Call[…] or Walk[…]
-    given = built.replace("Walk[", "Iterator[") if built.startswith("Walk") else built[5:-1]
-    method.__annotations__ = build.__annotations__ | {"return": given}
-    method.__signature__ = signature(build).replace(return_annotation=given)  # type: ignore[attr-defined]
+    built = str(build.__annotations__["return"])  # ApiCall[…] or CallSequence[…]
+    inner = built.partition("[")[2].removesuffix("]")
+    result = f"Iterator[{inner}]" if built.startswith("CallSequence") else inner
+    method.__annotations__ = build.__annotations__ | {"return": result}
+    method.__signature__ = signature(build).replace(return_annotation=result)  # type: ignore[attr-defined]
     return method

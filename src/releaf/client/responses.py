@@ -1,4 +1,4 @@
-"""What a service answers, as a client hands it on: decisions, events of a feed, errors."""
+"""Results of a client: decisions, events of a feed, errors."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ class Decision:
     Attributes
     ----------
     id
-        Its number, counted from 1 in each experiment; all that is needed to reward it.
+        Its number in the experiment, from 1; identifies the decision of a reward.
     action
-        What to do.
+        The chosen action.
     probability
-        The probability with which the policy took this action in this context; None where it isn't known.
+        Propensity: the probability with which the policy took this action in this context; None if unknown.
     explored
-        Whether the action was tried to learn about it.
+        Whether the policy explored.
     wants_reward
-        Whether the policy asks for the reward. It accepts none that it did not ask for.
+        Whether the policy asks for the reward. The service rejects one that the policy did not ask for.
     deadline
-        Until when the reward is accepted; None where it may come at any time.
+        Deadline of the reward; None if there is none.
     estimates
         The estimated reward of each action; None while exploring.
     relevant
-        For each action the features its estimate rests on; None while exploring.
+        The features on which the estimate of each action depends; None while exploring.
     """
 
     id: int
@@ -45,7 +45,7 @@ class Decision:
 
     @classmethod
     def of(cls, answer: Mapping[str, Any]) -> Self:
-        """From the JSON of an answer; fields that later services add are left aside."""
+        """From the JSON of an answer; unknown fields of later versions are ignored."""
         deadline = answer["deadline"]
         return cls(
             id=answer["decision"],
@@ -60,15 +60,15 @@ class Decision:
 
 
 class Event(NamedTuple):
-    """What happened in an experiment.
+    """An event of an experiment.
 
     Attributes
     ----------
     kind
-        "decision", "reward", "change" (of actions, shadows, or who is in charge), or "reconnected": the connection
-        was lost and is back, what happened meanwhile is missing here.
+        "decision", "reward", "change" (of actions, shadows, or the policy in charge), or "reconnected": the connection
+        was lost and restored, and events in between are missing.
     data
-        Of a decision all that the log has of it; of a reward its ``decision``, ``reward`` and ``outcome``.
+        A decision's record; or the ``decision``, ``reward`` and ``outcome`` of a reward.
     """
 
     kind: str
@@ -76,18 +76,18 @@ class Event(NamedTuple):
 
 
 class ServiceError(Exception):
-    """A service refused a request; nothing has changed.
+    """The service rejected a request; its state is unchanged.
 
     Attributes
     ----------
     status
-        The HTTP status; None where no answer came, and for one line of a stream.
+        The HTTP status; None without a response, and for one line of a stream.
     code
-        What is wrong, in a word that stays the same, for programs.
+        What is wrong, in a stable word, for programs.
     message
         What is wrong and what to do, for people.
     retry_after
-        Seconds after which the service asks to be tried again.
+        Seconds after which to try again, if the service says so.
     """
 
     def __init__(self, status: int | None, code: str, message: str, retry_after: float | None = None) -> None:
@@ -100,11 +100,11 @@ class ServiceError(Exception):
 
 
 class Conflict(ServiceError):
-    """It contradicts what is there: the name is taken, another reward was given, the experiment is retired."""
+    """A conflict with the state: a name is taken, a decision has another reward, the experiment is retired."""
 
 
 class Unavailable(ServiceError):
-    """No service could be reached, or it can't answer now, for as long as it was tried: go on without it for a while.
+    """The service was unreachable or unavailable during all attempts.
 
-    A decision or a reward that was on its way may have arrived all the same.
+    The outcome of the request is unknown: a decision or reward may have arrived.
     """
