@@ -1,4 +1,4 @@
-"""Both clients against a real service, and on a way to it where much goes wrong."""
+"""Both clients against a real service, also over a faulty connection."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def patients(number: int) -> Iterator[dict[str, Any]]:
 # --- what the service offers --------------------------------------------------------------------------------
 
 
-def test_an_experiment_lives_through_all_that_the_service_offers(kind: Any, service: str, tmp_path: Path) -> None:
+def test_every_method_works_against_a_service(kind: Any, service: str, tmp_path: Path) -> None:
     with trouble(service) as way, kind(way.url) as client:
         live_a_life(client, tmp_path)
         called = {(arrived.method, arrived.path.partition("?")[0]) for arrived in way.arrived}
@@ -189,7 +189,7 @@ def client_url(client: Any) -> str:
     return str((client if isinstance(client, Client) else client._client).url)
 
 
-def test_a_learner_goes_on_in_a_service(client: Any, tmp_path: Path) -> None:
+def test_a_learner_continues_in_a_service(client: Any, tmp_path: Path) -> None:
     learner = releaf.LinTS(ACTIONS, FEATURES, seed=0)
     for patient in patients(5):
         learner.learn(learner.decide(patient), 1.0)
@@ -200,7 +200,7 @@ def test_a_learner_goes_on_in_a_service(client: Any, tmp_path: Path) -> None:
         assert client.model(made).estimate([PATIENT]) == pytest.approx(learner.estimate([PATIENT]))
 
 
-def test_the_fields_of_a_decision_are_those_of_the_service(client: Any, name: str) -> None:
+def test_a_decision_has_the_fields_of_the_api_message(client: Any, name: str) -> None:
     from releaf.service.messages import Answer
 
     assert {"id" if field == "decision" else field for field in Answer.__struct_fields__} == set(
@@ -212,7 +212,7 @@ def test_the_fields_of_a_decision_are_those_of_the_service(client: Any, name: st
     assert timedelta(minutes=59) < deadline - datetime.now(UTC) < timedelta(minutes=61)
 
 
-def test_what_is_refused_says_why(client: Any, name: str) -> None:
+def test_errors_have_status_code_and_message(client: Any, name: str) -> None:
     with pytest.raises(ServiceError, match="unknown experiment 'nowhere'") as unknown:
         client.decide("nowhere", PATIENT)
     assert (unknown.value.status, unknown.value.code) == (404, "unknown_experiment")
@@ -233,7 +233,7 @@ def test_what_is_refused_says_why(client: Any, name: str) -> None:
     assert client.info(name)["counts"]["decisions"] == 1
 
 
-def test_what_can_not_be_sent_is_refused_at_once(client: Any, name: str, tmp_path: Path) -> None:
+def test_invalid_arguments_raise_before_anything_is_sent(client: Any, name: str, tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="a context must be a mapping or a sequence of values, got 'age'"):
         client.decide(name, "age")
     with pytest.raises(ValueError, match="numbers must be finite"):
@@ -252,7 +252,7 @@ def test_what_can_not_be_sent_is_refused_at_once(client: Any, name: str, tmp_pat
         client.export(name, tmp_path / "log.xlsx")
 
 
-def test_names_that_look_like_paths_lead_nowhere_else(client: Any, name: str) -> None:
+def test_names_that_look_like_paths_are_escaped(client: Any, name: str) -> None:
     """An action called ".." must not make the experiment itself the one that is deleted."""
     with pytest.raises(ServiceError) as error:
         client.retire_action(name, "..")
@@ -263,7 +263,7 @@ def test_names_that_look_like_paths_lead_nowhere_else(client: Any, name: str) ->
 # --- many at a time -----------------------------------------------------------------------------------------
 
 
-def test_a_stream_of_thousands_gives_one_answer_each_in_order(client: Any, name: str) -> None:
+def test_a_long_stream_yields_one_answer_per_context_in_order(client: Any, name: str) -> None:
     taken = []
 
     def source() -> Iterator[dict[str, Any]]:
@@ -288,7 +288,7 @@ def test_a_stream_of_thousands_gives_one_answer_each_in_order(client: Any, name:
     assert [one["decision"] for one in client.decisions(name, page=1_000)] == list(range(4_995, 0, -1))
 
 
-def test_an_asynchronous_source(service: str, name: str) -> None:
+def test_an_async_client_accepts_an_asynchronous_source(service: str, name: str) -> None:
     async def source() -> AsyncIterator[dict[str, Any]]:
         for patient in patients(30):
             await asyncio.sleep(0)
@@ -303,13 +303,13 @@ def test_an_asynchronous_source(service: str, name: str) -> None:
         next(client.decide_stream(name, source()))
 
 
-def test_long_lines_make_small_portions() -> None:
+def test_chunks_are_limited_by_size() -> None:
     lines = [b"x" * 400_000] * 5 + [b"y" * 2_000_000] + [b"z"] * 3
     assert [len(portion) for portion in split_by_size(lines)] == [2, 2, 1, 1, 3]
     assert list(split_by_size([])) == []
 
 
-def test_the_log_is_written_to_files(client: Any, name: str, tmp_path: Path) -> None:
+def test_exports_are_written_to_files(client: Any, name: str, tmp_path: Path) -> None:
     decisions = [answer.id for answer in client.decide_stream(name, patients(300))]
     assert client.export(name, tmp_path / "log.csv") == tmp_path / "log.csv"
     rows = list(csv.DictReader(io.StringIO((tmp_path / "log.csv").read_text())))
@@ -336,7 +336,7 @@ FATES = ["lost", "unanswered", "cut", "slow", "busy", "rate", "proxy"]
 
 
 @pytest.mark.parametrize("fate", FATES)
-def test_a_decision_that_is_tried_again_is_made_once(kind: Any, service: str, name: str, fate: str) -> None:
+def test_a_retried_decision_is_made_once(kind: Any, service: str, name: str, fate: str) -> None:
     with trouble(service, fate, fate) as way, kind(way.url, timeout=SLOW / 2) as client:
         decision = client.decide(name, PATIENT)
         assert decision.id == 1
@@ -347,7 +347,7 @@ def test_a_decision_that_is_tried_again_is_made_once(kind: Any, service: str, na
 
 
 @pytest.mark.parametrize("fate", ["unanswered", "cut"])
-def test_batches_streams_and_rewards_are_not_repeated_either(kind: Any, service: str, name: str, fate: str) -> None:
+def test_retried_batches_streams_and_rewards_happen_once(kind: Any, service: str, name: str, fate: str) -> None:
     with trouble(service, fate) as way, kind(way.url) as client:
         batch = client.decide_many(name, patients(20))
         way.fates.extend(["well", fate, fate])
@@ -361,7 +361,7 @@ def test_batches_streams_and_rewards_are_not_repeated_either(kind: Any, service:
     assert (counts["decisions"], counts["rewards"]) == (60, 60)
 
 
-def test_lines_that_could_not_be_kept_are_sent_again(kind: Any, service: str, name: str) -> None:
+def test_lines_that_were_not_committed_are_sent_again(kind: Any, service: str, name: str) -> None:
     with trouble(service, "unkept") as way, kind(way.url) as client:
         assert [decision.id for decision in client.decide_stream(name, patients(5))] == [1, 2, 3, 4, 5]
     assert way.arrived[0].body == way.arrived[1].body
@@ -371,7 +371,7 @@ def test_lines_that_could_not_be_kept_are_sent_again(kind: Any, service: str, na
     assert decided(service, name) == 8
 
 
-def test_a_stream_outlives_a_service_that_is_killed(kind: Any, tmp_path: Path) -> None:
+def test_a_stream_survives_a_killed_service(kind: Any, tmp_path: Path) -> None:
     """Killed in the middle and started again: each context is decided once, each reward learnt once."""
     port = free_port()
     processes = [start(tmp_path, port)]
@@ -403,7 +403,7 @@ def test_a_stream_outlives_a_service_that_is_killed(kind: Any, tmp_path: Path) -
     assert (counts["decisions"], counts["rewards"], counts["waiting"]) == (3_000, 3_000, 0)
 
 
-def test_a_service_that_starts_late_is_waited_for(kind: Any, service: str, name: str) -> None:
+def test_a_client_waits_for_a_service_that_starts_late(kind: Any, service: str, name: str) -> None:
     port = free_port()
     asked = threading.Event()
 
@@ -427,7 +427,7 @@ def test_a_service_that_starts_late_is_waited_for(kind: Any, service: str, name:
     assert decided(service, name) == 1
 
 
-def test_changes_that_can_not_have_arrived_are_tried_again(kind: Any, service: str) -> None:
+def test_changes_that_can_not_have_arrived_are_retried(kind: Any, service: str) -> None:
     port, made = free_port(), f"late-{uuid4().hex[:8]}"
     done = threading.Event()
 
@@ -446,7 +446,7 @@ def test_changes_that_can_not_have_arrived_are_tried_again(kind: Any, service: s
 
 
 @pytest.mark.parametrize("fate", ["lost", "unanswered", "busy"])
-def test_changes_that_may_have_arrived_are_not(kind: Any, service: str, fate: str) -> None:
+def test_changes_that_may_have_arrived_are_not_retried(kind: Any, service: str, fate: str) -> None:
     made = f"doubt-{uuid4().hex[:8]}"
     with trouble(service, fate) as way, kind(way.url) as client:
         with pytest.raises(Unavailable) as error:
@@ -458,7 +458,7 @@ def test_changes_that_may_have_arrived_are_not(kind: Any, service: str, fate: st
     assert there == (fate == "unanswered")
 
 
-def test_retry_after_is_waited_for(kind: Any, service: str, name: str) -> None:
+def test_the_client_respects_retry_after(kind: Any, service: str, name: str) -> None:
     with trouble(service, "busy", retry_after="1") as way, kind(way.url) as client:
         client.decide(name, PATIENT)
         first, second = way.arrived
@@ -470,7 +470,7 @@ def test_retry_after_is_waited_for(kind: Any, service: str, name: str) -> None:
         assert way.arrived[-1].at - way.arrived[-2].at > 0.9
 
 
-def test_it_gives_up_in_time(kind: Any, service: str, name: str) -> None:
+def test_retries_end_after_retry_for_seconds(kind: Any, service: str, name: str) -> None:
     with trouble(service, *["busy"] * 1_000) as way, kind(way.url, retry_for=1.0) as client:
         with pytest.raises(Unavailable, match="come back later") as error:
             client.decide(name, PATIENT)
@@ -486,7 +486,7 @@ def test_it_gives_up_in_time(kind: Any, service: str, name: str) -> None:
     assert decided(service, name) == 0
 
 
-def test_an_export_that_breaks_off_begins_anew(kind: Any, service: str, name: str, tmp_path: Path) -> None:
+def test_a_broken_export_is_retried_from_the_start(kind: Any, service: str, name: str, tmp_path: Path) -> None:
     with trouble(service) as way, kind(way.url) as client:
         list(client.decide_stream(name, patients(500)))
         way.fates.extend(["cut", "cut"])
@@ -495,7 +495,7 @@ def test_an_export_that_breaks_off_begins_anew(kind: Any, service: str, name: st
     assert len((tmp_path / "log.ndjson").read_text().splitlines()) == 500
 
 
-def test_a_feed_connects_anew(kind: Any, service: str, name: str) -> None:
+def test_a_feed_reconnects(kind: Any, service: str, name: str) -> None:
     with trouble(service, "busy", "cut") as way, kind(way.url) as client, Client(service) as other:
         feed = client.feed(name)
         stop = threading.Event()
@@ -517,7 +517,7 @@ def test_a_feed_connects_anew(kind: Any, service: str, name: str) -> None:
     assert numbers == sorted(set(numbers))
 
 
-def test_something_that_is_no_service(kind: Any, tmp_path: Path) -> None:
+def test_responses_of_another_server_are_errors(kind: Any, tmp_path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "http.server", "0", "--bind", "127.0.0.1", "--directory", str(tmp_path)],
         env={"PYTHONUNBUFFERED": "1"},
@@ -542,7 +542,7 @@ def test_something_that_is_no_service(kind: Any, tmp_path: Path) -> None:
 SECRET = "rlf_Ab12Cd34_" + "s3cr3t" * 7
 
 
-def test_the_key_shows_up_nowhere(kind: Any, service: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_key_is_not_in_logs_or_errors(kind: Any, service: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     with trouble(service) as way, kind(way.url, key=SECRET) as client:
         shown = [repr(client), str(getattr(client, "_client", client))]
@@ -586,7 +586,7 @@ def test_address_and_key_come_from_the_environment(
 
 
 @pytest.mark.parametrize("url", ["127.0.0.1:8000", "ftp://127.0.0.1", "http://", "http://x:y"])
-def test_an_address_has_to_be_one(url: str) -> None:
+def test_an_invalid_url_is_rejected(url: str) -> None:
     with pytest.raises(ValueError, match="url must start with http:// or https:// and have a host"):
         Client(url)
 
@@ -603,7 +603,7 @@ def test_errors_can_be_pickled() -> None:
     assert (type(error), error.status, str(error)) == (Conflict, 409, "there is one already (name_taken, 409)")
 
 
-def test_a_client_is_light_to_import() -> None:
+def test_importing_the_client_loads_no_heavy_packages() -> None:
     program = "import sys, releaf.client; print({'numba', 'msgspec', 'starlette', 'apsw'} & set(sys.modules))"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, env={"PYTHONPATH": ":".join(sys.path)}

@@ -95,7 +95,7 @@ def test_a_tunnel_may_map_the_port() -> None:
         "xlocalhost",
     ],
 )
-def test_a_foreign_host_is_refused_and_named(host: str) -> None:
+def test_an_unknown_host_is_rejected_and_named_in_the_error(host: str) -> None:
     gate = Gate()
     for _ in range(2):  # what was refused once is not remembered as right
         error = gate.refusal(host=host)
@@ -121,13 +121,13 @@ def test_a_foreign_host_is_refused_and_named(host: str) -> None:
         "löcalhost",
     ],
 )
-def test_a_malformed_host_is_refused(host: str) -> None:
+def test_a_malformed_host_is_rejected(host: str) -> None:
     error = Gate().refusal(host=host)
     assert (error.status, error.code) == (400, "host_malformed")
 
 
 @pytest.mark.parametrize("host", [None, ""])
-def test_a_missing_host_is_refused(host: str | None) -> None:
+def test_a_missing_host_is_rejected(host: str | None) -> None:
     error = Gate().refusal(host=host)
     assert (error.status, error.code) == (400, "host_missing")
 
@@ -140,12 +140,12 @@ def test_further_names_are_allowed_with_their_port_if_they_have_one() -> None:
         assert gate.refusal(host=host).status == 403
 
 
-def test_a_further_name_that_is_none_is_an_error_at_the_start() -> None:
+def test_an_invalid_further_name_is_an_error_at_the_start() -> None:
     with pytest.raises(ValueError, match=r"hosts has 'https://a\.example': expected a name"):
         Gate(hosts=("https://a.example",))
 
 
-def test_a_service_on_one_address_answers_to_that_one() -> None:
+def test_a_service_on_one_address_accepts_that_address_only() -> None:
     gate = Gate(host="192.0.2.1")
     bearer = f"Bearer {gate.key}"
     assert gate.ask(host="192.0.2.1:8000", authorization=bearer).name == "desk"
@@ -182,7 +182,7 @@ def test_a_duplicate_security_header_is_rejected(name: str) -> None:
     assert caught.value.status == 400
 
 
-def test_other_headers_may_be_there_twice() -> None:
+def test_other_headers_may_be_duplicate() -> None:
     scope = request()
     scope["headers"] += [(b"accept", b"text/html"), (b"accept", b"application/json")]
     assert Gate().access.admit(scope) is FULL_ACCESS
@@ -245,12 +245,12 @@ def test_public_operations_do_not_admit_pages_of_other_sites() -> None:
         ("https://releaf.example", "releaf.example:443"),
     ],
 )
-def test_our_own_pages_may_send_anything(origin: str, host: str) -> None:
+def test_own_pages_may_send_any_request(origin: str, host: str) -> None:
     gate = Gate(hosts=("releaf.example",))
     assert gate.ask("POST", origin=origin, host=host, sec_fetch_site="same-origin") is FULL_ACCESS
 
 
-def test_a_page_that_came_by_http_is_foreign_to_one_that_came_by_https() -> None:
+def test_an_http_page_may_not_send_to_an_https_service() -> None:
     gate = Gate(hosts=("releaf.example",))
     sent = {"host": "releaf.example:443", "origin": "http://releaf.example:443"}
     assert gate.refusal("POST", x_forwarded_proto="https", **sent).code == "origin_foreign"
@@ -261,7 +261,7 @@ def test_a_page_that_came_by_http_is_foreign_to_one_that_came_by_https() -> None
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
-def test_reading_is_left_to_the_browsers_own_rules(method: str) -> None:
+def test_get_and_head_are_admitted_from_any_origin(method: str) -> None:
     assert Gate().ask(method, origin="https://evil.example", sec_fetch_site="cross-site") is FULL_ACCESS
 
 
@@ -273,7 +273,7 @@ def test_programs_need_no_origin() -> None:
 # --- keys -----------------------------------------------------------------------------------------------------
 
 
-def test_beyond_loopback_a_key_is_needed() -> None:
+def test_beyond_loopback_every_request_needs_a_key() -> None:
     gate = Gate(host="0.0.0.0")
     error = gate.refusal()
     assert (error.status, error.code) == (401, "key_needed")
@@ -281,7 +281,7 @@ def test_beyond_loopback_a_key_is_needed() -> None:
     assert gate.ask(authorization=f"Bearer {gate.key}").allows("triage", "decide")
 
 
-def test_keys_can_be_needed_on_loopback_too() -> None:
+def test_keys_can_be_required_on_loopback_too() -> None:
     assert Gate(require_keys=True).refusal().status == 401
 
 
@@ -325,7 +325,7 @@ def test_the_rate_limit_holds_and_recovers() -> None:
     assert gate.refusal().status == 429
 
 
-def test_over_time_no_more_gets_through_than_the_rate() -> None:
+def test_over_time_the_number_of_admitted_requests_matches_the_rate() -> None:
     clock, passed = Clock(), 0
     limiter = RateLimiter(100, clock=clock)
     for _ in range(10_000):  # ten seconds at ten times the rate
@@ -338,7 +338,7 @@ def test_over_time_no_more_gets_through_than_the_rate() -> None:
     assert 1_090 <= passed <= 1_101  # a full bucket, and what flowed in
 
 
-def test_a_slow_rate_says_how_long_to_wait() -> None:
+def test_a_slow_rate_sets_retry_after() -> None:
     limiter = RateLimiter(0.1, clock=Clock())
     limiter.acquire("a")
     with pytest.raises(ApiError, match=r"more than 0\.1 requests a second") as caught:
@@ -346,7 +346,7 @@ def test_a_slow_rate_says_how_long_to_wait() -> None:
     assert caught.value.retry_after == 10
 
 
-def test_a_refused_request_does_not_make_the_wait_longer() -> None:
+def test_a_rejected_request_does_not_extend_the_wait() -> None:
     clock = Clock()
     limiter = RateLimiter(1, clock=clock)
     limiter.acquire("a")
@@ -357,7 +357,7 @@ def test_a_refused_request_does_not_make_the_wait_longer() -> None:
     limiter.acquire("a")
 
 
-def test_keys_and_addresses_have_limits_of_their_own() -> None:
+def test_keys_and_addresses_have_separate_limits() -> None:
     gate = Gate(rate_limit=1)
     gate.ask(authorization=f"Bearer {gate.key}")
     assert gate.refusal(authorization=f"Bearer {gate.key}").status == 429
@@ -373,7 +373,7 @@ def test_a_key_has_one_limit_wherever_it_is_used() -> None:
         gate.access.admit(request(client="192.0.2.9", authorization=f"Bearer {gate.key}"))
 
 
-def test_no_limit_where_it_is_0() -> None:
+def test_a_rate_of_0_means_no_limit() -> None:
     gate = Gate(rate_limit=0)
     for _ in range(1_000):
         gate.ask()
@@ -417,7 +417,7 @@ def test_wrong_keys_are_limited_by_address_and_a_valid_one_is_still_admitted() -
     assert gate.refusal(authorization="Bearer rlf_guess000_x").status == 401
 
 
-def test_requests_without_a_key_are_limited_like_others() -> None:
+def test_requests_without_a_key_count_against_the_rate_limit() -> None:
     gate = Gate(require_keys=True, rate_limit=3)
     assert [gate.refusal().status for _ in range(4)] == [401, 401, 401, 429]
     assert gate.ask(authorization=f"Bearer {gate.key}").name == "desk"
@@ -440,7 +440,7 @@ def log_in(gate: Gate) -> str:
     return f"theme=dark; releaf_session={token}; other=1"
 
 
-def test_a_session_stands_for_its_key() -> None:
+def test_a_session_has_the_identity_of_its_key() -> None:
     gate = Gate(require_keys=True)
     cookie = log_in(gate)
     assert gate.ask(cookie=cookie) == gate.keyring.find(gate.row.id)
@@ -458,7 +458,7 @@ def test_a_session_ends_after_twelve_hours() -> None:
     assert len(gate.sessions) == 0
 
 
-def test_a_session_ends_with_logging_out() -> None:
+def test_log_out_ends_a_session() -> None:
     gate = Gate(require_keys=True)
     cookie, other = log_in(gate), log_in(gate)
     gate.access.log_out(request("POST", cookie=cookie))
@@ -478,7 +478,7 @@ def test_a_session_ends_with_its_key_and_changes_with_its_scopes() -> None:
     assert gate.refusal(cookie=cookie).status == 401  # it does not come back
 
 
-def test_an_ended_session_is_no_hindrance_where_no_key_is_needed() -> None:
+def test_an_ended_session_is_ignored_if_no_key_is_needed() -> None:
     assert Gate().ask(cookie="releaf_session=old") is FULL_ACCESS
 
 
@@ -487,7 +487,7 @@ def test_a_key_takes_precedence_over_a_session() -> None:
     assert gate.refusal(cookie=log_in(gate), authorization="Bearer rlf_nobody00_x").status == 401
 
 
-def test_the_number_of_sessions_is_bounded_and_the_oldest_goes() -> None:
+def test_the_number_of_sessions_is_bounded_and_the_oldest_ends() -> None:
     gate = Gate()
     sessions = Sessions(gate.keyring, clock=gate.clock, max_sessions=3)
     identity = gate.keyring.find(gate.row.id)
@@ -508,7 +508,7 @@ def test_session_tokens_are_stored_as_hashes_only() -> None:
 
 
 @pytest.mark.parametrize("key", ["", "rlf_nobody00_x", "Bearer x", "rlf_é_ü", "\ud800"])
-def test_a_wrong_key_starts_no_session_and_counts_against_the_address(key: str) -> None:
+def test_a_wrong_key_starts_no_session_and_counts_as_a_failure_of_its_address(key: str) -> None:
     gate = Gate()
     for _ in range(20):
         with pytest.raises(ApiError) as caught:
@@ -520,21 +520,21 @@ def test_a_wrong_key_starts_no_session_and_counts_against_the_address(key: str) 
     assert len(gate.sessions) == 0
 
 
-def test_the_cookie_is_kept_from_scripts_and_from_other_sites() -> None:
+def test_the_cookie_is_http_only_and_same_site() -> None:
     plain = session_cookie("abc", secure=False)
     assert plain == "releaf_session=abc; Max-Age=43200; Path=/; HttpOnly; SameSite=Strict"
     assert session_cookie("abc", secure=True) == plain + "; Secure"
     assert expired_cookie(secure=True) == "releaf_session=; Max-Age=0; Path=/; HttpOnly; SameSite=Strict; Secure"
 
 
-def test_cookies_of_others_are_not_taken_for_ours() -> None:
+def test_other_cookies_are_ignored() -> None:
     assert session_token(b"releaf_session=a") == b"a"
     assert session_token(b"x=1;releaf_session=a=b ; y=2") == b"a=b"
     for other in (None, b"", b"releaf_session", b"xreleaf_session=a", b"x=releaf_session=a"):
         assert session_token(other) is None
 
 
-def test_cookies_are_secure_where_the_browser_spoke_https() -> None:
+def test_cookies_are_secure_if_the_browser_used_https() -> None:
     assert is_https(request(scheme="https"))
     assert is_https(request(x_forwarded_proto="HTTPS, http"))
     assert not is_https(request(x_forwarded_proto="http"))
@@ -607,7 +607,7 @@ def port() -> Iterator[int]:
         ("GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: bearer rlf_id_x", "key_wrong"),
     ],
 )
-def test_a_server_refuses_the_same(port: int, lines: str, answer: str) -> None:
+def test_a_real_server_rejects_the_same_requests(port: int, lines: str, answer: str) -> None:
     with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
         connection.sendall(f"{lines.format(port=port)}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n".encode())
         received = b""
@@ -616,7 +616,7 @@ def test_a_server_refuses_the_same(port: int, lines: str, answer: str) -> None:
     assert received.partition(b"\r\n\r\n")[2].decode().strip().endswith((answer, f"{answer}\r\n0"))
 
 
-def test_a_request_is_checked_in_less_time_than_its_body_takes_to_read() -> None:
+def test_access_control_is_faster_than_decoding_a_body() -> None:
     gate = Gate(require_keys=True, rate_limit=1e9)
     gate.access = AccessControl(
         ServiceSettings(require_keys=True, rate_limit=1e9), gate.keyring, gate.sessions, clock=time.monotonic

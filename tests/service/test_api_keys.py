@@ -45,14 +45,14 @@ def test_a_key_has_a_public_id_and_a_secret_of_256_bits_of_which_a_hash_is_kept(
     assert (row.name, row.scopes, row.created, row.revoked) == ("desk", "triage:decide triage:reward", 12.0, None)
 
 
-def test_no_two_keys_are_alike() -> None:
+def test_keys_are_unique() -> None:
     made = [make_key("desk", ["*:read"]) for _ in range(100)]
     assert len({plain.split("_")[2] for plain, _ in made}) == 100
     assert len({row.digest for _, row in made}) == 100
 
 
 @pytest.mark.parametrize("name", ["", "a" * 201, "two\nlines", "\x1b[31m"])
-def test_a_name_is_for_people(name: str) -> None:
+def test_an_unprintable_or_too_long_name_is_rejected(name: str) -> None:
     with pytest.raises(ValueError, match=r"name is .*: expected 1 to 200 printable characters"):
         make_key(name, ["*:read"])
 
@@ -60,12 +60,12 @@ def test_a_name_is_for_people(name: str) -> None:
 @pytest.mark.parametrize(
     "scope", ["triage", "triage:", ":read", "triage:write", "tri age:read", "-x:read", "a/b:read", "**:read", ""]
 )
-def test_a_wrong_scope_is_named(scope: str) -> None:
+def test_an_invalid_scope_is_named_in_the_error(scope: str) -> None:
     with pytest.raises(ValueError, match=r"scope is .*: expected "):
         make_key("desk", ["triage:decide", scope])
 
 
-def test_a_key_without_scopes_is_of_no_use() -> None:
+def test_a_key_needs_at_least_one_scope() -> None:
     with pytest.raises(ValueError, match="at least one, such as triage:decide"):
         make_key("desk", [])
 
@@ -94,12 +94,12 @@ def test_admin_implies_all_in_its_experiment_alone() -> None:
     assert all(Identity("", "", parse_scopes("*:admin")).allows("any", scope) for scope in api_keys.SCOPES)
 
 
-def test_everyone_may_do_all_and_nobody_nothing() -> None:
+def test_full_access_has_all_scopes_and_no_access_has_none() -> None:
     assert all(FULL_ACCESS.allows("any", scope) for scope in api_keys.SCOPES)
     assert not any(NO_ACCESS.allows("any", scope) for scope in api_keys.SCOPES)
 
 
-def test_what_is_not_allowed_is_refused_with_the_scope_it_needs() -> None:
+def test_a_missing_scope_is_named_in_the_error() -> None:
     desk = Identity("Ab12Cd34", "desk", parse_scopes("triage:decide"))
     desk.require("triage", "decide")
     with pytest.raises(ApiError, match="the key Ab12Cd34 lacks the scope triage:admin") as caught:
@@ -110,7 +110,7 @@ def test_what_is_not_allowed_is_refused_with_the_scope_it_needs() -> None:
 # --- who it lets in -------------------------------------------------------------------------------------------
 
 
-def test_a_key_is_known_by_its_header_in_any_case_of_the_scheme() -> None:
+def test_the_scheme_of_the_authorization_header_is_case_insensitive() -> None:
     plain, row = make_key("desk", ["triage:decide"])
     ring = Keyring([row, make_key("other", ["*:read"])[1]])
     for scheme in ("Bearer", "bearer", "BEARER"):
@@ -120,7 +120,7 @@ def test_a_key_is_known_by_its_header_in_any_case_of_the_scheme() -> None:
     assert len(ring) == 2
 
 
-def test_unknown_wrong_and_revoked_keys_get_one_and_the_same_answer() -> None:
+def test_unknown_wrong_and_revoked_keys_get_the_same_error() -> None:
     plain, row = make_key("desk", ["triage:decide"])
     old, revoked = make_key("old", ["triage:decide"])
     other, _ = make_key("other", ["*:admin"])
@@ -139,7 +139,7 @@ def _refusals(ring: Keyring, headers: list[str]) -> Iterator[ApiError]:
     yield refusal(ring, b"Bearer rlf_\xff\xfe_\x00")
 
 
-def test_no_key_at_all_is_told_how_to_send_one() -> None:
+def test_the_error_for_a_missing_key_explains_how_to_send_one() -> None:
     error = refusal(Keyring(), None)
     assert (error.status, error.code) == (401, "key_needed")
     assert "Authorization: Bearer" in error.message
@@ -162,13 +162,13 @@ def test_every_comparison_is_of_whole_hashes_in_constant_time(monkeypatch: pytes
     assert compared == [(32, 32)] * 5
 
 
-def test_the_stand_in_for_unknown_keys_lets_nobody_in() -> None:
+def test_the_placeholder_for_unknown_keys_admits_no_request() -> None:
     digest, identity = Keyring()._unknown
     assert identity is NO_ACCESS
     assert digest != Keyring()._unknown[0]
 
 
-def test_keys_come_and_go_with_the_store() -> None:
+def test_reloading_adds_and_removes_keys() -> None:
     plain, row = make_key("desk", ["triage:decide"])
     header = f"Bearer {plain}".encode()
     ring = Keyring()
@@ -181,7 +181,7 @@ def test_keys_come_and_go_with_the_store() -> None:
     assert ring.find(row.id) is None
 
 
-def test_a_row_that_can_not_be_read_gives_no_rights_and_hinders_no_other() -> None:
+def test_an_unreadable_row_has_no_scopes_and_does_not_affect_other_keys() -> None:
     (plain, row), (other, broken) = make_key("desk", ["*:read"]), make_key("odd", ["*:read"])
     ring = Keyring([broken._replace(scopes="triage:fly *:read"), row])
     assert ring.identify(f"Bearer {plain}".encode()).allows("triage", "read")
@@ -192,7 +192,7 @@ def test_a_row_that_can_not_be_read_gives_no_rights_and_hinders_no_other() -> No
 
 
 @pytest.mark.parametrize(("name", "example"), [(name, example) for name, _, example in commands.COMMANDS])
-def test_every_command_shows_an_example_and_speaks_json(name: str, example: str) -> None:
+def test_every_command_has_an_example_and_json_output(name: str, example: str) -> None:
     shown = CliRunner().invoke(app, ["keys", name, "--help"], env=WIDE).output
     assert f"Example: {example}" in shown
     assert example.startswith(f"releaf keys {name}")
@@ -232,7 +232,7 @@ def test_a_key_is_shown_once_listed_and_revoked(store: Path) -> None:
     assert row["revoked"] >= row["created"]
 
 
-def test_programs_read_json(store: Path) -> None:
+def test_commands_print_json(store: Path) -> None:
     made = told("add", "desk", "--scope", "*:admin", "--store", store)
     assert made.keys() == {"key", "id", "name", "scopes", "created", "revoked"}
     assert made["key"].split("_")[1] == made["id"]
@@ -253,7 +253,7 @@ def test_a_wrong_scope_makes_no_key_and_no_store(store: Path) -> None:
     assert "--scope" in run("add", "desk", "--store", store, expect=2).stderr
 
 
-def test_looking_at_a_store_that_is_not_there_does_not_make_one(store: Path) -> None:
+def test_reading_a_missing_store_does_not_create_it(store: Path) -> None:
     for arguments in (("list",), ("revoke", "Ab12Cd34")):
         assert "there is no store" in run(*arguments, "--store", store, expect=1).stderr
     assert not store.exists()
@@ -265,25 +265,25 @@ def test_a_store_without_keys_says_what_to_do_next(store: Path) -> None:
     assert "Next: releaf keys add" in run("list", "--store", store.with_name("empty.db")).stdout
 
 
-def test_what_can_not_be_revoked_is_told(store: Path) -> None:
+def test_revoking_an_unknown_key_is_an_error(store: Path) -> None:
     made = told("add", "desk", "--scope", "*:read", "--store", store)
     assert "no valid key Ab12Cd34" in run("revoke", "Ab12Cd34", "--store", store, expect=1).stderr
     run("revoke", made["id"], "--store", store)
     assert "no valid key" in run("revoke", made["id"], "--store", store, expect=1).stderr  # and not twice
 
 
-def test_a_damaged_store_is_told(store: Path) -> None:
+def test_damage_of_the_store_is_reported(store: Path) -> None:
     store.write_bytes(b"no database" * 1_000)
     result = run("list", "--store", store)
     assert str(store) in result.stderr.replace("\n", "")
 
 
-def test_a_password_in_an_address_is_not_repeated() -> None:
+def test_errors_do_not_contain_the_password_of_an_address() -> None:
     result = run("list", "--store", "postgresql://releaf:hunter2@localhost:1/releaf", expect=1)
     assert "hunter2" not in result.output + result.stderr
 
 
-def test_a_store_that_can_not_be_opened_is_told(tmp_path: Path) -> None:
+def test_a_store_that_fails_to_open_is_an_error(tmp_path: Path) -> None:
     result = run("add", "desk", "--scope", "*:read", "--store", tmp_path / "nowhere" / "releaf.db", expect=1)
     assert "nowhere" in result.stderr
     assert "Traceback" not in result.stderr

@@ -1,4 +1,4 @@
-"""What a client may do to a service with its connections: endless headers, none at all, many feeds, odd forms."""
+"""Connection limits, read time-outs, feeds and log-in forms, against a real server."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def sent_until_closed(connection: socket.socket, line: bytes, pause: float = 0.0
 
 
 @pytest.mark.parametrize("line", [b"x: " + b"a" * 1000 + b"\r\n", b"a" * 1000], ids=["many", "one"])
-def test_endless_headers_are_refused(served: Running, line: bytes) -> None:
+def test_endless_headers_are_rejected(served: Running, line: bytes) -> None:
     with served.connect() as connection:
         connection.sendall(START + b"y: ")
         connection.sendall((line * 100)[: HEADER_LIMIT - len(START) - 3])  # and no more, so that no reset is sent
@@ -115,7 +115,7 @@ def test_endless_headers_are_refused(served: Running, line: bytes) -> None:
     assert json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["code"] == "head_too_large"
 
 
-def test_headers_that_come_all_at_once_are_limited_too(served: Running) -> None:
+def test_headers_in_one_packet_are_limited_too(served: Running) -> None:
     with served.connect() as connection:
         connection.sendall(START + b"y: " + b"a" * HEADER_LIMIT + b"\r\n\r\n")
         try:
@@ -125,14 +125,14 @@ def test_headers_that_come_all_at_once_are_limited_too(served: Running) -> None:
     assert b" 200 " not in answer
 
 
-def test_large_headers_are_taken_and_do_not_add_up(served: Running) -> None:
+def test_large_headers_are_accepted_and_do_not_add_up_over_requests(served: Running) -> None:
     with served.connect() as connection:
         for _ in range(3):
             connection.sendall(START + b"y: " + b"a" * (HEADER_LIMIT - 200) + b"\r\n\r\n")
             assert answer_of(connection).startswith(b"HTTP/1.1 200 ")
 
 
-def test_endless_trailers_are_refused(served: Running) -> None:
+def test_endless_trailers_are_rejected(served: Running) -> None:
     head = b"POST /v1/experiments HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
     with served.connect() as connection:
         connection.sendall(head + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n")
@@ -140,7 +140,7 @@ def test_endless_trailers_are_refused(served: Running) -> None:
         assert sent_until_closed(connection, line) * len(line) < 20 << 20  # what is on the way counts too
 
 
-def test_large_bodies_are_no_headers(served: Running) -> None:
+def test_large_bodies_do_not_count_as_headers(served: Running) -> None:
     body = b'{"name": "' + b"a" * (10 * HEADER_LIMIT) + b'"}'
     answer = served.api.http.post("/v1/experiments", content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code == 422
@@ -150,7 +150,7 @@ def test_large_bodies_are_no_headers(served: Running) -> None:
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET", START, b"\r\n"], ids=["nothing", "word", "headers", "blank"])
-def test_a_request_that_does_not_come_is_not_waited_for(served: Running, sent: bytes) -> None:
+def test_an_incomplete_request_times_out(served: Running, sent: bytes) -> None:
     with served.connect() as connection:
         started = time.monotonic()
         connection.sendall(sent)
@@ -158,7 +158,7 @@ def test_a_request_that_does_not_come_is_not_waited_for(served: Running, sent: b
         assert READ_SECONDS * 0.5 < time.monotonic() - started < READ_SECONDS + 5
 
 
-def test_slow_headers_do_not_prolong_the_time(served: Running) -> None:
+def test_slow_headers_do_not_extend_the_timeout(served: Running) -> None:
     with served.connect() as connection:
         started = time.monotonic()
         connection.sendall(START)
@@ -166,7 +166,7 @@ def test_slow_headers_do_not_prolong_the_time(served: Running) -> None:
         assert time.monotonic() - started < READ_SECONDS + 5
 
 
-def test_between_requests_a_connection_may_rest_but_a_next_one_has_to_come(served: Running) -> None:
+def test_a_connection_may_be_idle_but_a_started_request_times_out(served: Running) -> None:
     with served.connect() as connection:
         for _ in range(2):
             connection.sendall(START + b"\r\n")
@@ -178,7 +178,7 @@ def test_between_requests_a_connection_may_rest_but_a_next_one_has_to_come(serve
         assert time.monotonic() - started < READ_SECONDS + 5
 
 
-def test_requests_that_follow_at_once_are_all_answered(served: Running) -> None:
+def test_pipelined_requests_are_all_answered(served: Running) -> None:
     with served.connect() as connection:
         connection.sendall((START + b"\r\n") * 20 + START + b"Connection: close\r\n\r\n")
         assert all_of(connection).count(b"HTTP/1.1 200 ") == 21
@@ -187,7 +187,7 @@ def test_requests_that_follow_at_once_are_all_answered(served: Running) -> None:
 # --- many of them -------------------------------------------------------------------------------------------
 
 
-def test_beyond_the_most_connections_503_is_answered(tmp_path: Path) -> None:
+def test_connections_beyond_the_limit_get_a_503(tmp_path: Path) -> None:
     with running(tmp_path, connection_limit=CONNECTIONS) as one:
         with ExitStack() as open_ones:
             resting = [open_ones.enter_context(one.connect()) for _ in range(CONNECTIONS)]
@@ -200,7 +200,7 @@ def test_beyond_the_most_connections_503_is_answered(tmp_path: Path) -> None:
         _wait_until(lambda: one.api.http.get("/healthz").status_code == 200)
 
 
-def test_one_address_has_a_few_feeds_and_gives_them_back(served: Running) -> None:
+def test_the_number_of_feeds_of_an_address_is_limited_and_closed_ones_are_released(served: Running) -> None:
     path = served.api.new("EpsilonGreedy")
     for _ in range(3):
         with ExitStack() as feeds:
@@ -216,7 +216,7 @@ def test_one_address_has_a_few_feeds_and_gives_them_back(served: Running) -> Non
 # --- ends ---------------------------------------------------------------------------------------------------
 
 
-def test_feeds_end_when_the_service_is_told_to_stop(tmp_path: Path) -> None:
+def test_feeds_end_when_the_service_stops(tmp_path: Path) -> None:
     port = free_port()
     process = start(tmp_path, port)
     try:
@@ -234,7 +234,7 @@ def test_feeds_end_when_the_service_is_told_to_stop(tmp_path: Path) -> None:
         process.wait()
 
 
-def test_a_revoked_key_reads_no_further_however_much_happens(tmp_path: Path) -> None:
+def test_a_feed_ends_when_its_key_is_revoked(tmp_path: Path) -> None:
     with running(tmp_path, require_keys=True) as one:
         keys = [_key(tmp_path, "admin", "*:admin"), _key(tmp_path, "reader", "*:read")]
         admin, reader = Api(one.api.url, keys[0]["key"]), Api(one.api.url, keys[1]["key"])
@@ -248,7 +248,7 @@ def test_a_revoked_key_reads_no_further_however_much_happens(tmp_path: Path) -> 
                 _read_to_the_end(lines, admin, path)
 
 
-def test_a_page_that_was_left_by_logging_out_is_told_no_more(tmp_path: Path) -> None:
+def test_a_feed_ends_when_its_session_logs_out(tmp_path: Path) -> None:
     with running(tmp_path, require_keys=True) as one:
         admin = Api(one.api.url, _key(tmp_path, "admin", "*:admin")["key"])
         key = admin.http.headers["Authorization"].removeprefix("Bearer ")
@@ -317,7 +317,7 @@ ELSEWHERE = [
 
 
 @pytest.mark.parametrize("place", ELSEWHERE)
-def test_logging_in_does_not_lead_elsewhere(served: Running, place: str) -> None:
+def test_log_in_does_not_redirect_to_other_hosts(served: Running, place: str) -> None:
     assert not _is_local(place)
     answer = served.api.http.post("/login", data={"key": "wrong", "next": place})
     assert answer.status_code == 303
@@ -325,17 +325,17 @@ def test_logging_in_does_not_lead_elsewhere(served: Running, place: str) -> None
 
 
 @pytest.mark.parametrize("place", ["/", "/new", "/experiments/a?b=c%20d#e", "/experiments/%C3%A9"])
-def test_logging_in_leads_back(place: str) -> None:
+def test_log_in_redirects_to_own_pages(place: str) -> None:
     assert _is_local(place)
 
 
-def test_a_form_of_many_fields_is_refused(served: Running) -> None:
+def test_a_form_with_too_many_fields_is_rejected(served: Running) -> None:
     answer = served.api.http.post("/login", data={f"a{number}": "1" for number in range(11)})
     assert (answer.status_code, answer.headers["content-type"]) == (400, "text/plain; charset=utf-8")
     assert "10 fields" in answer.text
 
 
-def test_a_page_that_fails_tells_only_the_log(served: Running, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_internal_error_of_a_page_is_only_in_the_log(served: Running, caplog: pytest.LogCaptureFixture) -> None:
     async def broken(scope: Any, receive: Any, send: Any) -> None:
         raise RuntimeError("a secret")
 

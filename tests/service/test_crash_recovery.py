@@ -1,4 +1,4 @@
-"""What clients were told stays true, whatever ends the process, and whoever else wants to write."""
+"""Crash recovery: acknowledged events survive kills, pauses and a second writer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize("kills", [6, pytest.param(50, marks=pytest.mark.soak)])
-def test_what_was_acknowledged_survives_kills_at_any_moment(tmp_path: Path, address: str, kills: int) -> None:
+def test_acknowledged_events_survive_kills_at_any_moment(tmp_path: Path, address: str, kills: int) -> None:
     chance = random.Random(kills)
     with Service(tmp_path, address, *OFTEN) as service:
         service.create()
@@ -43,7 +43,7 @@ def test_what_was_acknowledged_survives_kills_at_any_moment(tmp_path: Path, addr
     print(f"{kills} kills: {found}; {load}")
 
 
-def test_a_service_that_is_told_to_end_finishes_what_it_began(tmp_path: Path, address: str) -> None:
+def test_a_service_that_gets_sigterm_finishes_running_requests(tmp_path: Path, address: str) -> None:
     with Service(tmp_path, address) as service:
         service.create()
         with Load(service.port, seed=8) as load:
@@ -59,7 +59,7 @@ def test_a_service_that_is_told_to_end_finishes_what_it_began(tmp_path: Path, ad
 # --- two processes ----------------------------------------------------------------------------------------------
 
 
-def test_a_second_process_stands_by_and_takes_over_from_one_that_is_killed(tmp_path: Path, address: str) -> None:
+def test_a_standby_takes_over_from_a_killed_process(tmp_path: Path, address: str) -> None:
     with Service(tmp_path, address, *OFTEN) as first, Service(tmp_path, address, *OFTEN) as second:
         first.create()
         await_standby(second)
@@ -79,7 +79,7 @@ def test_a_second_process_stands_by_and_takes_over_from_one_that_is_killed(tmp_p
     print(f"took over in {seconds:.2f} s after a kill, in {took_back:.2f} s after an end; {len(model)} bytes")
 
 
-def test_a_process_that_stands_still_for_long_never_writes_beside_another(tmp_path: Path, address: str) -> None:
+def test_a_paused_process_never_writes_after_a_standby_took_over(tmp_path: Path, address: str) -> None:
     with Service(tmp_path, address) as first, Service(tmp_path, address) as second:
         first.create()
         await_standby(second)
@@ -99,7 +99,7 @@ def test_a_process_that_stands_still_for_long_never_writes_beside_another(tmp_pa
     checked(address, load)
 
 
-def test_a_process_that_lost_its_connection_while_it_stood_still_writes_no_more(tmp_path: Path) -> None:
+def test_a_process_that_lost_its_connection_while_paused_does_not_write(tmp_path: Path) -> None:
     address = postgres.database()
     with Service(tmp_path, address) as first, Service(tmp_path, address) as second:
         first.create()

@@ -155,7 +155,7 @@ def check(address: str, *options: str) -> tuple[int, str]:
     return done.exit_code, done.output
 
 
-def test_the_check_of_a_store_replays_its_logs(service: Service) -> None:
+def test_the_audit_of_a_store_replays_its_logs(service: Service) -> None:
     code, output = check(service.store, "--json")
     told = json.loads(output)
     (found,) = told.pop("experiments")
@@ -171,7 +171,7 @@ def test_the_check_of_a_store_replays_its_logs(service: Service) -> None:
     assert "sound" in check(service.store)[1]
 
 
-def test_the_check_of_a_store_finds_a_reward_that_is_not_that_of_the_log(service: Service) -> None:
+def test_the_audit_finds_a_reward_that_differs_from_the_log(service: Service) -> None:
     statement = "UPDATE {}rewards SET reward = '0.125' WHERE decision = 3"
     asyncio.run(execute(service.store, statement))
     code, output = check(service.store)
@@ -202,7 +202,7 @@ async def execute(address: str, statement: str) -> None:
 
 
 @pytest.mark.parametrize("harm", [cut, altered])
-def test_a_last_page_that_was_altered_or_cut_is_left_out_and_told(service: Service, harm: Harm) -> None:
+def test_a_damaged_last_page_is_set_aside_and_reported(service: Service, harm: Harm) -> None:
     alter(service.store, "pages", LAST, harm)
     (found,) = report(service.store).experiments
     assert found.findings == [f"the log is damaged after event {LAST - 1}: its checksum does not match"]
@@ -220,7 +220,7 @@ def test_a_last_page_that_was_altered_or_cut_is_left_out_and_told(service: Servi
         assert service.info()["messages"] == []
 
 
-def test_pages_after_a_damaged_one_are_left_out_too(service: Service) -> None:
+def test_pages_after_a_damaged_one_are_set_aside_too(service: Service) -> None:
     alter(service.store, "pages", SNAPSHOT + 3, cut)
     with service:
         told(service, f"{LAST - SNAPSHOT - 2} pages with decisions {BEFORE + 2} to {BEFORE + AFTER + 1} were set aside")
@@ -229,7 +229,7 @@ def test_pages_after_a_damaged_one_are_left_out_too(service: Service) -> None:
         assert_sound_after(service)
 
 
-def test_a_damaged_page_before_the_latest_snapshot_is_told_and_loses_nothing(service: Service) -> None:
+def test_a_damaged_page_before_the_latest_snapshot_is_reported_and_loses_no_state(service: Service) -> None:
     alter(service.store, "pages", SNAPSHOT, altered)
     with service:
         info = told(service, f"the log between events 0 and {SNAPSHOT} is damaged")
@@ -240,7 +240,7 @@ def test_a_damaged_page_before_the_latest_snapshot_is_told_and_loses_nothing(ser
 # --- snapshots --------------------------------------------------------------------------------------------------
 
 
-def test_a_damaged_snapshot_is_told_and_an_older_one_used(service: Service) -> None:
+def test_a_damaged_snapshot_is_reported_and_an_older_one_used(service: Service) -> None:
     alter(service.store, "snapshots", SNAPSHOT, altered)
     (found,) = report(service.store).experiments
     assert found.findings == [f"the snapshot after event {SNAPSHOT} is damaged: its checksum does not match"]
@@ -253,7 +253,7 @@ def test_a_damaged_snapshot_is_told_and_an_older_one_used(service: Service) -> N
         assert service.info()["messages"] == []
 
 
-def test_without_any_good_snapshot_an_experiment_is_damaged_and_others_go_on(service: Service) -> None:
+def test_without_a_sound_snapshot_an_experiment_is_damaged_and_others_stay_live(service: Service) -> None:
     for last in (0, SNAPSHOT):
         alter(service.store, "snapshots", last, lambda body: body[1:])
     with service:
@@ -280,7 +280,7 @@ def embedded(tmp_path: Path) -> Service:
         return service
 
 
-def test_a_write_ahead_log_that_was_cut_is_told(embedded: Service) -> None:
+def test_a_truncated_write_ahead_log_is_reported(embedded: Service) -> None:
     wal = Path(f"{embedded.store}-wal")
     os.truncate(wal, wal.stat().st_size - 1000)
     with embedded:
@@ -291,7 +291,7 @@ def test_a_write_ahead_log_that_was_cut_is_told(embedded: Service) -> None:
         assert_sound_after(embedded)
 
 
-def test_bytes_that_were_altered_in_the_file_are_told(embedded: Service) -> None:
+def test_altered_bytes_of_the_file_are_reported(embedded: Service) -> None:
     embedded.start()
     assert embedded.stop() == 0  # all is in the file itself now
     path = Path(embedded.store)

@@ -171,7 +171,7 @@ def violations(tab: Any) -> list[str]:
     return [f"{one['id']}: {one['nodes'][0]['html'][:200]} {one['nodes'][0]['failureSummary']}" for one in found]
 
 
-def test_an_empty_dashboard_says_what_to_do(open_page: Open, tmp_path: Path) -> None:
+def test_an_empty_dashboard_shows_the_next_step(open_page: Open, tmp_path: Path) -> None:
     with serving(tmp_path) as alone:
         tab = open_page(alone.url)
         tab.get_by_text("No experiments yet").wait_for()
@@ -315,7 +315,7 @@ def test_intervals_of_a_feature_are_a_click_or_a_key_away(open_page: Open, servi
     assert tab.locator(".heat [tabindex='0']").count() == 1
 
 
-def test_a_preview_explains_and_leaves_no_trace(open_page: Open, service: Service) -> None:
+def test_a_preview_explains_and_changes_nothing(open_page: Open, service: Service) -> None:
     url = service.create("tried")
     service.live_through("tried", 300)
     before = service.call("GET", "/tried")["events"]
@@ -362,7 +362,7 @@ def test_shadows_are_added_compared_promoted_and_removed(open_page: Open, servic
     tab.get_by_text("No shadow policies").wait_for()
 
 
-def test_actions_come_and_go_and_an_experiment_is_retired(open_page: Open, service: Service) -> None:
+def test_actions_are_added_and_retired_and_an_experiment_is_retired(open_page: Open, service: Service) -> None:
     url = service.create("closing")
     tab = open_page(url, expects="status of 409")
     tab.get_by_label("New action").fill("refer")
@@ -409,7 +409,7 @@ def test_recorded_decisions_are_filtered_paged_and_exported(open_page: Open, ser
     assert len(text.splitlines()) == 42
 
 
-def test_names_are_shown_as_they_are(open_page: Open, service: Service) -> None:
+def test_names_are_escaped(open_page: Open, service: Service) -> None:
     nasty = "<img src=x onerror=alert(1)>"
     url = service.create("nasty", actions=[nasty, "b"], features=[nasty, "y"], policy={"name": "UCB1"})
     service.call("POST", "/nasty/decide", {"context": [0.5, 0.5]})
@@ -470,7 +470,7 @@ MARK = """for (const chart of document.querySelectorAll("#series figure"))
         chart.querySelector("figcaption").firstChild.textContent;"""
 
 
-def test_the_keyboard_alone_will_do(open_page: Open, service: Service) -> None:
+def test_all_controls_work_with_the_keyboard(open_page: Open, service: Service) -> None:
     service.create("keys")
     tab = open_page(service.url)
     tab.get_by_role("link", name="keys", exact=True).wait_for()
@@ -543,7 +543,7 @@ def test_pages_are_accessible(open_page: Open, service: Service, scheme: str) ->
         tab.close()
 
 
-def test_a_key_is_asked_for_where_keys_are_needed(open_page: Open, tmp_path: Path) -> None:
+def test_the_dashboard_asks_for_a_key_if_keys_are_needed(open_page: Open, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "releaf", "keys", "add", "tester", "--scope", "*:admin", "--json"]
     variables = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     made = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, check=True)
@@ -567,7 +567,7 @@ def test_a_key_is_asked_for_where_keys_are_needed(open_page: Open, tmp_path: Pat
         tab.close()
 
 
-def test_an_outage_is_told_and_ends_by_itself(open_page: Open, service: Service) -> None:
+def test_an_outage_is_shown_and_recovers_by_itself(open_page: Open, service: Service) -> None:
     url = service.create("outage", policy={"name": "UCB1"})
     tab = open_page(url, expects="ERR_INTERNET_DISCONNECTED")
     tab.get_by_text("live", exact=True).last.wait_for()
@@ -581,7 +581,7 @@ def test_an_outage_is_told_and_ends_by_itself(open_page: Open, service: Service)
     tab.locator("#feed [data-decision='1']").wait_for()
 
 
-def test_a_process_that_stands_by_says_so_and_takes_over(open_page: Open, tmp_path: Path) -> None:
+def test_a_standby_shows_its_status_and_takes_over(open_page: Open, tmp_path: Path) -> None:
     with ExitStack() as second:
         with serving(tmp_path) as first:
             first.create("shared", policy={"name": "UCB1"})
@@ -616,7 +616,7 @@ def standing_by(folder: Path) -> Iterator[str]:
         process.wait(60)
 
 
-def test_too_many_requests_are_told_and_sent_again(open_page: Open, tmp_path: Path) -> None:
+def test_rate_limited_requests_are_shown_and_retried(open_page: Open, tmp_path: Path) -> None:
     with serving(tmp_path, "--rate-limit", "60") as slow:
         url = slow.create("busy", policy={"name": "UCB1"})
         tab = open_page(url, expects="status of 429")
@@ -647,7 +647,7 @@ def _flood(service: Service, enough: threading.Event) -> None:
             connection.recv(1 << 16)
 
 
-def test_the_drawing_library_is_sent_once_and_compressed(service: Service) -> None:
+def test_the_chart_library_is_compressed_and_cached(service: Service) -> None:
     first = service.client.get("/static/vega.js")
     assert first.headers["content-encoding"] == "gzip"
     assert int(first.headers["content-length"]) < 400_000 < len(first.content)

@@ -1,4 +1,4 @@
-"""What both stores promise, tested on both: nothing half-written, nothing lost, one writer, and errors that help."""
+"""The EventStore interface, tested on SQLite and PostgreSQL: atomic commits, durability, leases, errors with advice."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 # --- experiments, snapshots, keys
 
 
-def test_an_experiment_is_kept_with_its_first_snapshot(address: str) -> None:
+def test_an_experiment_is_created_with_its_first_snapshot(address: str) -> None:
     async def test() -> None:
         async with opened(address) as store:
             made = await store.create("shop", 12.5, b'{"name": "shop"}', b"first state")
@@ -55,7 +55,7 @@ def test_an_experiment_is_kept_with_its_first_snapshot(address: str) -> None:
     run(test())
 
 
-def test_a_name_is_taken_once(address: str) -> None:
+def test_the_name_of_an_experiment_is_unique(address: str) -> None:
     async def test() -> None:
         async with opened(address) as store:
             await store.create("shop", 1.0, b"{}", b"")
@@ -94,7 +94,7 @@ def test_snapshots_are_listed_from_the_latest_and_dropped(address: str) -> None:
     run(test())
 
 
-def test_keys_are_kept_and_revoked_once(address: str) -> None:
+def test_keys_are_stored_and_revoked_once(address: str) -> None:
     async def test() -> None:
         async with opened(address) as store:
             key = KeyRow("k1", "till", b"\x00digest", "shop:decide *:read", 3.0, None)
@@ -113,7 +113,7 @@ def test_keys_are_kept_and_revoked_once(address: str) -> None:
 # --- the log
 
 
-def test_pages_come_back_in_order_as_they_were_written(address: str) -> None:
+def test_pages_are_read_in_order_as_written(address: str) -> None:
     async def test() -> None:
         async with experiment(address) as (store, number):
             other = (await store.create("other", 1.0, b"{}", b"")).id
@@ -134,7 +134,7 @@ def test_pages_come_back_in_order_as_they_were_written(address: str) -> None:
     run(test())
 
 
-def test_a_long_log_of_large_pages_is_read_some_at_a_time(address: str) -> None:
+def test_a_long_log_of_large_pages_is_read_in_chunks(address: str) -> None:
     async def test() -> None:
         async with experiment(address) as (store, number):
             large = [Commit(page(number, last, body=bytes(3 << 20)), []) for last in range(1, 6)]
@@ -197,7 +197,7 @@ def test_commit_writes_all_or_nothing(address: str) -> None:
 
 
 @pytest.mark.parametrize(("last", "events"), [(7, 3), (6, 2), (9, 5), (5, 1), (12, 8)])
-def test_events_are_written_once_however_they_are_grouped(address: str, last: int, events: int) -> None:
+def test_an_event_number_is_written_once_whatever_its_page(address: str, last: int, events: int) -> None:
     async def test() -> None:
         async with experiment(address) as (store, number):
             await store.commit([Commit(page(number, 4, 4), []), Commit(page(number, 7, 3), [])])
@@ -239,7 +239,7 @@ async def count(address: str, table: str) -> int:
         return int(file.execute(f"SELECT count(*) FROM {table}").get)
 
 
-def test_everything_is_there_when_the_store_is_opened_again(address: str) -> None:
+def test_a_reopened_store_has_everything(address: str) -> None:
     async def test() -> None:
         async with experiment(address) as (store, number):
             await store.commit([commit(number, 1, 1)])
@@ -263,7 +263,7 @@ def test_everything_is_there_when_the_store_is_opened_again(address: str) -> Non
     run(test())
 
 
-def test_several_may_open_a_new_store_at_once(address: str) -> None:
+def test_several_processes_can_open_a_new_store_at_once(address: str) -> None:
     async def test() -> None:
         stores = [open_store(address) for _ in range(4)]
         assert await asyncio.gather(*(store.open() for store in stores)) == [[]] * 4
@@ -275,7 +275,7 @@ def test_several_may_open_a_new_store_at_once(address: str) -> None:
     run(test())
 
 
-def test_reading_does_not_hold_up_commits(address: str) -> None:
+def test_reads_do_not_block_commits(address: str) -> None:
     async def test() -> None:
         async with experiment(address) as (store, number):
             await store.commit([Commit(page(number, last, body=bytes(100_000)), []) for last in range(1, 301)])
@@ -296,7 +296,7 @@ def test_reading_does_not_hold_up_commits(address: str) -> None:
 # --- leases
 
 
-def test_one_store_writes_to_an_experiment_at_a_time(address: str) -> None:
+def test_only_the_holder_of_the_lease_can_write(address: str) -> None:
     async def test() -> None:
         async with experiment(address) as (first, number), opened(address) as second:
             assert await first.acquire(number)  # has it already
@@ -323,7 +323,7 @@ def test_one_store_writes_to_an_experiment_at_a_time(address: str) -> None:
     run(test())
 
 
-def test_different_stores_write_to_different_experiments(address: str) -> None:
+def test_two_stores_hold_leases_of_different_experiments(address: str) -> None:
     async def test() -> None:
         async with experiment(address) as (first, one), opened(address) as second:
             two = (await second.create("other", 1.0, b"{}", b"")).id
@@ -335,7 +335,7 @@ def test_different_stores_write_to_different_experiments(address: str) -> None:
     run(test())
 
 
-def test_closing_gives_up_leases(address: str) -> None:
+def test_close_releases_all_leases(address: str) -> None:
     async def test() -> None:
         async with opened(address) as second:
             async with experiment(address) as (_, number):
@@ -364,7 +364,7 @@ asyncio.run(hold())
 """
 
 
-def test_another_process_takes_over_when_the_first_is_killed(address: str) -> None:
+def test_another_process_gets_the_lease_of_a_killed_one(address: str) -> None:
     async def test() -> None:
         async with opened(address) as store:
             number = (await store.create("shop", 1.0, b"{}", b"")).id
@@ -402,7 +402,7 @@ def with_tables(address: str, scripts: Sequence[str]) -> EventStore:
     return PostgresStore(address, scripts) if is_postgres else SqliteStore(address, scripts)
 
 
-def test_tables_of_an_older_version_are_brought_up_to_date(address: str) -> None:
+def test_tables_of_an_older_version_are_migrated(address: str) -> None:
     scripts = (*(POSTGRES if address.startswith("postgresql") else SQLITE)[:1], "ALTER TABLE keys ADD COLUMN note TEXT")
 
     async def test() -> None:
@@ -420,7 +420,7 @@ def test_tables_of_an_older_version_are_brought_up_to_date(address: str) -> None
     run(test())
 
 
-def test_a_migration_that_fails_leaves_the_former_tables(address: str) -> None:
+def test_a_failed_migration_leaves_the_tables_unchanged(address: str) -> None:
     current = POSTGRES if address.startswith("postgresql") else SQLITE
     broken = (*current, "ALTER TABLE keys ADD COLUMN note TEXT; ALTER TABLE nowhere ADD COLUMN note TEXT")
 

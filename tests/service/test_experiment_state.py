@@ -182,7 +182,9 @@ thorough = settings(max_examples=8, deadline=None, derandomize=True, suppress_he
 @pytest.mark.parametrize("policy", POLICIES)
 @thorough
 @given(requests=REQUESTS)
-def test_the_log_gives_the_same_state_again(policy: str, features: str, default: str, requests: list[Any]) -> None:
+def test_a_replay_of_the_log_gives_the_same_state(
+    policy: str, features: str, default: str, requests: list[Any]
+) -> None:
     life = Life(new_experiment(POLICIES[policy], FEATURES[features], DEFAULTS[default]))
     for kind, draw in requests:
         life.ask(kind, draw)
@@ -227,7 +229,9 @@ REWARDS = NUMBERS | st.lists(NUMBERS, max_size=4) | st.dictionaries(st.sampled_f
 @pytest.mark.parametrize("policy", ["AdaptiveReleaf", "EpsilonGreedy", "all actions"])
 @settings(thorough, max_examples=15)
 @given(batches=st.lists(CONTEXTS.filter(len), min_size=1, max_size=3), rewards=st.lists(REWARDS, max_size=4))
-def test_whatever_comes_is_taken_or_refused(policy: str, features: str, batches: list[Any], rewards: list[Any]) -> None:
+def test_any_input_is_accepted_or_rejected_with_an_api_error(
+    policy: str, features: str, batches: list[Any], rewards: list[Any]
+) -> None:
     """No error but an ApiError: any other would make the service recover its state from the log."""
     life = Life(new_experiment(POLICIES[policy], FEATURES[features]))
     for contexts in [*batches, batches[0][:1]]:
@@ -248,7 +252,7 @@ def test_whatever_comes_is_taken_or_refused(policy: str, features: str, batches:
 
 
 @pytest.mark.parametrize("policy", ["AdaptiveReleaf", "LinUCB", "Releaf"])
-def test_a_replay_is_a_learner_that_never_stopped(policy: str) -> None:
+def test_a_replayed_learner_equals_one_that_never_stopped(policy: str) -> None:
     """Beside the experiment a learner lives the same life at home, with no service around it."""
     spec = PolicySpec(name=policy, parameters={"seed": 9})
     life, home = Life(new_experiment(spec)), getattr(releaf, policy)(["a", "b", 3], 2, seed=9)
@@ -268,7 +272,7 @@ def _knowledge(learner: Any) -> list[Any]:
     return [(name, array.tobytes()) for name, array in sorted(arrays.items())]
 
 
-def test_a_replay_that_comes_to_another_action_is_noticed() -> None:
+def test_a_replay_that_chooses_another_action_is_detected() -> None:
     life = Life(new_experiment(POLICIES["LinUCB"]))
     for draw in range(20):
         life.ask("decide", draw)
@@ -303,7 +307,7 @@ def go_on(life: Life, steps: int, every: int = 1) -> None:
 
 @pytest.mark.parametrize("every", [1, 3])
 @pytest.mark.parametrize(("policy", "shadow"), [("EpsilonGreedy", "LinUCB"), ("AdaptiveReleaf", "EpsilonGreedy")])
-def test_the_value_of_a_shadow_is_that_of_the_whole_log(policy: str, shadow: str, every: int) -> None:
+def test_the_value_of_a_shadow_equals_the_snips_estimate_of_the_log(policy: str, shadow: str, every: int) -> None:
     life = with_shadow(policy, shadow, 400, every)
     rewards = {event.decision: event.reward for event in life.log if isinstance(event, Rewarded)}
     rows = [event for event in life.log if isinstance(event, Decided) and event.number in rewards]
@@ -325,7 +329,7 @@ def test_the_value_of_a_shadow_is_that_of_the_whole_log(policy: str, shadow: str
     assert told.effective == pytest.approx(effective_rows(log, chosen), rel=1e-12)
 
 
-def test_a_promoted_shadow_keeps_what_it_learnt_and_the_former_goes_on_beside() -> None:
+def test_a_promoted_shadow_keeps_its_state_and_the_former_policy_becomes_a_shadow() -> None:
     life = with_shadow("EpsilonGreedy", "LinUCB", 200)
     (shadow,), leader = life.state.shadows, life.state.slot
     promoted, former = shadow.learner.to_bytes(), leader.learner.to_bytes()
@@ -343,7 +347,7 @@ def test_a_promoted_shadow_keeps_what_it_learnt_and_the_former_goes_on_beside() 
     assert life.state.slot.policy.name == "EpsilonGreedy"
 
 
-def test_the_former_policy_is_not_credited_with_what_another_former_one_would_have_done() -> None:
+def test_the_estimate_of_the_former_policy_ignores_choices_of_an_earlier_former_one() -> None:
     life = with_shadow("EpsilonGreedy", "LinUCB", 10)
     life.ask("promote", 0)
     go_on(life, 2, every=1000)  # these wait, and know what the first former policy would have done
@@ -353,7 +357,7 @@ def test_the_former_policy_is_not_credited_with_what_another_former_one_would_ha
     assert life.state.shadows[0].to_message().matched == 0
 
 
-def test_a_shadow_that_was_made_for_other_actions_is_refused() -> None:
+def test_a_shadow_built_for_other_actions_is_rejected() -> None:
     life = Life(new_experiment(POLICIES["LinUCB"]))
     learner = learner_factory.build_policy(POLICIES["LinUCB"], life.state.learner.actions, life.state.learner.schema)
     life.state.add_action("c", life.now)
@@ -364,7 +368,7 @@ def test_a_shadow_that_was_made_for_other_actions_is_refused() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_shadow_has_no_value_where_the_policy_in_charge_never_tries_what_it_would_do(seed: int) -> None:
+def test_a_shadow_without_overlap_has_no_value(seed: int) -> None:
     """AdaptiveReleaf soon takes one action alone: rewards on which both agree would tell of that one only."""
     state = _with_random_shadow({"name": "AdaptiveReleaf", "parameters": {"seed": seed}}, seed)
     told = state.shadows[0].to_message()
@@ -374,7 +378,7 @@ def test_a_shadow_has_no_value_where_the_policy_in_charge_never_tries_what_it_wo
     assert (told.value, told.low, told.high) == (None, None, None)
 
 
-def test_a_shadow_s_interval_mostly_holds_its_true_value_where_every_action_is_tried() -> None:
+def test_the_confidence_interval_of_a_shadow_covers_its_true_value() -> None:
     held = 0
     for seed in range(8):
         state = _with_random_shadow({"name": "EpsilonGreedy", "parameters": {"epsilon": 0.3, "seed": seed}}, seed)
@@ -402,7 +406,7 @@ def _with_random_shadow(policy: dict[str, Any], seed: int) -> ExperimentState:
     return state
 
 
-def test_a_shadow_with_a_label_budget_is_refused_where_the_policy_in_charge_asks_for_some_rewards_only() -> None:
+def test_a_shadow_with_a_label_budget_is_rejected_if_the_policy_in_charge_asks_for_some_rewards_only() -> None:
     spec = msgspec.convert(
         {"name": "thrift", "actions": ["a", "b"], "features": 2, "policy": {"name": "Releaf"}}, NewExperiment
     )
@@ -412,7 +416,7 @@ def test_a_shadow_with_a_label_budget_is_refused_where_the_policy_in_charge_asks
         state.add_shadow("s", shadow, learner_factory.build_policy(shadow, ("a", "b"), state.learner.schema), 1.0)
 
 
-def test_a_reward_is_too_late_from_its_deadline_on_also_before_that_is_written_down() -> None:
+def test_a_reward_is_too_late_from_its_deadline_on_even_before_the_expired_event() -> None:
     given = {"name": "late", "actions": ["a", "b"], "features": 2, "rewards": {"within_seconds": 10.0}}
     spec = msgspec.convert(given, NewExperiment)
     state = ExperimentState(spec, learner_factory.make_learner(spec))
@@ -428,7 +432,19 @@ def test_snapshots_keep_the_field_names_of_released_versions() -> None:
     record = msgspec.msgpack.decode(to_bytes(new_experiment(POLICIES["LinUCB"])))
     top = "spec last_at retired tally seat shadows actions gaps waiting keys series diverged"
     assert list(record) == top.split()
-    assert list(record["tally"]) == "decisions explored asked rewards defaults dropped reward_sum".split()
+    assert list(record["tally"]) == ["decisions", "explored", "asked", "rewards", "defaults", "dropped", "reward_sum"]
     name, policy, since, offset, estimate, learner = record["seat"]
     assert (name, policy["name"], since, offset, type(learner)) == ("", "LinUCB", 0, 0, bytes)
-    assert list(estimate) == "since agreed decisions refused seen matched w wr ww wwr wwrr".split()
+    assert list(estimate) == [
+        "since",
+        "agreed",
+        "decisions",
+        "refused",
+        "seen",
+        "matched",
+        "w",
+        "wr",
+        "ww",
+        "wwr",
+        "wwrr",
+    ]

@@ -1,4 +1,4 @@
-"""What an experiment tells over HTTP: relevance, explanations, its log as a list, a file and a feed, its model."""
+"""Relevance, explanations, recorded decisions, exports, feed and model, over HTTP."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def linear(api: Api) -> str:
 # --- what was learnt ----------------------------------------------------------------------------------------
 
 
-def test_relevance_is_that_of_the_learner(api: Api, adaptive: str, original: str, linear: str) -> None:
+def test_relevance_equals_that_of_the_learner(api: Api, adaptive: str, original: str, linear: str) -> None:
     for path in (adaptive, original):
         told = api.get(f"{path}/relevance")
         assert told["relevance"] == releaf.from_bytes(api.model(path)).relevance().tolist()
@@ -82,7 +82,7 @@ def test_relevance_is_that_of_the_learner(api: Api, adaptive: str, original: str
     assert max(shares) == shares[1]  # the town decides
 
 
-def test_effects_are_told_where_a_learner_knows_them(api: Api, adaptive: str, linear: str) -> None:
+def test_effects_are_returned_if_the_learner_has_them(api: Api, adaptive: str, linear: str) -> None:
     effects = api.get(f"{adaptive}/partition/town")
     assert effects["kind"] == "effects"
     assert [one["where"] for one in effects["intervals"]] == ["Ulm", "Bern", "3"]
@@ -91,7 +91,7 @@ def test_effects_are_told_where_a_learner_knows_them(api: Api, adaptive: str, li
 
 
 @pytest.mark.skipif(not hasattr(releaf.Releaf, "interval_rewards"), reason="this version of releaf can't tell them")
-def test_partitions_are_those_of_the_learner(api: Api, original: str) -> None:
+def test_partitions_equal_those_of_the_learner(api: Api, original: str) -> None:
     learner = releaf.from_bytes(api.model(original))
     for feature in ("income", "town", "smokes", "reward"):
         told = api.get(f"{original}/partition/{feature}")
@@ -121,7 +121,7 @@ def test_a_decision_is_explained(api: Api, adaptive: str, original: str, linear:
         api.refused(422, "invalid", "GET", f"{linear}/explain/{wrong}")
 
 
-def test_a_preview_is_the_next_decision_and_leaves_no_trace(
+def test_a_preview_equals_the_next_decision_and_changes_nothing(
     api: Api, adaptive: str, original: str, linear: str
 ) -> None:
     for path in (adaptive, original, linear):
@@ -165,7 +165,7 @@ def test_decisions_are_listed_page_by_page(api: Api, adaptive: str) -> None:
         assert (one["rewarded_at"] is None) == (one["reward"] is None)
 
 
-def test_every_filter_lets_through_what_it_says(api: Api, adaptive: str) -> None:
+def test_every_filter_selects_the_matching_decisions(api: Api, adaptive: str) -> None:
     everything = all_decisions(api, adaptive, limit=1000)
     middle = everything[STEPS // 2]["at"]
     filters: list[tuple[dict[str, str], Any]] = [
@@ -196,11 +196,11 @@ def test_every_filter_lets_through_what_it_says(api: Api, adaptive: str) -> None
         *("unknown=1", "limit=1&limit=2", "action=%ff", "limit=%EF%BC%91"),
     ],
 )
-def test_a_query_that_makes_no_sense_is_refused(api: Api, adaptive: str, query: str) -> None:
+def test_an_invalid_query_is_rejected(api: Api, adaptive: str, query: str) -> None:
     api.refused(422, "invalid", "GET", f"{adaptive}/decisions?{query}")
 
 
-def test_the_log_as_csv_parquet_and_lines_says_the_same(api: Api, adaptive: str, tmp_path: Path) -> None:
+def test_csv_parquet_and_ndjson_exports_agree(api: Api, adaptive: str, tmp_path: Path) -> None:
     everything = all_decisions(api, adaptive, limit=1000)[::-1]
     lines = api.http.get(f"{adaptive}/export", params={"format": "ndjson"})
     assert [json.loads(line) for line in lines.text.splitlines()] == everything
@@ -239,7 +239,7 @@ def test_a_learner_is_trained_on_an_exported_log(api: Api, tmp_path: Path, kind:
     assert learner.steps == 40
 
 
-def test_names_of_features_do_not_hide_columns(api: Api) -> None:
+def test_features_named_like_fixed_columns_get_a_prefix(api: Api) -> None:
     path = api.new("LinUCB", features=["decision", "context.decision", "at"])
     api.post(f"{path}/decide", {"context": [0.1, 0.2, 0.3]})
     (row,) = csv.DictReader(io.StringIO(api.http.get(f"{path}/export").text))
@@ -259,7 +259,7 @@ def test_an_empty_log_is_exported_too(api: Api) -> None:
     assert api.get(f"{path}/series") == {"points": []}
 
 
-def test_the_series_adds_up_to_the_log(api: Api) -> None:
+def test_the_time_series_adds_up_to_the_log(api: Api) -> None:
     path = api.new("EpsilonGreedy")
     answers = api.post(f"{path}/decide", {"contexts": [[0.5, n / 700] for n in range(700)]})["decisions"]
     given = [{"decision": n, "reward": n % 5 / 4} for n in range(1, 701, 3)]
@@ -278,7 +278,7 @@ def test_the_series_adds_up_to_the_log(api: Api) -> None:
 # --- the feed -----------------------------------------------------------------------------------------------
 
 
-def test_the_feed_tells_what_happens(api: Api) -> None:
+def test_the_feed_sends_decisions_and_rewards(api: Api) -> None:
     path = api.new("LinUCB", rewards={"within_seconds": 0.2})
     with api.http.stream("GET", f"{path}/feed") as stream:
         assert stream.headers["content-type"] == "text/event-stream"
@@ -301,7 +301,7 @@ def next_event(lines: Iterator[str]) -> tuple[str, Any]:
     return kind.removeprefix("event: "), json.loads(next(lines).removeprefix("data: "))
 
 
-def test_heads_have_no_bodies(api: Api, adaptive: str) -> None:
+def test_responses_to_head_have_no_body(api: Api, adaptive: str) -> None:
     for path in ("", "/decisions", "/export", "/feed", "/model", "/series", "/relevance"):
         answer = api.http.head(adaptive + path)
         assert answer.status_code == 200

@@ -1,4 +1,4 @@
-"""The API over HTTP, served by a real process: experiments, decisions, rewards, actions and shadows."""
+"""The HTTP API, served by a real process: experiments, decisions, rewards, actions and shadows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
 # --- experiments --------------------------------------------------------------------------------------------
 
 
-def test_an_experiment_tells_what_it_was_created_with(api: Api) -> None:
+def test_an_experiment_is_described_as_created(api: Api) -> None:
     path = api.new(actions=["wait", 7], features=["age", "dose"], rewards={"within_seconds": 60, "default": 0.5})
     info = api.get(path)
     assert info["status"] == "live"
@@ -39,18 +39,18 @@ def test_an_experiment_tells_what_it_was_created_with(api: Api) -> None:
     assert info["name"] in [one["name"] for one in api.get("/v1/experiments")["experiments"]]
 
 
-def test_a_seed_is_drawn_where_none_is_given_and_told(api: Api) -> None:
+def test_a_missing_seed_is_drawn_and_returned(api: Api) -> None:
     path = api.new(policy="LinTS", parameters={"seed": None})
     assert api.get(path)["policy"]["parameters"]["seed"] >= 0
 
 
-def test_a_name_can_be_taken_once(api: Api) -> None:
+def test_the_name_of_an_experiment_can_be_used_once(api: Api) -> None:
     name = api.new().rsplit("/", 1)[1]
     body = {"name": name, "actions": ["a"], "features": 1}
     assert name in api.refused(409, "name_taken", "POST", "/v1/experiments", body)
 
 
-def test_one_of_many_who_create_the_same_name_at_once_succeeds(api: Api) -> None:
+def test_of_concurrent_creations_of_one_name_one_succeeds(api: Api) -> None:
     body = {"name": "race", "actions": ["a", "b"], "features": 2}
     with ThreadPoolExecutor(8) as pool:
         statuses = list(pool.map(lambda _: api.http.post("/v1/experiments", json=body).status_code, range(8)))
@@ -103,7 +103,7 @@ BAD_EXPERIMENTS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("wrong", BAD_EXPERIMENTS)
-def test_an_experiment_that_makes_no_sense_is_refused(api: Api, wrong: str) -> None:
+def test_an_invalid_experiment_is_rejected(api: Api, wrong: str) -> None:
     body = {"name": "nonsense", "actions": ["a", "b"], "features": 2} | BAD_EXPERIMENTS[wrong]
     code = "unknown_policy" if wrong == "an unknown policy" else "invalid"
     api.refused(422, code, "POST", "/v1/experiments", body)
@@ -128,7 +128,7 @@ def test_every_policy_decides_and_learns(api: Api) -> None:
 
 
 @pytest.mark.parametrize("policy", ["AdaptiveReleaf", "Releaf", "LinUCB", "LinTS", "EpsilonGreedy"])
-def test_it_decides_one_by_one_as_a_learner_at_home_does(api: Api, policy: str) -> None:
+def test_the_service_decides_like_a_local_learner(api: Api, policy: str) -> None:
     path = api.new(policy, parameters={"seed": 11}, features=["age", "dose"])
     home = getattr(releaf.policies, policy)(["a", "b"], ["age", "dose"], seed=11)
     for step in range(60):
@@ -148,7 +148,7 @@ def test_it_decides_one_by_one_as_a_learner_at_home_does(api: Api, policy: str) 
     ]
 
 
-def test_it_goes_on_from_a_model_that_was_trained_elsewhere(api: Api) -> None:
+def test_an_experiment_continues_from_an_uploaded_model(api: Api) -> None:
     home = releaf.LinUCB(["a", "b"], 2, seed=3)
     for step in range(50):
         choice = home.decide([step % 7 / 7, 0.5])
@@ -164,20 +164,20 @@ def test_it_goes_on_from_a_model_that_was_trained_elsewhere(api: Api) -> None:
     assert api.model(path) == home.to_bytes()
 
 
-def test_an_experiment_tells_the_policy_of_the_model_it_goes_on_from(api: Api) -> None:
+def test_an_experiment_has_the_policy_of_its_uploaded_model(api: Api) -> None:
     home = releaf.LinUCB(["a", "b"], 2, seed=3)
     path = api.new(model=base64.b64encode(home.to_bytes()).decode())
     assert api.get(path)["policy"]["name"] == "LinUCB"
 
 
-def test_a_model_of_other_actions_or_features_is_refused(api: Api) -> None:
+def test_a_model_of_other_actions_or_features_is_rejected(api: Api) -> None:
     for home in (releaf.LinUCB(["a", "c"], 2, seed=3), releaf.LinUCB(["a", "b"], 3, seed=3)):
         model = base64.b64encode(home.to_bytes()).decode()
         body = {"name": "warm", "actions": ["a", "b"], "features": 2, "model": model}
         assert "decides on actions" in api.refused(422, "invalid", "POST", "/v1/experiments", body)
 
 
-def test_a_retired_experiment_decides_no_more_but_stays_readable(api: Api) -> None:
+def test_a_retired_experiment_rejects_decisions_but_stays_readable(api: Api) -> None:
     path = api.new()
     api.post(f"{path}/decide", {"context": LEAST})
     assert api.delete(path)["status"] == "retired"
@@ -192,7 +192,7 @@ def test_a_retired_experiment_decides_no_more_but_stays_readable(api: Api) -> No
     assert line["error"]["code"] == "retired"
 
 
-def test_every_operation_on_an_unknown_experiment_is_refused(api: Api) -> None:
+def test_every_operation_on_an_unknown_experiment_is_rejected(api: Api) -> None:
     bodies = {
         "decide": {"context": [1]},
         "reward": {"decision": 1, "reward": 1},
@@ -255,7 +255,7 @@ BAD_ASKS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("wrong", BAD_ASKS)
-def test_a_context_that_makes_no_sense_is_refused(api: Api, wrong: str) -> None:
+def test_an_invalid_context_is_rejected(api: Api, wrong: str) -> None:
     path = api.new()
     api.refused(422, "invalid", "POST", f"{path}/decide", BAD_ASKS[wrong])
     assert api.get(path)["counts"]["decisions"] == 0
@@ -274,7 +274,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("broken", BROKEN)
-def test_a_body_that_is_no_json_is_refused(api: Api, broken: str) -> None:
+def test_a_body_that_is_not_json_is_rejected(api: Api, broken: str) -> None:
     path = api.new()
     api.refused(400, "not_json", "POST", f"{path}/decide", content=BROKEN[broken], headers=JSON)
     answered = api.lines(f"{path}/decide", {"context": LEAST}, BROKEN[broken] or b"{", {"context": LEAST})
@@ -282,7 +282,7 @@ def test_a_body_that_is_no_json_is_refused(api: Api, broken: str) -> None:
     assert answered[1]["error"]["code"] == "not_json"
 
 
-def test_a_body_nested_without_end_is_refused(api: Api) -> None:
+def test_a_deeply_nested_body_is_rejected(api: Api) -> None:
     path = api.new()
     for content in (b"[" * 1_000_000, b'{"context":' + b"[" * 1_000_000, b'{"a":' * 500_000):
         answer = api.http.post(f"{path}/decide", content=content, headers=JSON)
@@ -291,7 +291,7 @@ def test_a_body_nested_without_end_is_refused(api: Api) -> None:
 
 
 @pytest.mark.parametrize("kind", ["", "text/plain", "application/x-www-form-urlencoded", "application/jsonp"])
-def test_other_content_types_are_refused(api: Api, kind: str) -> None:
+def test_other_content_types_are_rejected(api: Api, kind: str) -> None:
     path = api.new()
     body = b'{"context": [0.5, 0.5]}'
     api.refused(415, "content_type", "POST", f"{path}/decide", content=body, headers={"Content-Type": kind})
@@ -299,7 +299,7 @@ def test_other_content_types_are_refused(api: Api, kind: str) -> None:
     assert answer.status_code == 200
 
 
-def test_lines_are_for_decisions_and_rewards_only(api: Api) -> None:
+def test_ndjson_is_for_decisions_and_rewards_only(api: Api) -> None:
     headers = {"Content-Type": "application/x-ndjson"}
     api.refused(415, "content_type", "POST", f"{api.new()}/preview", content=b'{"context": [1, 1]}', headers=headers)
 
@@ -318,7 +318,7 @@ def test_lines_are_decided_each_by_itself(api: Api) -> None:
 # --- idempotency --------------------------------------------------------------------------------------------
 
 
-def test_the_same_key_gives_the_same_decision_again(api: Api) -> None:
+def test_the_same_idempotency_key_gives_the_same_decision(api: Api) -> None:
     path = api.new("Random")
     first = api.post(f"{path}/decide", {"context": LEAST, "key": "visit 1"})
     api.post(f"{path}/decide", {"context": LEAST})
@@ -331,7 +331,7 @@ def test_the_same_key_gives_the_same_decision_again(api: Api) -> None:
     assert api.get(path)["counts"]["decisions"] == 2
 
 
-def test_keys_of_a_batch_are_looked_up_one_by_one(api: Api) -> None:
+def test_idempotency_keys_of_a_batch_apply_to_each_context(api: Api) -> None:
     path = api.new("Random")
     first = api.post(f"{path}/decide", {"contexts": [LEAST, LEAST], "keys": ["k1", "k2"]})["decisions"]
     asked = {"contexts": [[0, 0], LEAST, LEAST], "keys": ["k3", "k2", "k1"]}
@@ -343,7 +343,7 @@ def test_keys_of_a_batch_are_looked_up_one_by_one(api: Api) -> None:
     assert api.get(path)["counts"]["decisions"] == 3
 
 
-def test_many_requests_with_one_key_at_once_make_one_decision(api: Api) -> None:
+def test_concurrent_requests_with_one_idempotency_key_make_one_decision(api: Api) -> None:
     path = api.new("Random")
     with ThreadPoolExecutor(16) as pool:
         asked = [pool.submit(api.post, f"{path}/decide", {"context": LEAST, "key": "once"}) for _ in range(64)]
@@ -358,7 +358,7 @@ def test_many_requests_with_one_key_at_once_make_one_decision(api: Api) -> None:
 # --- actions and shadows ------------------------------------------------------------------------------------
 
 
-def test_actions_come_and_go_while_decisions_wait(api: Api) -> None:
+def test_actions_are_added_and_retired_while_decisions_are_pending(api: Api) -> None:
     path = api.new("EpsilonGreedy", actions=["a", "b"])
     answers = api.post(f"{path}/decide", {"contexts": [LEAST] * 30})["decisions"]
     of = {action: [one["decision"] for one in answers if one["action"] == action] for action in ("a", "b")}
@@ -378,14 +378,14 @@ def test_actions_come_and_go_while_decisions_wait(api: Api) -> None:
 
 
 @pytest.mark.parametrize("bad", ["", ".", "..", 2**63, 1.5, True, None, "x" * 201])
-def test_an_action_that_can_not_be_kept_is_refused(api: Api, bad: Any) -> None:
+def test_an_invalid_action_is_rejected(api: Api, bad: Any) -> None:
     path = api.new()
     api.refused(422, "invalid", "POST", f"{path}/actions", {"action": bad})
     assert api.get(path)["actions"] == ["a", "b"]
     assert api.post(f"{path}/decide", {"context": LEAST})["decision"] == 1
 
 
-def test_a_shadow_decides_beside_and_takes_charge(api: Api) -> None:
+def test_a_shadow_is_added_and_promoted(api: Api) -> None:
     path = api.new("EpsilonGreedy", parameters={"epsilon": 0.5})
     shadow = {"name": "rival", "policy": {"name": "LinUCB", "parameters": {"seed": 1}}}
     assert [one["name"] for one in api.post(f"{path}/shadows", shadow)["shadows"]] == ["rival"]
@@ -412,14 +412,14 @@ def test_a_shadow_decides_beside_and_takes_charge(api: Api) -> None:
     api.refused(404, "unknown_shadow", "POST", f"{path}/shadows/former/promote")
 
 
-def test_a_shadow_that_learns_from_other_rewards_can_not_take_charge(api: Api) -> None:
+def test_a_shadow_that_learns_from_other_rewards_can_not_be_promoted(api: Api) -> None:
     path = api.new("LinUCB")
     every = {"name": "every", "policy": {"name": "Releaf", "parameters": {"observe": "all-actions"}}}
     api.post(f"{path}/shadows", every)
     assert "rewards of the action taken" in api.refused(409, "conflict", "POST", f"{path}/shadows/every/promote")
 
 
-def test_shadows_are_bounded(api: Api) -> None:
+def test_the_number_of_shadows_is_bounded(api: Api) -> None:
     path = api.new("UCB1")
     for number in range(16):
         api.post(f"{path}/shadows", {"name": f"s{number}", "policy": {"name": "UCB1"}})

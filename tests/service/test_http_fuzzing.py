@@ -1,4 +1,4 @@
-"""Requests that make no sense, thousands of them: all are refused, none fails, and memory stays as it was."""
+"""Thousands of malformed requests: all are rejected, none fails, and memory does not grow."""
 
 from __future__ import annotations
 
@@ -248,7 +248,7 @@ def memory_of(service: Service) -> int:
     ("store", "requests"),
     [("sqlite", 10_000), ("postgres", 4_000), pytest.param("postgres", 10_000, marks=pytest.mark.soak)],
 )
-def test_malformed_requests_are_refused_without_growth_of_memory(tmp_path: Path, store: str, requests: int) -> None:
+def test_malformed_requests_are_rejected_without_memory_growth(tmp_path: Path, store: str, requests: int) -> None:
     address = str(tmp_path / "store.db") if store == "sqlite" else postgres.database()
     with Service(tmp_path, address) as service:
         service.create()

@@ -1,4 +1,4 @@
-"""The description at /openapi.json, and whether the service does what it says: asked by a program that reads it."""
+"""The OpenAPI description, and whether the service conforms to it (schemathesis)."""
 
 from __future__ import annotations
 
@@ -73,17 +73,17 @@ def test_the_description_has_every_operation_once(document: Any) -> None:
     assert len(set(names)) == len(names) == len(OPERATIONS)
 
 
-def test_every_reference_leads_somewhere(document: Any) -> None:
+def test_every_reference_resolves(document: Any) -> None:
     known = document["components"]["schemas"]
     for name in re.findall(r'"#/components/schemas/([^"]+)"', json.dumps(document)):
         assert name in known
 
 
-def test_patterns_are_those_of_other_languages_too(document: Any) -> None:
+def test_patterns_are_valid_in_other_languages(document: Any) -> None:
     assert r"\\Z" not in json.dumps(document)
 
 
-def test_every_operation_says_how_it_refuses(document: Any) -> None:
+def test_every_operation_lists_its_errors(document: Any) -> None:
     for operation in OPERATIONS:
         path = re.sub(r":\w+}", "}", operation.path)
         told = document["paths"][path][operation.method.lower()]["responses"]
@@ -119,13 +119,13 @@ def _asked_at_random(api: Api, folder: Path, document: Any, *options: str) -> No
     assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
 
 
-def test_the_service_does_what_the_description_says(api: Api, folder: Path, document: Any) -> None:
+def test_the_service_conforms_to_its_openapi_description(api: Api, folder: Path, document: Any) -> None:
     options = ("--exclude-operation-id", "create_experiment", "--max-examples", "10", "--max-time", "35")
     _asked_at_random(api, folder, _with_known_names(document), *options)
     assert '"level": "error"' not in (folder / "service.log").read_text()
 
 
-def test_experiments_are_created_as_the_description_says(api: Api, folder: Path, document: Any) -> None:
+def test_creating_experiments_conforms_to_the_openapi_description(api: Api, folder: Path, document: Any) -> None:
     options = ("--include-operation-id", "create_experiment", "--max-examples", "100", "--max-time", "10")
     _asked_at_random(api, folder, document, *options)
     assert '"level": "error"' not in (folder / "service.log").read_text()

@@ -1,4 +1,4 @@
-"""A store in PostgreSQL whose server, connection, address or rights fail."""
+"""The PostgreSQL store when its server, connection, address or privileges fail."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stores import acquired, commit, experiment, lasts, opened, run
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT, signal.SIGKILL])
-def test_postgresql_may_go_and_come_back(how: signal.Signals) -> None:
+def test_the_store_recovers_when_postgresql_restarts(how: signal.Signals) -> None:
     with postgres.own_server() as server:
 
         async def test() -> None:
@@ -60,7 +60,7 @@ async def until_lost(store: EventStore, number: int) -> None:
         await asyncio.sleep(0.01)
 
 
-def test_a_cut_connection_costs_the_lease() -> None:
+def test_a_lost_connection_loses_the_lease() -> None:
     address = postgres.database()
 
     async def test() -> None:
@@ -84,7 +84,7 @@ def test_a_cut_connection_costs_the_lease() -> None:
     run(test())
 
 
-def test_a_cancelled_commit_costs_the_lease_since_nobody_knows_what_became_of_it() -> None:
+def test_a_cancelled_commit_loses_the_lease_because_its_outcome_is_unknown() -> None:
     async def test() -> None:
         async with experiment(postgres.database()) as (store, number):
             writing = asyncio.create_task(store.commit([commit(number, 1)]))
@@ -109,13 +109,13 @@ def test_a_cancelled_commit_costs_the_lease_since_nobody_knows_what_became_of_it
         ("postgres://127.0.0.1:1/x?user=me&password=open-sesame", "see that it runs"),
     ],
 )
-def test_a_wrong_address_is_told_without_its_password(wrong: str, message: str) -> None:
+def test_the_error_for_a_wrong_address_has_no_password(wrong: str, message: str) -> None:
     with pytest.raises(StoreError, match=message) as raised:
         asyncio.run(open_store(wrong).open())
     assert "open-sesame" not in f"{raised.value!r} {raised.value.__cause__!r}"
 
 
-def test_a_missing_database_and_a_user_without_rights_are_told() -> None:
+def test_a_missing_database_or_privilege_is_an_error_with_advice() -> None:
     address = postgres.database()
 
     async def test() -> None:

@@ -36,7 +36,7 @@ def values(metrics: Metrics) -> dict[tuple[str, ...], float]:
     return {(sample.name, *(sample.labels[name] for name in sorted(sample.labels))): sample.value for sample in samples}
 
 
-def test_a_new_service_tells_its_version_memory_and_start() -> None:
+def test_a_new_service_exports_its_version_memory_and_start_time() -> None:
     told = values(Metrics())
     assert told["releaf_info", __version__] == 1
     assert told["process_resident_memory_bytes",] > 1e6
@@ -63,7 +63,7 @@ def test_requests_are_counted_by_operation_and_status_and_timed_by_operation() -
     assert told["releaf_request_seconds_bucket", "+Inf", "reward"] == 1
 
 
-def test_experiments_tell_how_they_stand_when_they_are_asked() -> None:
+def test_experiments_are_read_at_each_scrape() -> None:
     metrics = Metrics()
     metrics.experiments = lambda: [TRIAGE, EMPTY]
     told = values(metrics)
@@ -86,7 +86,7 @@ def test_experiments_tell_how_they_stand_when_they_are_asked() -> None:
     assert values(metrics)["releaf_snapshot_age_events", "triage"] == 51
 
 
-def test_what_is_not_known_is_left_out() -> None:
+def test_unknown_values_are_left_out() -> None:
     metrics = Metrics()
     metrics.experiments = lambda: [EMPTY]
     told = values(metrics)
@@ -95,7 +95,7 @@ def test_what_is_not_known_is_left_out() -> None:
         assert (name, "empty") not in told
 
 
-def test_the_exploration_rate_is_of_the_last_thousand_decisions() -> None:
+def test_the_exploration_rate_covers_the_last_thousand_decisions() -> None:
     metrics = Metrics()
     metrics.experiments = lambda: [TRIAGE, EMPTY]
     recent = metrics.recent_decisions("triage")
@@ -109,7 +109,7 @@ def test_the_exploration_rate_is_of_the_last_thousand_decisions() -> None:
     assert ("releaf_exploration_rate", "empty") not in values(metrics)
 
 
-def test_the_exploration_rate_agrees_with_counting_anew() -> None:
+def test_the_exploration_rate_equals_a_recount() -> None:
     recent, told = RecentDecisions(), []
     for number in range(3_500):
         explored = number * number % 7 < 3
@@ -134,13 +134,13 @@ def test_commits_and_the_lag_of_the_store() -> None:
     assert (told["releaf_store_lag_events",], told["releaf_store_lag_seconds",]) == (12, 0.25)
 
 
-def test_names_of_experiments_are_quoted() -> None:
+def test_names_of_experiments_are_escaped() -> None:
     metrics = Metrics()
     metrics.experiments = lambda: [TRIAGE._replace(name='a"b\\c\nd')]
     assert values(metrics)["releaf_decisions_total", 'a"b\\c\nd'] == 500
 
 
-def test_services_in_one_process_do_not_mix() -> None:
+def test_services_in_one_process_have_separate_metrics() -> None:
     one, other = Metrics(), Metrics()
     one.count_request("decide", 200, 0.1)
     assert ("releaf_requests_total", "decide", "200") not in values(other)
@@ -156,7 +156,7 @@ def test_the_content_type_is_that_of_the_text() -> None:
     assert CONTENT_TYPE.startswith("text/plain; version=0.0.4")
 
 
-def test_distributions_agree_with_counting_anew() -> None:
+def test_histograms_equal_a_recount() -> None:
     drawn = [0.1 * number for number in range(100)]
     distribution = Histogram((1.0, 5.0))
     for value in drawn:
@@ -168,7 +168,7 @@ def test_distributions_agree_with_counting_anew() -> None:
     ]
 
 
-def test_a_decision_is_counted_in_less_time_than_its_answer_takes_to_write() -> None:
+def test_counting_a_decision_is_faster_than_encoding_its_answer() -> None:
     metrics = Metrics()
     recent = metrics.recent_decisions("triage")
 

@@ -1,4 +1,4 @@
-"""What the service refuses whoever asks, over HTTP: without a key, too much, too fast, too large, or at no place."""
+"""Limits over HTTP: keys, scopes, rate limit, body and batch size, unknown paths and methods."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
 # --- sizes --------------------------------------------------------------------------------------------------
 
 
-def test_a_body_that_is_too_large_is_refused(api: Api) -> None:
+def test_a_body_that_is_too_large_is_rejected(api: Api) -> None:
     path = api.new()
     api.refused(413, "too_large", "POST", f"{path}/decide", {"context": [0.5, 0.5], "key": "k" * 20_000})
 
@@ -51,7 +51,7 @@ def test_a_body_that_is_too_large_is_refused(api: Api) -> None:
     assert api.post(f"{path}/decide", ASK)["decision"] == 1
 
 
-def test_a_batch_that_is_too_long_is_refused(api: Api) -> None:
+def test_a_batch_that_is_too_long_is_rejected(api: Api) -> None:
     path = api.new()
     assert "10" in api.refused(413, "too_many", "POST", f"{path}/decide", {"contexts": [[0.5, 0.5]] * 11})
     lines, headers = (json.dumps(ASK).encode() + b"\n") * 11, {"Content-Type": "application/x-ndjson"}
@@ -70,7 +70,7 @@ TOO_LARGE: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("policy", TOO_LARGE)
-def test_a_learner_that_would_fill_the_memory_is_refused(api: Api, policy: str) -> None:
+def test_a_learner_that_would_take_too_much_memory_is_rejected(api: Api, policy: str) -> None:
     body = {"name": "huge", "policy": {"name": policy}, **TOO_LARGE[policy]}
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(api.refused, 422, "invalid", "POST", "/v1/experiments", body)
@@ -79,7 +79,7 @@ def test_a_learner_that_would_fill_the_memory_is_refused(api: Api, policy: str) 
         assert "MB, more than" in waiting.result()
 
 
-def test_messages_do_not_repeat_all_that_was_sent(api: Api) -> None:
+def test_error_messages_are_truncated(api: Api) -> None:
     path = api.new(features=[{"name": "town", "kind": "categorical", "values": ["Ulm"]}])
     message = api.refused(422, "invalid", "POST", f"{path}/decide", {"context": ["x" * 19_000]})
     assert len(message) < 2_100
@@ -95,12 +95,12 @@ def test_messages_do_not_repeat_all_that_was_sent(api: Api) -> None:
         *("/v1/experiments//decide", "/v1/experiments/../decide", "/v1//experiments", "/V1/EXPERIMENTS"),
     ],
 )
-def test_there_is_nothing_elsewhere(api: Api, path: str) -> None:
+def test_unknown_paths_are_not_found(api: Api, path: str) -> None:
     for method in ("GET", "POST", "DELETE"):
         api.refused(404, "not_found", method, path)
 
 
-def test_other_methods_are_refused_and_those_that_are_known_are_named(api: Api) -> None:
+def test_other_methods_are_rejected_and_the_allowed_ones_named(api: Api) -> None:
     by_path: dict[str, set[str]] = {}
     for operation in OPERATIONS:
         by_path.setdefault(operation.path.replace(":path", ""), set()).add(operation.method)
@@ -112,7 +112,7 @@ def test_other_methods_are_refused_and_those_that_are_known_are_named(api: Api) 
             assert methods <= set(answer.headers["allow"].split(", "))
 
 
-def test_health_and_metrics_tell_how_it_stands(api: Api) -> None:
+def test_health_and_metrics_are_served(api: Api) -> None:
     assert api.get("/healthz")["status"] == "alive"
     assert api.get("/readyz")["status"] == "ready"
     path = api.new("LinUCB")
@@ -132,7 +132,7 @@ def value(metrics: str, metric: str, experiment: str) -> float:
     return float(line.rsplit(" ", 1)[1])
 
 
-def test_answers_are_not_kept_or_guessed_at_by_browsers(api: Api) -> None:
+def test_responses_disable_caching_and_sniffing(api: Api) -> None:
     for path in ("/v1/experiments", "/nothing", "/healthz"):
         headers = api.http.get(path).headers
         assert headers["x-content-type-options"] == "nosniff"
@@ -140,19 +140,19 @@ def test_answers_are_not_kept_or_guessed_at_by_browsers(api: Api) -> None:
         assert "server" not in headers
 
 
-def test_pages_elsewhere_and_other_names_are_refused(api: Api) -> None:
+def test_other_origins_and_hosts_are_rejected(api: Api) -> None:
     api.refused(403, "origin_foreign", "POST", f"{api.new()}/decide", ASK, headers={"Origin": "https://example.org"})
     api.refused(403, "host_foreign", "GET", "/v1/experiments", headers={"Host": "example.org"})
 
 
-def test_who_asks_for_a_web_socket_gets_a_plain_answer(api: Api) -> None:
+def test_a_websocket_upgrade_gets_a_plain_response(api: Api) -> None:
     wanted = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13"}
     headers = wanted | {"Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="}
     assert api.http.get("/healthz", headers=headers).status_code == 200
     assert api.http.get("/v1/nothing", headers=headers).status_code == 404
 
 
-def test_who_asks_too_fast_is_told_to_slow_down(tmp_path: Path) -> None:
+def test_the_rate_limit_answers_429_with_retry_after(tmp_path: Path) -> None:
     with served(tmp_path, "--rate-limit", "5") as url, httpx.Client(base_url=url, trust_env=False) as http:
         answers = [http.get("/v1/policies") for _ in range(12)]
         refused = [answer for answer in answers if answer.status_code == 429]
@@ -199,7 +199,7 @@ BODIES: dict[str, Any] = {
 }
 
 
-def test_every_operation_asks_for_its_scope(keyed: tuple[Path, str, dict[str, Api]]) -> None:
+def test_every_operation_requires_its_scope(keyed: tuple[Path, str, dict[str, Api]]) -> None:
     _, _, people = keyed
     for operation in OPERATIONS:
         path = operation.path.replace(":path", "").replace("{experiment}", "two")
@@ -221,7 +221,7 @@ def test_every_operation_asks_for_its_scope(keyed: tuple[Path, str, dict[str, Ap
             assert answer.status_code == 403, (operation.name, who)
 
 
-def test_a_key_may_do_what_its_scope_says_and_no_more(keyed: tuple[Path, str, dict[str, Api]]) -> None:
+def test_a_key_allows_the_operations_of_its_scope_only(keyed: tuple[Path, str, dict[str, Api]]) -> None:
     _, _, people = keyed
     one = "/v1/experiments/one"
     for who, allowed in (
@@ -245,7 +245,7 @@ def test_a_key_may_do_what_its_scope_says_and_no_more(keyed: tuple[Path, str, di
     people["admin"].refused(403, "forbidden", "POST", "/v1/experiments", {"name": "four", **EXPERIMENT})
 
 
-def test_a_revoked_key_is_refused_within_seconds(keyed: tuple[Path, str, dict[str, Api]]) -> None:
+def test_a_revoked_key_is_rejected_within_seconds(keyed: tuple[Path, str, dict[str, Api]]) -> None:
     folder, url, people = keyed
     made = keys(folder, "add", "guest", "--scope", "one:read")
     guest = Api(url, made["key"])

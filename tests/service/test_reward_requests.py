@@ -1,4 +1,4 @@
-"""Rewards over HTTP: once, late, out of order, repeated, wrong, unasked, and never."""
+"""Rewards over HTTP: late, out of order, repeated, invalid, unasked and missing."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def unchanged(api: Api, path: str) -> tuple[bytes, Any]:
     return api.model(path), api.get(path)["counts"]
 
 
-def test_rewards_may_come_in_any_order_and_late(api: Api) -> None:
+def test_rewards_may_arrive_late_and_in_any_order(api: Api) -> None:
     path = api.new("LinUCB")
     decide(api, path, 5)
     assert [reward(api, path, number, number / 5) for number in (4, 1, 5, 2, 3)] == ["learnt"] * 5
@@ -51,7 +51,7 @@ def test_rewards_may_come_in_any_order_and_late(api: Api) -> None:
     assert (counts["rewards"], counts["waiting"], counts["mean_reward"]) == (5, 0, pytest.approx(0.6))
 
 
-def test_the_same_reward_again_changes_nothing_and_another_is_refused(api: Api) -> None:
+def test_a_repeated_reward_changes_nothing_and_another_one_is_rejected(api: Api) -> None:
     path = api.new("LinUCB")
     decide(api, path)
     assert reward(api, path, 1, 0.5) == "learnt"
@@ -61,7 +61,7 @@ def test_the_same_reward_again_changes_nothing_and_another_is_refused(api: Api) 
     assert unchanged(api, path) == before
 
 
-def test_a_whole_number_is_the_same_reward_as_that_number(api: Api) -> None:
+def test_an_integer_reward_equals_the_same_float(api: Api) -> None:
     path = api.new("LinUCB")
     decide(api, path)
     answers = [
@@ -76,7 +76,7 @@ def test_a_whole_number_is_the_same_reward_as_that_number(api: Api) -> None:
 
 
 @pytest.mark.parametrize("number", [2, 99, 2**53])
-def test_a_reward_for_an_unknown_decision_is_refused(api: Api, number: int) -> None:
+def test_a_reward_for_an_unknown_decision_is_rejected(api: Api, number: int) -> None:
     path = api.new("LinUCB")
     decide(api, path)
     before = unchanged(api, path)
@@ -84,7 +84,7 @@ def test_a_reward_for_an_unknown_decision_is_refused(api: Api, number: int) -> N
     assert unchanged(api, path) == before
 
 
-def test_a_reward_that_nobody_asked_for_is_refused(api: Api) -> None:
+def test_a_reward_for_a_decision_that_did_not_ask_is_rejected(api: Api) -> None:
     path = api.new("AdaptiveReleaf", parameters={"label_budget": 1})
     answers = [decide(api, path)[0] for _ in range(12)]
     unasked = next(one["decision"] for one in answers if not one["wants_reward"])
@@ -116,7 +116,7 @@ BAD: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("wrong", BAD)
-def test_a_reward_that_makes_no_sense_is_refused(api: Api, wrong: str) -> None:
+def test_an_invalid_reward_is_rejected(api: Api, wrong: str) -> None:
     path = api.new("LinUCB")
     decide(api, path)
     before = unchanged(api, path)
@@ -166,7 +166,7 @@ def test_lines_of_rewards_are_learnt_each_by_itself(api: Api) -> None:
     assert api.get(path)["counts"]["rewards"] == 2
 
 
-def test_one_of_many_who_reward_at_once_is_learnt(api: Api) -> None:
+def test_of_concurrent_rewards_for_one_decision_one_is_learnt(api: Api) -> None:
     path = api.new("LinUCB")
     decide(api, path, 20)
     body = {"rewards": [{"decision": number, "reward": 0.5} for number in range(1, 21)]}
@@ -203,7 +203,7 @@ def test_rewards_of_all_actions_where_one_was_retired_and_added_again(api: Api) 
 # --- deadlines ----------------------------------------------------------------------------------------------
 
 
-def test_a_missing_reward_becomes_the_default(api: Api) -> None:
+def test_a_missing_reward_is_replaced_by_the_default(api: Api) -> None:
     path = api.new("LinUCB", rewards={"within_seconds": SOON, "default": 0.25})
     answers = decide(api, path, 3)
     assert all(
@@ -222,7 +222,7 @@ def test_a_missing_reward_becomes_the_default(api: Api) -> None:
     assert [one["reward"] for one in api.get(f"{path}/decisions", outcome="default")["decisions"]] == [0.25] * 3
 
 
-def test_a_missing_reward_is_dropped_where_there_is_no_default(api: Api) -> None:
+def test_a_decision_without_a_reward_is_dropped_if_there_is_no_default(api: Api) -> None:
     path = api.new("LinUCB", rewards={"within_seconds": SOON})
     decide(api, path, 3)
     until(lambda: api.get(path)["counts"]["waiting"] == 0)
@@ -232,7 +232,7 @@ def test_a_missing_reward_is_dropped_where_there_is_no_default(api: Api) -> None
     assert {one["outcome"] for one in api.get(f"{path}/decisions")["decisions"]} == {"dropped"}
 
 
-def test_the_default_for_all_actions_follows_them(api: Api) -> None:
+def test_the_default_for_all_actions_follows_changes_of_the_actions(api: Api) -> None:
     """A retired action needs none any more; where one was added, there is no default for it."""
     rules = {"within_seconds": SOON, "default": {"a": 0.1, "b": 0.2, "c": 0.3}}
     options: dict[str, Any] = {"actions": ["a", "b", "c"], "parameters": {"observe": "all-actions"}, "rewards": rules}
@@ -247,7 +247,7 @@ def test_the_default_for_all_actions_follows_them(api: Api) -> None:
     assert decide(api, more)[0]["decision"] == 4
 
 
-def test_of_too_many_waiting_decisions_the_oldest_are_forgotten(api: Api) -> None:
+def test_the_oldest_of_too_many_pending_decisions_are_dropped(api: Api) -> None:
     path = api.new("LinUCB", parameters={"max_pending": 3})
     decide(api, path, 5)
     assert api.get(path)["counts"]["waiting"] == 3

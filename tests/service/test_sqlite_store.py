@@ -1,4 +1,4 @@
-"""The embedded store's file: what happens when it is damaged, cut short, moved, or its disk is full."""
+"""The SQLite store when its file is damaged, truncated, moved, or its disk is full."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def kept(message: str) -> Path:
 
 
 @pytest.mark.parametrize("harm", [flip_in_the_middle, flip_the_last_page, cut_in_half])
-def test_what_can_be_read_of_a_damaged_file_is_saved(closed: Path, harm: Callable[[Path], None]) -> None:
+def test_a_repair_keeps_all_readable_rows_of_a_damaged_file(closed: Path, harm: Callable[[Path], None]) -> None:
     harm(closed)
     damaged = closed.read_bytes()
 
@@ -133,7 +133,7 @@ def test_what_can_be_read_of_a_damaged_file_is_saved(closed: Path, harm: Callabl
     run(test())
 
 
-def test_what_is_left_of_lost_events_and_experiments_does_not_meet_the_next_of_their_number(closed: Path) -> None:
+def test_a_repair_deletes_rows_of_lost_events_and_experiments(closed: Path) -> None:
     async def test() -> None:
         store = SqliteStore(closed)
         await store.open()
@@ -159,9 +159,7 @@ def test_what_is_left_of_lost_events_and_experiments_does_not_meet_the_next_of_t
 
 
 @pytest.mark.parametrize("harm", [flip_the_head, replace_by_a_text])
-def test_a_file_of_which_nothing_can_be_read_is_kept_and_a_new_one_begun(
-    closed: Path, harm: Callable[[Path], None]
-) -> None:
+def test_an_unreadable_file_is_moved_aside_and_a_new_one_created(closed: Path, harm: Callable[[Path], None]) -> None:
     harm(closed)
     damaged = closed.read_bytes()
 
@@ -177,7 +175,7 @@ def test_a_file_of_which_nothing_can_be_read_is_kept_and_a_new_one_begun(
     run(test())
 
 
-def test_a_missing_or_empty_file_that_was_in_use_is_told(closed: Path) -> None:
+def test_a_missing_or_empty_file_that_was_in_use_is_reported(closed: Path) -> None:
     async def reopened() -> list[str]:
         store = SqliteStore(closed)
         messages = await store.open()
@@ -194,7 +192,7 @@ def test_a_missing_or_empty_file_that_was_in_use_is_told(closed: Path) -> None:
     assert "was in use and is now missing or empty" in message
 
 
-def test_a_file_that_a_dead_process_left_needs_no_mending(left: Path) -> None:
+def test_the_file_of_a_dead_process_needs_no_repair(left: Path) -> None:
     async def test() -> None:
         store = SqliteStore(left)
         assert await store.open() == []
@@ -205,7 +203,7 @@ def test_a_file_that_a_dead_process_left_needs_no_mending(left: Path) -> None:
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.6, 0.9])
-def test_whole_commits_before_the_end_of_a_cut_write_ahead_log_are_kept(left: Path, share: float) -> None:
+def test_complete_commits_of_a_truncated_write_ahead_log_are_kept(left: Path, share: float) -> None:
     cut(Path(f"{left}-wal"), share)
 
     async def test() -> None:
@@ -222,7 +220,7 @@ def test_whole_commits_before_the_end_of_a_cut_write_ahead_log_are_kept(left: Pa
     run(test())
 
 
-def test_a_damaged_file_in_use_is_left_alone(closed: Path) -> None:
+def test_a_damaged_file_in_use_is_not_repaired(closed: Path) -> None:
     async def test() -> None:
         first, second = SqliteStore(closed), SqliteStore(closed)
         await first.open()
@@ -239,7 +237,7 @@ def test_a_damaged_file_in_use_is_left_alone(closed: Path) -> None:
     run(test())
 
 
-def test_a_salvage_that_was_interrupted_is_finished(closed: Path) -> None:
+def test_an_interrupted_repair_is_finished(closed: Path) -> None:
     async def test() -> None:
         closed.rename(f"{closed}-salvage")  # complete, but not yet in its place
         store = SqliteStore(closed)
@@ -251,7 +249,7 @@ def test_a_salvage_that_was_interrupted_is_finished(closed: Path) -> None:
     run(test())
 
 
-def test_a_damaged_file_of_an_older_version_is_saved_and_brought_up_to_date(closed: Path) -> None:
+def test_a_damaged_file_of_an_older_version_is_repaired_and_migrated(closed: Path) -> None:
     flip_in_the_middle(closed)
 
     async def test() -> None:
@@ -264,7 +262,7 @@ def test_a_damaged_file_of_an_older_version_is_saved_and_brought_up_to_date(clos
     run(test())
 
 
-def test_a_database_of_another_program_is_refused(tmp_path: Path) -> None:
+def test_a_database_of_another_program_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "other.db"
     other = apsw.Connection(str(path))
     other.execute("CREATE TABLE theirs (x)")
@@ -273,12 +271,12 @@ def test_a_database_of_another_program_is_refused(tmp_path: Path) -> None:
         asyncio.run(SqliteStore(path).open())
 
 
-def test_a_folder_that_is_missing_is_told(tmp_path: Path) -> None:
+def test_a_missing_folder_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="create the folder"):
         asyncio.run(SqliteStore(tmp_path / "nowhere" / "store.db").open())
 
 
-def test_a_file_that_was_moved_while_in_use_takes_no_commits(closed: Path) -> None:
+def test_a_file_that_was_moved_while_in_use_rejects_commits(closed: Path) -> None:
     async def test() -> None:
         store = SqliteStore(closed)
         await store.open()
@@ -294,7 +292,7 @@ def test_a_file_that_was_moved_while_in_use_takes_no_commits(closed: Path) -> No
     run(test())
 
 
-def test_a_full_file_takes_commits_again_when_there_is_room(closed: Path) -> None:
+def test_a_full_file_accepts_commits_again_when_there_is_space(closed: Path) -> None:
     async def test() -> None:
         store = SqliteStore(closed)
         await store.open()
@@ -351,7 +349,7 @@ asyncio.run(main())
 """
 
 
-def test_a_file_that_may_not_grow_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+def test_a_file_that_can_not_grow_keeps_all_acknowledged_commits(tmp_path: Path) -> None:
     command = [sys.executable, "-c", ON_A_SMALL_DISK, str(tmp_path / "store.db")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
@@ -360,7 +358,7 @@ def test_a_file_that_may_not_grow_loses_nothing_that_was_acknowledged(tmp_path: 
 
 
 @pytest.mark.skipif(os.getuid() != 0 or shutil.which("mount") is None, reason="only root may mount a small disk")
-def test_a_full_disk_is_told_and_survived(tmp_path: Path) -> None:
+def test_a_full_disk_is_an_error_and_the_store_recovers(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", disk]).returncode != 0:

@@ -1,4 +1,4 @@
-"""The connection that writes: at once on a fast disk, in its thread otherwise, and never both."""
+"""The writing connection of the SQLite store: inline on a fast disk, otherwise in its thread."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def kept(path: Path) -> list[int]:
         return [row[0] for row in connection.execute("SELECT number FROM numbers ORDER BY number")]
 
 
-def test_commits_are_made_at_once_while_the_disk_is_fast(writer: SqliteWriter) -> None:
+def test_commits_run_inline_while_the_disk_is_fast(writer: SqliteWriter) -> None:
     threads: list[int] = []
 
     async def commit_often() -> None:
@@ -54,7 +54,7 @@ def test_commits_are_made_at_once_while_the_disk_is_fast(writer: SqliteWriter) -
     assert set(threads) == {HERE()}
 
 
-def test_a_disk_that_turns_slow_keeps_nobody_else_waiting(writer: SqliteWriter) -> None:
+def test_commits_run_in_the_thread_when_the_disk_becomes_slow(writer: SqliteWriter) -> None:
     threads: list[int] = []
 
     def slow() -> None:
@@ -70,7 +70,7 @@ def test_a_disk_that_turns_slow_keeps_nobody_else_waiting(writer: SqliteWriter) 
     assert HERE() not in threads[1:]
 
 
-def test_a_disk_that_is_fast_again_is_found_out(writer: SqliteWriter) -> None:
+def test_commits_run_inline_again_when_the_disk_is_fast_again(writer: SqliteWriter) -> None:
     threads: list[int] = []
 
     async def commit_until_fast() -> None:
@@ -84,7 +84,7 @@ def test_a_disk_that_is_fast_again_is_found_out(writer: SqliteWriter) -> None:
     assert threads[1] == HERE()
 
 
-def test_another_process_that_writes_is_waited_for_in_the_thread(writer: SqliteWriter, tmp_path: Path) -> None:
+def test_the_writer_waits_for_another_process_in_the_thread(writer: SqliteWriter, tmp_path: Path) -> None:
     ticks = 0
 
     async def tick() -> None:
@@ -110,7 +110,7 @@ def test_another_process_that_writes_is_waited_for_in_the_thread(writer: SqliteW
     assert kept(tmp_path / "file.db") == [1, 2]
 
 
-def test_a_commit_and_what_the_thread_does_take_turns(writer: SqliteWriter) -> None:
+def test_inline_commits_and_the_thread_exclude_each_other(writer: SqliteWriter) -> None:
     inside = 0
     most = 0
 
@@ -128,7 +128,7 @@ def test_a_commit_and_what_the_thread_does_take_turns(writer: SqliteWriter) -> N
     assert most == 1
 
 
-def test_the_write_ahead_log_does_not_grow_without_end(writer: SqliteWriter, tmp_path: Path) -> None:
+def test_checkpoints_bound_the_write_ahead_log(writer: SqliteWriter, tmp_path: Path) -> None:
     size = writer.connection.pragma("page_size")
     filler = bytes(4 * size)
 

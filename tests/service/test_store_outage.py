@@ -1,4 +1,4 @@
-"""A store that can't be written for a while: clear refusals, nothing lost, nothing half-written, and back by itself."""
+"""Store outages: the service rejects requests, loses nothing, and recovers by itself."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def recovers(load: Load, service: Service, *, words: str) -> bytes:
 
 
 @pytest.mark.parametrize("how", [signal.SIGQUIT, signal.SIGKILL])
-def test_a_server_that_ends_in_mid_load_is_waited_for(tmp_path: Path, how: signal.Signals) -> None:
+def test_the_service_recovers_when_the_server_restarts_under_load(tmp_path: Path, how: signal.Signals) -> None:
     with postgres.own_server() as server:
         address = server.database()
         with Service(tmp_path, address, *OFTEN) as service:
@@ -55,7 +55,7 @@ def test_a_server_that_ends_in_mid_load_is_waited_for(tmp_path: Path, how: signa
         checked(address, load, model)
 
 
-def test_a_file_that_is_moved_away_in_mid_load_is_waited_for(tmp_path: Path) -> None:
+def test_the_service_recovers_when_the_file_is_moved_under_load(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     with Service(tmp_path, str(path), *OFTEN) as service:
         service.create()
@@ -100,7 +100,7 @@ def fill(disk: Path) -> Path:
     raise AssertionError("the disk is not full")
 
 
-def test_a_full_disk_refuses_until_there_is_room(tmp_path: Path) -> None:
+def test_a_full_disk_rejects_requests_until_there_is_space(tmp_path: Path) -> None:
     with small_disk(16) as disk:
         address = str(disk / "store.db")
         with Service(tmp_path, address, *OFTEN) as service:
@@ -114,7 +114,7 @@ def test_a_full_disk_refuses_until_there_is_room(tmp_path: Path) -> None:
         checked(address, load, model)
 
 
-def test_a_server_without_room_for_its_tables_refuses_until_there_is(tmp_path: Path) -> None:
+def test_a_server_without_disk_space_rejects_requests_until_there_is_some(tmp_path: Path) -> None:
     with small_disk(32) as disk, postgres.own_server() as server:
         user = pwd.getpwnam("postgres")
         os.chown(disk, user.pw_uid, user.pw_gid)

@@ -1,4 +1,4 @@
-"""Logs of the service: one JSON object a line or text for people, and no secrets in either."""
+"""Structured logging: one JSON object per line or text, with secrets masked."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ def test_times_are_iso_and_utc() -> None:
     assert json.loads(structured_logging.JsonFormatter().format(record))["time"] == "2023-11-14T22:13:20.250Z"
 
 
-def test_a_field_can_not_pretend_to_be_the_level() -> None:
+def test_a_field_can_not_overwrite_the_level() -> None:
     stream = written()
     logger.info("x", extra={"level": "critical", "event": "y"})
     (told,) = lines(stream)
     assert (told["level"], told["level_"], told["event"], told["event_"]) == ("info", "critical", "x", "y")
 
 
-def test_an_exception_is_part_of_its_line() -> None:
+def test_an_exception_is_a_field_of_its_line() -> None:
     stream = written()
     try:
         raise RuntimeError("Bearer abc123")
@@ -80,14 +80,14 @@ def test_an_exception_is_part_of_its_line() -> None:
     assert told["exception"].endswith("RuntimeError: Bearer ***")
 
 
-def test_text_is_for_people() -> None:
+def test_the_text_format_is_readable() -> None:
     stream = written("text")
     logger.warning("store is slow", extra={"seconds": 2.5})
     assert stream.getvalue().endswith("Z warning  store is slow  seconds=2.5\n")
 
 
 @pytest.mark.parametrize("style", ["json", "text"])
-def test_what_a_client_sends_does_not_make_a_line_of_its_own(style: str) -> None:
+def test_client_input_can_not_forge_a_log_line(style: str) -> None:
     stream = written(style)
     logger.info("path %s", "/x\r\n2026 error forged\x1b[31m\u2028\udcff", extra={"agent": "a\nb\x85"})
     assert len(stream.getvalue().splitlines()) == 1
@@ -123,7 +123,7 @@ def test_every_request_is_logged_for_debugging() -> None:
     assert lines(stream)[0]["level"] == "debug"
 
 
-def test_uvicorn_goes_the_same_way_without_its_access_lines() -> None:
+def test_uvicorn_logs_in_the_same_format_without_access_lines() -> None:
     own = logging.getLogger("uvicorn")
     own.addHandler(logging.StreamHandler(io.StringIO()))
     own.propagate = False
@@ -135,7 +135,7 @@ def test_uvicorn_goes_the_same_way_without_its_access_lines() -> None:
     assert (told["event"], told["logger"]) == ("Started server process [7]", "uvicorn.error")
 
 
-def test_configuring_twice_does_not_double_the_lines() -> None:
+def test_configuring_twice_does_not_duplicate_lines() -> None:
     written()
     stream = written()
     logger.info("once")
@@ -175,7 +175,7 @@ COOKIE = session_cookie(TOKEN, secure=True)
     ],
 )
 @pytest.mark.parametrize("style", ["json", "text"])
-def test_secrets_are_masked_wherever_they_are_said(message: str, style: str) -> None:
+def test_secrets_are_masked_in_messages(message: str, style: str) -> None:
     stream = written(style)
     logger.info(message)
     logger.info("%s", message)
@@ -190,7 +190,7 @@ def test_secrets_are_masked_wherever_they_are_said(message: str, style: str) -> 
 
 
 @pytest.mark.parametrize("name", ["authorization", "Cookie", "set-cookie", "password", "token", "secret", "key"])
-def test_fields_that_are_secret_by_their_name_are_masked_whatever_they_hold(name: str) -> None:
+def test_fields_with_a_secret_name_are_masked(name: str) -> None:
     stream = written()
     logger.info("x", extra={name: "anything"})
     logger.info("x", extra={"headers": {name: "anything"}})
@@ -200,7 +200,7 @@ def test_fields_that_are_secret_by_their_name_are_masked_whatever_they_hold(name
     assert "text/html" in stream.getvalue()
 
 
-def test_a_whole_header_list_keeps_its_secrets() -> None:
+def test_secrets_in_a_list_of_headers_are_masked() -> None:
     stream = written()
     headers = [(b"host", b"localhost"), (b"cookie", COOKIE.encode()), (b"authorization", f"Bearer {PLAIN}".encode())]
     logger.info("refused %s", headers, extra={"headers": headers})
@@ -212,25 +212,25 @@ def test_a_whole_header_list_keeps_its_secrets() -> None:
 @pytest.mark.parametrize(
     "part", ["a.", "a://", "a://:", "a:", "rlf_a_", "cookie ", "cookie: ", "password=", "Bearer ", "://b:@", "=", " "]
 )
-def test_no_text_takes_ages_to_mask(part: str) -> None:
+def test_masking_takes_linear_time(part: str) -> None:
     started = time.process_time()
     mask(part * (200_000 // len(part)))
     assert time.process_time() - started < 2
 
 
-def test_a_long_path_is_cut() -> None:
+def test_a_long_path_is_truncated() -> None:
     stream = written()
     log_response("unknown", "GET" * 1_000, "/" + "a" * 100_000, 404, 0.001)
     assert len(stream.getvalue()) < 600
 
 
-def test_keys_as_they_are_made_are_masked() -> None:
+def test_generated_keys_are_masked() -> None:
     for _ in range(100):
         plain, row = make_key("desk", ["*:admin"])
         assert mask(f"({plain})") == f"(rlf_{row.id}_***)"
 
 
-def test_what_is_public_stays_readable() -> None:
+def test_public_ids_are_not_masked() -> None:
     assert mask(f"the key {PLAIN} is wrong") == f"the key rlf_{PUBLIC}_*** is wrong"
     assert mask("postgresql://releaf:pw@db:5432/releaf") == "postgresql://releaf:***@db:5432/releaf"
     for harmless in ("http://localhost:8000/v1", "postgresql://db:5432/releaf", "12:30 a@b", "the bearer", "cookies"):

@@ -72,7 +72,7 @@ BAD_HEADERS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("header", BAD_HEADERS.values(), ids=BAD_HEADERS.keys())
-def test_a_model_that_says_what_no_learner_does_is_refused_before_it_takes_memory(header: dict[str, Any]) -> None:
+def test_a_model_with_an_invalid_header_is_rejected_before_it_is_loaded(header: dict[str, Any]) -> None:
     learner_factory.make_learner(uploaded(LEARNER.to_bytes()))  # as it is, it is taken
     spec = uploaded(altered(LEARNER, **header))
     tracemalloc.start()
@@ -86,12 +86,12 @@ def test_a_model_that_says_what_no_learner_does_is_refused_before_it_takes_memor
 
 
 @pytest.mark.parametrize(("own", "asked_for"), [([True, False], [1, 0]), ([1.0, 2.0], [1, 2])])
-def test_actions_that_are_only_equal_are_not_the_same(own: list[Any], asked_for: list[int]) -> None:
+def test_actions_of_another_type_are_not_the_same(own: list[Any], asked_for: list[int]) -> None:
     with pytest.raises(ApiError, match="the model has actions"):
         learner_factory.make_learner(uploaded(releaf.LinUCB(own, 2, seed=3).to_bytes(), asked_for))
 
 
-def test_a_model_has_the_limits_of_a_policy_that_is_named() -> None:
+def test_an_uploaded_model_has_the_size_limits_of_a_new_one() -> None:
     small = releaf.LinUCB(1000, 3, seed=3)
     wide = releaf.Schema.of(300)
     content = altered(small, schema=wide.to_dict())
@@ -100,14 +100,14 @@ def test_a_model_has_the_limits_of_a_policy_that_is_named() -> None:
 
 
 @pytest.mark.parametrize("steps", [-5, 1.5, True, 2**63 - 3, 2**53 + 1, "1", None])
-def test_a_file_whose_count_of_decisions_is_none_is_not_loaded(tmp_path: Path, steps: Any) -> None:
+def test_a_model_with_an_invalid_step_count_is_not_loaded(tmp_path: Path, steps: Any) -> None:
     file = tmp_path / "learner.releaf"
     file.write_bytes(altered(releaf.UCB1(2, 2, seed=0), steps=steps))
     with pytest.raises(releaf.StateError, match="steps must be a whole number"):
         releaf.load(file)
 
 
-def test_arrays_that_share_their_bytes_are_refused() -> None:
+def test_a_model_with_overlapping_arrays_is_rejected() -> None:
     place = {"dtype": "<f8", "shape": [1000], "offset": 0, "bytes": 8000}
     header = json.dumps({"format": state.FORMAT, "arrays": {f"a{number}": place for number in range(50)}}).encode()
     rest = len(header).to_bytes(8, "little") + header + bytes(8000)
@@ -115,7 +115,7 @@ def test_arrays_that_share_their_bytes_are_refused() -> None:
         state.from_bytes(state.MAGIC + hashlib.sha256(rest).digest() + rest, "content")
 
 
-def test_an_experiment_that_could_not_be_read_again_is_not_begun(tmp_path: Path) -> None:
+def test_an_experiment_that_could_not_be_restored_is_not_created(tmp_path: Path) -> None:
     async def test() -> None:
         registry = registry_in(tmp_path)
         await registry.start()
@@ -131,7 +131,7 @@ def test_an_experiment_that_could_not_be_read_again_is_not_begun(tmp_path: Path)
     asyncio.run(test())
 
 
-def test_each_experiment_gets_its_last_snapshot_whatever_befalls_another(tmp_path: Path) -> None:
+def test_a_failed_snapshot_at_shutdown_does_not_affect_other_experiments(tmp_path: Path) -> None:
     async def test() -> None:
         registry = registry_in(tmp_path)
         await registry.start()
@@ -154,7 +154,7 @@ def test_each_experiment_gets_its_last_snapshot_whatever_befalls_another(tmp_pat
     asyncio.run(test())
 
 
-def test_a_learner_that_was_fitted_to_a_log_goes_on_in_the_service(tmp_path: Path) -> None:
+def test_a_learner_trained_on_a_log_continues_in_the_service(tmp_path: Path) -> None:
     draw = np.random.default_rng(0)
     count = 20_000
     contexts, taken = draw.random((count, 2)), draw.integers(0, 2, count)
@@ -180,7 +180,7 @@ def test_a_learner_that_was_fitted_to_a_log_goes_on_in_the_service(tmp_path: Pat
     assert fitted.observations == count + 2
 
 
-def test_a_policy_that_is_not_the_models_is_refused(tmp_path: Path) -> None:
+def test_a_policy_other_than_that_of_the_model_is_rejected(tmp_path: Path) -> None:
     model = base64.b64encode(LEARNER.to_bytes()).decode()
     body = {"name": "x", "actions": ["a", "b"], "features": 2, "model": model}
     with asked(tmp_path) as api:
@@ -194,7 +194,7 @@ def test_a_policy_that_is_not_the_models_is_refused(tmp_path: Path) -> None:
 # --- batches that would take long ---------------------------------------------------------------------------
 
 
-def test_a_batch_is_as_long_as_others_can_wait(tmp_path: Path) -> None:
+def test_the_size_of_a_batch_is_limited_by_its_duration(tmp_path: Path) -> None:
     async def test() -> None:
         registry = registry_in(tmp_path)
         await registry.start()
@@ -220,7 +220,7 @@ def test_a_batch_is_as_long_as_others_can_wait(tmp_path: Path) -> None:
     asyncio.run(test())
 
 
-def test_a_batch_that_would_take_long_is_refused_with_the_number_that_fits(tmp_path: Path) -> None:
+def test_the_error_for_a_long_batch_has_the_allowed_size(tmp_path: Path) -> None:
     context = [0.5] * 100
     with asked(tmp_path) as api:
         path = api.new(policy="LinUCB", actions=range(1000), features=100)
@@ -251,7 +251,7 @@ print(before, kernels())
 """
 
 
-def test_no_request_waits_for_a_kernel_to_be_compiled() -> None:
+def test_precompile_compiles_all_kernels_of_requests() -> None:
     """In a process of its own, since other tests would have compiled them."""
     told = subprocess.run([sys.executable, "-c", WARMED], capture_output=True, text=True, check=True, timeout=600)
     assert told.stdout.strip() == "[1, 1, 1] [1, 1, 1]"

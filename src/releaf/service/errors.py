@@ -30,7 +30,7 @@ class ApiError(Exception):
 class StoreError(Exception):
     """The store can't be written or read now: the disk is full, the server is unreachable.
 
-    While the lease is still held (:meth:`EventStore.holds`), nothing of a failed commit was kept. If it is not, the
+    While the lease is still held (:meth:`EventStore.holds`), nothing of a failed commit was written. If it is not, the
     connection broke, perhaps just after the commit: acquire the lease again and read the log from the last known event.
     """
 

@@ -190,8 +190,8 @@ class Metrics(Collector):
     def _collect_store(self) -> Iterator[Metric]:
         lag = self.store_lag()
         yield GaugeMetricFamily("releaf_store_lag_events", "Events in memory that are not on disk yet.", lag.events)
-        yield GaugeMetricFamily("releaf_store_lag_seconds", "How long the oldest of them has waited.", lag.seconds)
-        yield CounterMetricFamily("releaf_commits_failed", "Commits that the store refused.", self._failed_commits)
+        yield GaugeMetricFamily("releaf_store_lag_seconds", "Age of the oldest of them.", lag.seconds)
+        yield CounterMetricFamily("releaf_commits_failed", "Commits that failed.", self._failed_commits)
         for name, help_text, taken in (
             ("releaf_commit_seconds", "Time to write a group of events to disk.", self._commit_seconds),
             ("releaf_commit_events", "Events written together.", self._commit_events),
@@ -203,22 +203,26 @@ COUNTERS: tuple[tuple[str, str, Callable[[ExperimentReading], int]], ...] = (
     ("releaf_decisions", "Decisions taken.", lambda reading: reading.counts.decisions),
     ("releaf_explored", "Decisions that explored.", lambda reading: reading.counts.explored),
     ("releaf_rewards_wanted", "Decisions that asked for their reward.", lambda reading: reading.counts.asked),
-    ("releaf_rewards_received", "Rewards that came.", lambda reading: reading.counts.rewards),
+    ("releaf_rewards_received", "Rewards received.", lambda reading: reading.counts.rewards),
     (
         "releaf_rewards_default",
-        "Rewards that did not come; the default stood in.",
+        "Decisions without a reward in time that got the default.",
         lambda reading: reading.counts.defaults,
     ),
     (
         "releaf_rewards_dropped",
-        "Rewards that did not come and are not waited for.",
+        "Decisions without a reward in time that were dropped.",
         lambda reading: reading.counts.dropped,
     ),
 )
 GAUGES: tuple[tuple[str, str, Callable[[ExperimentReading], float | None]], ...] = (
-    ("releaf_labels_spent", "Rewards asked for, which a budget counts.", lambda reading: reading.counts.asked),
-    ("releaf_labels_budget", "Rewards that may be asked for.", lambda reading: reading.label_budget),
-    ("releaf_decisions_waiting", "Decisions that wait for their reward.", lambda reading: reading.counts.waiting),
+    ("releaf_labels_spent", "Rewards asked for, which the label budget counts.", lambda reading: reading.counts.asked),
+    ("releaf_labels_budget", "Label budget: rewards that may be asked for.", lambda reading: reading.label_budget),
+    (
+        "releaf_decisions_waiting",
+        "Pending decisions: those that wait for their reward.",
+        lambda reading: reading.counts.waiting,
+    ),
     ("releaf_mean_reward", "Mean of the rewards.", lambda reading: reading.counts.mean_reward),
     (
         "releaf_snapshot_age_events",

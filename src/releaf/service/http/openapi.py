@@ -103,11 +103,11 @@ def _operation(operation: Operation, by_type: dict[str, Any]) -> dict[str, Any]:
 
 
 def _responses(operation: Operation, by_type: dict[str, Any]) -> dict[str, Any]:
-    problem = {"content": {"application/json": {"schema": by_type[str(ErrorAnswer)]}}}
+    error = {"content": {"application/json": {"schema": by_type[str(ErrorAnswer)]}}}
     keyed = () if operation.scope == "none" else (401,)
     statuses = sorted({*_COMMON_ERRORS, *keyed, 429, *((408,) if operation.body else ()), *operation.problems})
-    refused = {str(status): {"description": HTTPStatus(status).phrase, **problem} for status in statuses}
-    return {str(operation.status): _answer(operation, by_type), **refused}
+    errors = {str(status): {"description": HTTPStatus(status).phrase, **error} for status in statuses}
+    return {str(operation.status): _answer(operation, by_type), **errors}
 
 
 def _answer(operation: Operation, by_type: dict[str, Any]) -> dict[str, Any]:

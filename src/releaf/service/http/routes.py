@@ -122,7 +122,7 @@ OPERATIONS = (  # the most frequent first, because the router tries them in orde
         method="DELETE",
         path=f"{_ONE}/actions/{{action:path}}",
         handler=handlers.retire_action,
-        summary="Retire an action while running; what is known of it is forgotten",
+        summary="Retire an action, and delete what was learnt about it",
         answer=ExperimentInfo,
         scope="admin",
         problems=(404, 409),
@@ -159,7 +159,9 @@ OPERATIONS = (  # the most frequent first, because the router tries them in orde
         answer=RecordedPage,
         problems=(404,),
         query=(
-            Parameter("limit", "how many", {"type": "integer", "minimum": 1, "maximum": MAX_LISTED, "default": 50}),
+            Parameter(
+                "limit", "decisions per page", {"type": "integer", "minimum": 1, "maximum": MAX_LISTED, "default": 50}
+            ),
             Parameter("before", "only decisions with a lower number", _NUMBER),
             Parameter("action", "only those that took this action", {"type": "string"}),
             Parameter("explored", "only explorations, or only others", {"type": "string", "enum": ["true", "false"]}),
