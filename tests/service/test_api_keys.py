@@ -248,7 +248,7 @@ def test_the_store_can_come_from_the_environment(store: Path) -> None:
 
 def test_a_wrong_scope_makes_no_key_and_no_store(store: Path) -> None:
     result = run("add", "desk", "--scope", "triage:write", "--store", store, expect=1)
-    assert "scope is 'triage:write', expected experiment:scope" in result.stderr
+    assert "scope is 'triage:write': expected experiment:scope" in result.stderr
     assert not store.exists()
     assert "--scope" in run("add", "desk", "--store", store, expect=2).stderr
 

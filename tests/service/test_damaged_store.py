@@ -180,7 +180,7 @@ def test_the_audit_finds_a_reward_that_differs_from_the_log(service: Service) ->
         output.split()
     )
     with service:
-        assert "served by another process: stop the service first" in check(service.store)[1]
+        assert "another process serves experiment 'shop'" in check(service.store)[1]
 
 
 async def execute(address: str, statement: str) -> None:

@@ -77,7 +77,7 @@ def test_relevance_equals_that_of_the_learner(api: Api, adaptive: str, original:
         assert told["meaning"].startswith("share")
     told = api.get(f"{linear}/relevance")
     assert told["relevance"] is None
-    assert "LinUCB does not tell" in told["meaning"]
+    assert "LinUCB does not learn relevance" in told["meaning"]
     shares = api.get(f"{adaptive}/relevance")["relevance"][0]
     assert max(shares) == shares[1]  # the town decides
 

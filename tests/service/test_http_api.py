@@ -174,7 +174,7 @@ def test_a_model_of_other_actions_or_features_is_rejected(api: Api) -> None:
     for home in (releaf.LinUCB(["a", "c"], 2, seed=3), releaf.LinUCB(["a", "b"], 3, seed=3)):
         model = base64.b64encode(home.to_bytes()).decode()
         body = {"name": "warm", "actions": ["a", "b"], "features": 2, "model": model}
-        assert "decides on actions" in api.refused(422, "invalid", "POST", "/v1/experiments", body)
+        assert "the model has actions" in api.refused(422, "invalid", "POST", "/v1/experiments", body)
 
 
 def test_a_retired_experiment_rejects_decisions_but_stays_readable(api: Api) -> None:

@@ -103,10 +103,10 @@ def test_a_cancelled_commit_loses_the_lease_because_its_outcome_is_unknown() -> 
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ("postgresql://postgres:open-sesame@127.0.0.1:1/x", "see that it runs"),
-        ("postgresql://postgres:open-sesame@nowhere.invalid/x", "see that it runs"),
-        ("postgresql://postgres:open-sesame/7@127.0.0.1/x", "can't be understood"),
-        ("postgres://127.0.0.1:1/x?user=me&password=open-sesame", "see that it runs"),
+        ("postgresql://postgres:open-sesame@127.0.0.1:1/x", "check that it runs"),
+        ("postgresql://postgres:open-sesame@nowhere.invalid/x", "check that it runs"),
+        ("postgresql://postgres:open-sesame/7@127.0.0.1/x", "is no valid address"),
+        ("postgres://127.0.0.1:1/x?user=me&password=open-sesame", "check that it runs"),
     ],
 )
 def test_the_error_for_a_wrong_address_has_no_password(wrong: str, message: str) -> None:

@@ -76,7 +76,7 @@ def test_a_learner_that_would_take_too_much_memory_is_rejected(api: Api, policy:
         waiting = pool.submit(api.refused, 422, "invalid", "POST", "/v1/experiments", body)
         while not waiting.done():  # others are served meanwhile
             assert httpx.get(f"{api.url}/healthz", timeout=20, trust_env=False).status_code == 200
-        assert "MB, more than" in waiting.result()
+        assert "MB, the maximum is" in waiting.result()
 
 
 def test_error_messages_are_truncated(api: Api) -> None:

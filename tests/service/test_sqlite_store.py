@@ -353,7 +353,7 @@ def test_a_file_that_can_not_grow_keeps_all_acknowledged_commits(tmp_path: Path)
     command = [sys.executable, "-c", ON_A_SMALL_DISK, str(tmp_path / "store.db")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    assert "look at its state and at the room on it" in done.stdout
+    assert "check its health and free space" in done.stdout
     assert int(done.stdout.split()[-2]) > 5
 
 

@@ -50,7 +50,7 @@ def test_the_service_recovers_when_the_server_restarts_under_load(tmp_path: Path
                 server.stop(how)
                 refuses(load, service)
                 server.start()
-                model = recovers(load, service, words="the server can't be reached")
+                model = recovers(load, service, words="the server is unreachable")
         assert postgres.PASSWORD not in service.said() + "".join(load.refusals)
         checked(address, load, model)
 
@@ -64,7 +64,7 @@ def test_the_service_recovers_when_the_file_is_moved_under_load(tmp_path: Path) 
             path.rename(tmp_path / "elsewhere.db")
             refuses(load, service)
             (tmp_path / "elsewhere.db").rename(path)
-            model = recovers(load, service, words="put the file back")
+            model = recovers(load, service, words="restore the file")
     checked(str(path), load, model)
 
 
@@ -110,7 +110,7 @@ def test_a_full_disk_rejects_requests_until_there_is_space(tmp_path: Path) -> No
                 ballast = fill(disk)
                 refuses(load, service)
                 ballast.unlink()
-                model = recovers(load, service, words="room")
+                model = recovers(load, service, words="free some space")
         checked(address, load, model)
 
 
@@ -126,7 +126,7 @@ def test_a_server_without_disk_space_rejects_requests_until_there_is_some(tmp_pa
                 ballast = fill(disk)
                 refuses(load, service)
                 ballast.unlink()
-                model = recovers(load, service, words="the server has no room left on its disk")
+                model = recovers(load, service, words="the server is out of disk space")
         checked(address, load, model)
 
 
