@@ -22,28 +22,28 @@ Number = Annotated[int, Meta(ge=1, le=2**53)]
 Reward = float | list[float] | dict[str, float]
 
 
-class Request(Struct, forbid_unknown_fields=True, kw_only=True):
+class RequestMessage(Struct, forbid_unknown_fields=True, kw_only=True):
     """Base of request messages. Unknown fields are rejected, because most are misspelt ones."""
 
 
 # --- experiments --------------------------------------------------------------------------------------------
 
 
-class PolicySpec(Request):
+class PolicySpec(RequestMessage):
     """A policy by its class name, and the arguments of its constructor."""
 
     name: Text = "AdaptiveReleaf"
     parameters: Options = {}
 
 
-class RewardRules(Request):
+class RewardRules(RequestMessage):
     """Deadline of rewards, and the default reward of decisions that miss it."""
 
     within_seconds: Annotated[float, Meta(gt=0, le=10 * 366 * 86_400)] | None = None
     default: Reward | None = None
 
 
-class NewExperiment(Request):
+class NewExperiment(RequestMessage):
     """An experiment to create. Features: a count, names (values in [0, 1]), or descriptions with a kind."""
 
     name: Name
@@ -129,13 +129,13 @@ class PolicyList(Struct):
     policies: list[PolicyInfo]
 
 
-class NewAction(Request):
+class NewAction(RequestMessage):
     """An action to add."""
 
     action: Label
 
 
-class NewShadow(Request):
+class NewShadow(RequestMessage):
     """A shadow to add."""
 
     name: Name
@@ -145,7 +145,7 @@ class NewShadow(Request):
 # --- decisions ----------------------------------------------------------------------------------------------
 
 
-class Ask(Request):
+class Ask(RequestMessage):
     """A request for one decision, or for many."""
 
     context: Context | UnsetType = UNSET
@@ -173,14 +173,14 @@ class Answers(Struct):
     decisions: list[Answer]
 
 
-class RewardOf(Request):
+class RewardOf(RequestMessage):
     """The reward of a decision: a number, or one for each action if the policy learns from all."""
 
     decision: Number
     reward: Reward
 
 
-class Rewarding(Request):
+class Rewarding(RequestMessage):
     """The reward of one decision, or of many."""
 
     decision: Number | UnsetType = UNSET
@@ -273,7 +273,7 @@ class ExplanationInfo(Struct):
     explanation: str
 
 
-class Try(Request):
+class Try(RequestMessage):
     """A context to preview a decision for."""
 
     context: Context

@@ -105,7 +105,7 @@ def _operation(operation: Operation, by_type: dict[str, Any]) -> dict[str, Any]:
 def _responses(operation: Operation, by_type: dict[str, Any]) -> dict[str, Any]:
     error = {"content": {"application/json": {"schema": by_type[str(ErrorAnswer)]}}}
     keyed = () if operation.scope == "none" else (401,)
-    statuses = sorted({*_COMMON_ERRORS, *keyed, 429, *((408,) if operation.body else ()), *operation.problems})
+    statuses = sorted({*_COMMON_ERRORS, *keyed, 429, *((408,) if operation.body else ()), *operation.errors})
     errors = {str(status): {"description": HTTPStatus(status).phrase, **error} for status in statuses}
     return {str(operation.status): _answer(operation, by_type), **errors}
 

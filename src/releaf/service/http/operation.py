@@ -61,7 +61,7 @@ class Operation:
         Of the response.
     lines
         Whether the operation also accepts newline-delimited JSON.
-    problems
+    errors
         Error statuses, besides those of every operation.
     """
 
@@ -75,7 +75,7 @@ class Operation:
     status: int = 200
     lines: bool = False
     query: tuple[Parameter, ...] = ()
-    problems: tuple[int, ...] = ()
+    errors: tuple[int, ...] = ()
 
     @property
     def name(self) -> str:

@@ -42,7 +42,7 @@ OPERATIONS = (  # the most frequent first, because the router tries them in orde
         answer=Answer | Answers,
         scope="decide",
         lines=True,
-        problems=(404, 409, 413, 415),
+        errors=(404, 409, 413, 415),
     ),
     Operation(
         method="POST",
@@ -53,7 +53,7 @@ OPERATIONS = (  # the most frequent first, because the router tries them in orde
         answer=Learnt | AllLearnt,
         scope="reward",
         lines=True,
-        problems=(404, 409, 410, 413, 415),
+        errors=(404, 409, 410, 413, 415),
     ),
     Operation(
         method="GET",
@@ -72,7 +72,7 @@ OPERATIONS = (  # the most frequent first, because the router tries them in orde
         answer=ExperimentInfo,
         scope="admin",
         status=201,
-        problems=(409, 413, 415),
+        errors=(409, 413, 415),
     ),
     Operation(
         method="GET",
@@ -88,7 +88,7 @@ OPERATIONS = (  # the most frequent first, because the router tries them in orde
         handler=handlers.get_experiment,
         summary="An experiment and its status",
         answer=ExperimentInfo,
-        problems=(404,),
+        errors=(404,),
     ),
     Operation(
         method="DELETE",
@@ -97,7 +97,7 @@ OPERATIONS = (  # the most frequent first, because the router tries them in orde
         summary="Retire an experiment: no more decisions; all stays readable",
         answer=ExperimentInfo,
         scope="admin",
-        problems=(404,),
+        errors=(404,),
     ),
     Operation(
         method="POST",
@@ -106,7 +106,7 @@ OPERATIONS = (  # the most frequent first, because the router tries them in orde
         summary="Preview a decision and its explanation, without effect",
         body=Try,
         answer=ExplanationInfo,
-        problems=(404, 413, 415),
+        errors=(404, 413, 415),
     ),
     Operation(
         method="POST",
@@ -116,7 +116,7 @@ OPERATIONS = (  # the most frequent first, because the router tries them in orde
         body=NewAction,
         answer=ExperimentInfo,
         scope="admin",
-        problems=(404, 409, 413, 415),
+        errors=(404, 409, 413, 415),
     ),
     Operation(
         method="DELETE",
@@ -125,7 +125,7 @@ OPERATIONS = (  # the most frequent first, because the router tries them in orde
         summary="Retire an action, and delete what was learnt about it",
         answer=ExperimentInfo,
         scope="admin",
-        problems=(404, 409),
+        errors=(404, 409),
     ),
     Operation(
         method="GET",
@@ -133,7 +133,7 @@ OPERATIONS = (  # the most frequent first, because the router tries them in orde
         handler=handlers.get_relevance,
         summary="How relevant each feature is to each action",
         answer=RelevanceInfo,
-        problems=(404,),
+        errors=(404,),
     ),
     Operation(
         method="GET",
@@ -141,7 +141,7 @@ OPERATIONS = (  # the most frequent first, because the router tries them in orde
         handler=handlers.get_partition,
         summary="How a feature's values are divided, and what actions earned where",
         answer=PartitionInfo,
-        problems=(404,),
+        errors=(404,),
     ),
     Operation(
         method="GET",
@@ -149,7 +149,7 @@ OPERATIONS = (  # the most frequent first, because the router tries them in orde
         handler=handlers.explain,
         summary="Why a decision was made",
         answer=ExplanationInfo,
-        problems=(404,),
+        errors=(404,),
     ),
     Operation(
         method="GET",
@@ -157,7 +157,7 @@ OPERATIONS = (  # the most frequent first, because the router tries them in orde
         handler=handlers.list_decisions,
         summary="Recorded decisions, the latest first, page by page",
         answer=RecordedPage,
-        problems=(404,),
+        errors=(404,),
         query=(
             Parameter(
                 "limit", "decisions per page", {"type": "integer", "minimum": 1, "maximum": MAX_LISTED, "default": 50}
@@ -176,7 +176,7 @@ OPERATIONS = (  # the most frequent first, because the router tries them in orde
         handler=handlers.export_decisions,
         summary="The whole log of decisions as a file",
         answer=tuple(FORMATS.values()),
-        problems=(404,),
+        errors=(404,),
         query=(Parameter("format", "of the file", {"type": "string", "enum": list(FORMATS), "default": "csv"}),),
     ),
     Operation(
@@ -185,7 +185,7 @@ OPERATIONS = (  # the most frequent first, because the router tries them in orde
         handler=handlers.get_series,
         summary="Exploration and rewards over time",
         answer=SeriesInfo,
-        problems=(404,),
+        errors=(404,),
     ),
     Operation(
         method="GET",
@@ -193,7 +193,7 @@ OPERATIONS = (  # the most frequent first, because the router tries them in orde
         handler=handlers.feed,
         summary="Decisions and rewards as they happen, as server-sent events",
         answer=("text/event-stream",),
-        problems=(404,),
+        errors=(404,),
     ),
     Operation(
         method="GET",
@@ -201,7 +201,7 @@ OPERATIONS = (  # the most frequent first, because the router tries them in orde
         handler=handlers.get_model,
         summary="The learner in charge, as a file for releaf.load",
         answer=("application/octet-stream",),
-        problems=(404,),
+        errors=(404,),
     ),
     Operation(
         method="POST",
@@ -211,7 +211,7 @@ OPERATIONS = (  # the most frequent first, because the router tries them in orde
         body=NewShadow,
         answer=ExperimentInfo,
         scope="admin",
-        problems=(404, 409, 413, 415),
+        errors=(404, 409, 413, 415),
     ),
     Operation(
         method="DELETE",
@@ -220,7 +220,7 @@ OPERATIONS = (  # the most frequent first, because the router tries them in orde
         summary="Remove a shadow",
         answer=ExperimentInfo,
         scope="admin",
-        problems=(404,),
+        errors=(404,),
     ),
     Operation(
         method="POST",
@@ -229,7 +229,7 @@ OPERATIONS = (  # the most frequent first, because the router tries them in orde
         summary="Put a shadow in charge; the former policy becomes the shadow “former”",
         answer=ExperimentInfo,
         scope="admin",
-        problems=(404, 409),
+        errors=(404, 409),
     ),
     Operation(
         method="GET", path="/healthz", handler=handlers.healthz, summary="Liveness probe", answer=Health, scope="none"
