@@ -1,6 +1,6 @@
-// Small things that all pages use: elements, numbers as people read them, notices, confirmations.
+// DOM helpers of all pages: elements, number formats, notices, confirmations.
 
-/** An element with properties, attributes, listeners (on…) and children. Text stays text. */
+/** Create an element with properties, attributes, listeners (on…) and children; strings become text nodes. */
 export function make(tag, properties = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {
@@ -34,7 +34,7 @@ export const clock = (at) => new Date(at).toLocaleTimeString("en-GB");
 export const moment = (at) => new Date(at).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "medium" });
 export const day = (at) => new Date(at).toLocaleDateString("en-GB", { dateStyle: "medium" });
 
-/** A value of a context as people read it. */
+/** Format a value of a context. */
 export function shown(value) {
   if (value === null || value === undefined) return "missing";
   return typeof value === "number" ? exact.format(value) : String(value);
@@ -83,7 +83,7 @@ export function empty(title, text, ...more) {
   return make("div", { className: "empty" }, make("strong", {}, title), text, ...more);
 }
 
-/** A notice at the top of the page; the one before with the same name goes away. */
+/** Show a notice at the top of the page; it replaces one with the same name. */
 export function notice(name, text, kind = "") {
   document.querySelector(`.note[data-notice="${name}"]`)?.remove();
   if (!text) return;
@@ -94,7 +94,7 @@ export function notice(name, text, kind = "") {
   if (kind === "good") setTimeout(() => note.remove(), 6000);
 }
 
-/** Ask before something that can't be taken back. */
+/** Ask for confirmation of an irreversible action. */
 export function confirmed(title, text, verb, kind = "danger") {
   const dialog = find("confirm");
   const yes = find("confirm-yes");
@@ -109,15 +109,15 @@ export function confirmed(title, text, verb, kind = "danger") {
   });
 }
 
-/** Show what is wrong next to a field, or that nothing is. */
-export function complain(field, text, place = find(`${field.id}-error`)) {
+/** Show an error next to a field, or clear it. */
+export function showError(field, text, place = find(`${field.id}-error`)) {
   if (place) place.textContent = text ?? "";
   if (text) field.setAttribute("aria-invalid", "true");
   else field.removeAttribute("aria-invalid");
   return Boolean(text);
 }
 
-/** A table of figures. Columns: [title, function of a row, "n" for numbers]. The first names the row. */
+/** A table. Columns: [title, function of a row, "n" for numbers]; the first is the row header. */
 export function table(caption, columns, rows, className = "") {
   const head = make("tr", {}, columns.map(([title, , kind]) => make(
     "th", { scope: "col", className: kind ?? "" },
