@@ -125,7 +125,7 @@ class ExperimentRegistry:
         except KeyError:
             raise ApiError(409, "name_taken", f"the experiment name {spec.name!r} is taken: choose another") from None
         except StoreError as error:
-            raise service_unavailable(f"the experiment was not created, because the store failed: {error}") from None
+            raise service_unavailable(f"creating the experiment failed: {error}") from None
         experiment = self._add(row)
         await self._activate(experiment)
         return experiment

@@ -182,4 +182,4 @@ def _time_out(batches: Iterable[_Batch]) -> None:
 
 
 def _commit_failed(error: StoreError) -> ApiError:
-    return service_unavailable(f"the commit failed, so nothing was changed: {error}")
+    return service_unavailable(f"the commit failed; retry with the same idempotency key: {error}")
