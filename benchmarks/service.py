@@ -112,27 +112,25 @@ def _starts(say: Say) -> list[Finding]:
 
 async def _write_log(path: Path, say: Say) -> None:
     """A log of decisions, each followed by its reward, as a service would have written it."""
-    from releaf.service.desk import Desk
-    from releaf.service.hub import Hub
+    from releaf.service.experiments.registry import ExperimentRegistry
     from releaf.service.messages import NewExperiment, RewardOf
-    from releaf.service.settings import Settings
+    from releaf.service.settings import ServiceSettings
     from releaf.service.store import open_store
 
-    settings = Settings(store=str(path), snapshot_events=10**9)
-    hub = Hub(open_store(str(path)), settings)
-    assert isinstance(hub.desk, Desk)
-    await hub.start()
-    running = await hub.create(NewExperiment(name=NAME, actions=list(ACTIONS), features=FEATURES))
+    settings = ServiceSettings(store=str(path), snapshot_events=10**9)
+    registry = ExperimentRegistry(open_store(str(path)), settings)
+    await registry.start()
+    experiment = await registry.create(NewExperiment(name=NAME, actions=list(ACTIONS), features=FEATURES))
     draw = random.Random(0)
     for done in range(0, EVENTS, 2 * EVENTS_A_PAGE):
         contexts = [[draw.random() for _ in range(FEATURES)] for _ in range(EVENTS_A_PAGE)]
-        made = await running.decide(contexts, [None] * EVENTS_A_PAGE)
+        made = await experiment.decide(contexts, [None] * EVENTS_A_PAGE)
         given = [RewardOf(decision=event.number, reward=float(draw.random() < event.context[0])) for event in made]
-        await running.reward(given)
+        await experiment.reward(given)
         if done % 100_000 == 0:
             say(f"service: writing a log of a million events, {done:,}")
-    await hub.desk.stop()
-    await hub.store.close()  # no snapshot at the end: the next start has to live through all of it
+    await registry.group_commit.stop()
+    await registry.store.close()  # without a snapshot: the next start has to replay the whole log
 
 
 # --- sides --------------------------------------------------------------------------------------------------

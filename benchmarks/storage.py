@@ -43,25 +43,25 @@ def run(say: Say) -> list[Finding]:
 
 async def _measured(store: str, kind: str, together: int, size_of: Size) -> list[Finding]:
     """The growth of a store by decisions alone, then by their rewards; and, once, the size of an export."""
-    from releaf.service.hub import Hub
+    from releaf.service.experiments.registry import ExperimentRegistry
     from releaf.service.messages import NewExperiment, RewardOf
-    from releaf.service.settings import Settings
+    from releaf.service.settings import ServiceSettings
     from releaf.service.store import open_store
 
     decisions = DECISIONS if together > 1 else FEW
-    hub = Hub(open_store(store), Settings(store=store, snapshot_events=10**9))
-    await hub.start()
-    running = await hub.create(NewExperiment(name=f"{NAME}{together}", actions=ACTIONS, features=FEATURES))
-    draw, made, sizes = random.Random(0), [], [await size_of(hub.store)]
+    registry = ExperimentRegistry(open_store(store), ServiceSettings(store=store, snapshot_events=10**9))
+    await registry.start()
+    experiment = await registry.create(NewExperiment(name=f"{NAME}{together}", actions=ACTIONS, features=FEATURES))
+    draw, made, sizes = random.Random(0), [], [await size_of(registry.store)]
     for _ in range(decisions // together):
         contexts = [[draw.random() for _ in range(FEATURES)] for _ in range(together)]
-        made += await running.decide(contexts, [None] * together)
-    sizes.append(await size_of(hub.store))
+        made += await experiment.decide(contexts, [None] * together)
+    sizes.append(await size_of(registry.store))
     for first in range(0, decisions, together):
         given = made[first : first + together]
         rewards = [RewardOf(decision=event.number, reward=float(draw.random() < event.context[0])) for event in given]
-        await running.reward(rewards)
-    sizes.append(await size_of(hub.store))
+        await experiment.reward(rewards)
+    sizes.append(await size_of(registry.store))
     bytes_each = [(after - before) / decisions for before, after in pairwise(sizes)]
     detail = {"store": kind, "together": together, "features": FEATURES, "events": 2 * decisions}
     findings = [
@@ -69,16 +69,18 @@ async def _measured(store: str, kind: str, together: int, size_of: Size) -> list
         for what, each in zip(("decision", "reward"), bytes_each, strict=True)
     ]
     if kind == "SQLite" and together == max(PAGES):
-        findings += await _exported(running, decisions)
-    await hub.stop()
+        findings += await _exported(experiment, decisions)
+    await registry.stop()
     return findings
 
 
-async def _exported(running: Any, decisions: int) -> list[Finding]:
-    from releaf.service import memory, records
+async def _exported(experiment: Any, decisions: int) -> list[Finding]:
+    from releaf.service.experiments.decision_export import export_decisions
+    from releaf.service.experiments.serialization import to_bytes
+    from releaf.service.log.state_format import compress
 
-    content = b"".join([chunk async for chunk in records.exported(running, "parquet")])
-    snapshot = memory.packed(memory.as_bytes(running.live()))
+    content = b"".join([chunk async for chunk in export_decisions(experiment, "parquet")])
+    snapshot = compress(to_bytes(experiment.live()))
     return [
         Finding(what="storage: Parquet: a decision and its reward", value=len(content) / decisions, unit="bytes"),
         Finding(what="storage: a snapshot of AdaptiveReleaf", value=len(snapshot) / 1e6, unit="MB"),

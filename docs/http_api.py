@@ -14,8 +14,8 @@ ONE = "/v1/experiments/{experiment}"
 
 class HttpApi(SphinxDirective):
     def run(self) -> list[nodes.Node]:
-        from releaf.service.openapi import describe
-        from releaf.service.operations import OPERATIONS
+        from releaf.service.http.openapi import describe
+        from releaf.service.http.routes import OPERATIONS
 
         description = describe(OPERATIONS)
         paths, schemas = description["paths"], description["components"]["schemas"]

@@ -17,11 +17,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from releaf.service import memory
-from releaf.service.audit import Audit, audit
-from releaf.service.events import AnyEvent, Decided, Rewarded
-from releaf.service.store import Store, open_store
-from releaf.service.trust import Place, events_of, state_of
+from releaf.service.experiments.serialization import EXPERIMENT_FORMAT, to_bytes
+from releaf.service.experiments.state import ExperimentState
+from releaf.service.log.audit import ExperimentAudit, audit
+from releaf.service.log.events import AnyEvent, Decided, Rewarded
+from releaf.service.log.page_chain import LogPosition, decode_events
+from releaf.service.log.snapshot_check import load_snapshot
+from releaf.service.store import EventStore, open_store
 from served import END_WITHIN, START_WITHIN, free_port
 
 PATIENCE = 60.0  # seconds, for what takes one or two on a machine that does nothing else
@@ -455,20 +457,20 @@ class _Client:
 # --- afterwards ---------------------------------------------------------------------------------------------------
 
 
-def checked(address: str, load: Load | None = None, model: bytes | None = None) -> Audit:
+def checked(address: str, load: Load | None = None, model: bytes | None = None) -> ExperimentAudit[ExperimentState]:
     """The experiment's audit, which must find nothing: all that clients were told, and the model they got."""
     return asyncio.run(_checked(address, load, model))
 
 
-async def _checked(address: str, load: Load | None, model: bytes | None) -> Audit:
+async def _checked(address: str, load: Load | None, model: bytes | None) -> ExperimentAudit[ExperimentState]:
     store = open_store(address)
     assert await store.open() == []
     try:
-        report = await audit(store)
+        report = await audit(store, EXPERIMENT_FORMAT)
         (found,) = report.experiments
         assert found.findings == [], found.findings
         assert found.state is not None
-        assert memory.as_bytes(found.state) == await _from_latest_snapshot(store)
+        assert to_bytes(found.state) == await _from_latest_snapshot(store)
         if model is not None:
             assert found.state.learner.to_bytes() == model
         if load is not None:
@@ -478,22 +480,23 @@ async def _checked(address: str, load: Load | None, model: bytes | None) -> Audi
         await store.close()
 
 
-async def _from_latest_snapshot(store: Store) -> bytes:
+async def _from_latest_snapshot(store: EventStore) -> bytes:
     """The state as a service finds it that starts."""
     (row,) = await store.experiments()
     snapshot = await store.snapshot(row.id, (await store.snapshots(row.id))[0])
-    state, place = state_of(snapshot), Place(snapshot.last, snapshot.page_checksum)
-    async for page in store.pages(row.id, place.last):
-        place = place.after(page)
-        for event in events_of(page):
+    state = load_snapshot(snapshot, EXPERIMENT_FORMAT)
+    position = LogPosition(snapshot.last, snapshot.page_checksum)
+    async for page in store.pages(row.id, position.last):
+        position = position.advance(page)
+        for event in decode_events(page):
             state.apply(event)
-    return memory.as_bytes(state)
+    return to_bytes(state)
 
 
-async def history(store: Store) -> list[AnyEvent]:
+async def history(store: EventStore) -> list[AnyEvent]:
     """All events of the only experiment."""
     (row,) = await store.experiments()
-    return [event async for page in store.pages(row.id) for event in events_of(page)]
+    return [event async for page in store.pages(row.id) for event in decode_events(page)]
 
 
 def _compare(load: Load, events: list[AnyEvent]) -> None:

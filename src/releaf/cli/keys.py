@@ -13,7 +13,7 @@ from rich.markup import escape
 from releaf.cli.console import Json, console, errors, explained, fail, print_json, require
 
 if TYPE_CHECKING:
-    from releaf.service.store.base import KeyRow, Store
+    from releaf.service.store.base import EventStore, KeyRow
 
 Result = TypeVar("Result")
 StoreAddress = Annotated[
@@ -42,7 +42,7 @@ def add(
     as_json: Json = False,
 ) -> None:
     """Make an API key and print it, this once: only a hash of it is kept."""
-    from releaf.service.keys import make_key
+    from releaf.service.auth.api_keys import make_key
 
     with explained():
         plain, row = make_key(name, scope)
@@ -96,12 +96,12 @@ for _name, _command, _example in COMMANDS:
     app.command(_name, epilog=f"Example: {_example}")(_command)
 
 
-def in_store(address: str, act: Callable[[Store], Awaitable[Result]]) -> Result:
+def in_store(address: str, act: Callable[[EventStore], Awaitable[Result]]) -> Result:
     """Do something with a store that is opened for it."""
     require("service", "apsw", "asyncpg")
-    from releaf.service.logs import mask
     from releaf.service.store import open_store
     from releaf.service.store.base import StoreError
+    from releaf.service.structured_logging import mask
 
     async def opened() -> Result:
         store = open_store(address)

@@ -53,13 +53,13 @@ def serve(
     require("service", "starlette", "uvicorn", "msgspec", "apsw", "jinja2", "prometheus_client")
     with explained():
         from releaf.service.app import serve as run
-        from releaf.service.settings import Settings
+        from releaf.service.settings import ServiceSettings
 
         if log_format not in ("", "json", "text"):
             fail(f"--log-format is {log_format!r}: expected json or text")
         if log_level.upper() not in ("DEBUG", "INFO", "WARNING", "ERROR"):
             fail(f"--log-level is {log_level!r}: expected DEBUG, INFO, WARNING or ERROR")
-        settings = Settings(
+        settings = ServiceSettings(
             store=store,
             host=host,
             port=port,

@@ -11,7 +11,7 @@ from releaf.cli.console import Json, console, explained, print_json, require
 from releaf.cli.keys import StoreAddress, in_store, must_exist
 
 if TYPE_CHECKING:
-    from releaf.service.audit import Audit, Report
+    from releaf.service.log.audit import AuditReport, ExperimentAudit
 
 app = typer.Typer(
     help="Look after the store of the decision service.",
@@ -29,10 +29,11 @@ def check(store: StoreAddress = "releaf.db", as_json: Json = False) -> None:
     """
     with explained():
         require("service", "msgspec", "apsw", "asyncpg")
-        from releaf.service.audit import audit
+        from releaf.service.experiments.serialization import EXPERIMENT_FORMAT
+        from releaf.service.log.audit import audit
 
         must_exist(store)
-        report: Report = in_store(store, audit)
+        report: AuditReport[Any] = in_store(store, lambda opened: audit(opened, EXPERIMENT_FORMAT))
     if as_json:
         print_json({"sound": report.is_sound, "experiments": [_described(one) for one in report.experiments]})
     else:
@@ -41,12 +42,12 @@ def check(store: StoreAddress = "releaf.db", as_json: Json = False) -> None:
         raise typer.Exit(1)
 
 
-def _described(audit: Audit) -> dict[str, Any]:
+def _described(audit: ExperimentAudit[Any]) -> dict[str, Any]:
     names = ("name", "pages", "events", "decisions", "rewards", "snapshots", "findings")
     return {name: getattr(audit, name) for name in names}
 
 
-def _show(report: Report) -> None:
+def _show(report: AuditReport[Any]) -> None:
     from releaf.report.terminal import table
 
     if not report.experiments:

@@ -1,4 +1,4 @@
-"""The two clients: what is left when all but sending and waiting is shared."""
+"""The clients: `Client` and `AsyncClient` share everything but sending and waiting."""
 
 from __future__ import annotations
 
@@ -15,25 +15,27 @@ import anyio
 import httpx
 
 from releaf._version import __version__
-from releaf.client.answers import Event
-from releaf.client.attempts import Attempts
-from releaf.client.calls import Call, Events, Take, Walk, export_format, place
-from releaf.client.operations import Operations
+from releaf.client.api_methods import ApiMethods
+from releaf.client.call import ApiCall, CallSequence, TakeItems
+from releaf.client.event_stream import EventStreamParser
+from releaf.client.request_encoding import experiment_path, export_format
+from releaf.client.responses import Event
+from releaf.client.retries import RetrySchedule
 
 T = TypeVar("T")
-HERE = "http://127.0.0.1:8000"
-FEED_SILENCE = 45.0  # seconds without a sign of life, which a feed gives every 15
-FILE_SILENCE = 60.0  # seconds that a long log may take to be read
+DEFAULT_URL = "http://127.0.0.1:8000"
+FEED_TIMEOUT = 45.0  # seconds without data: the service sends a keep-alive every 15
+EXPORT_TIMEOUT = 60.0  # seconds without data, while the service reads a long log
 RECONNECT_PAUSE = 0.5  # seconds
 
 
-class _Settings(Operations):
-    """Where the service is, who asks, and how long to wait."""
+class _BaseClient(ApiMethods):
+    """Address, key and time-outs of a client."""
 
     def __init__(
         self, url: str | None = None, *, key: str | None = None, timeout: float = 15.0, retry_for: float = 30.0
     ) -> None:
-        self.url = _address(url or os.environ.get("RELEAF_URL") or HERE)
+        self.url = _validate_url(url or os.environ.get("RELEAF_URL") or DEFAULT_URL)
         self.timeout, self.retry_for = timeout, retry_for
         headers = {"User-Agent": f"releaf/{__version__}"}
         self._options: dict[str, Any] = {
@@ -44,27 +46,27 @@ class _Settings(Operations):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.url!r})"
 
-    def _attempts(self, call: Call[Any]) -> Attempts:
-        return Attempts(call, timeout=self.timeout, retry_for=self.retry_for)
+    def _retry_schedule(self, call: ApiCall[Any]) -> RetrySchedule:
+        return RetrySchedule(call, timeout=self.timeout, retry_for=self.retry_for)
 
 
-class Client(_Settings):
-    """A client of a decision service, which threads may share.
+class Client(_BaseClient):
+    """A thread-safe client of a decision service.
 
-    Calls that may be repeated, all but changes of an experiment, are tried again when the connection breaks or the
-    service is busy, with growing pauses, for ``retry_for`` seconds. None of them happens twice by that. Changes are
-    tried again only where they can't have arrived. What is refused raises a :class:`ServiceError`.
+    If the connection breaks or the service is unavailable, the client retries with growing pauses for ``retry_for``
+    seconds. Retries are idempotent: nothing happens twice. Changes of an experiment are retried only if they can't have
+    arrived. A rejected request raises a :class:`ServiceError`.
 
     Parameters
     ----------
     url
-        Where the service is; by default the variable ``RELEAF_URL``, or ``http://127.0.0.1:8000``.
+        URL of the service; by default the environment variable ``RELEAF_URL``, or ``http://127.0.0.1:8000``.
     key
-        The API key; by default the variable ``RELEAF_KEY``.
+        API key; by default the environment variable ``RELEAF_KEY``.
     timeout
-        Seconds that one attempt may wait for the service.
+        Time-out of one attempt, in seconds.
     retry_for
-        Seconds after which a call is not tried again; 0 for a single attempt.
+        Seconds for which a call is retried; 0 for a single attempt.
 
     Examples
     --------
@@ -93,61 +95,63 @@ class Client(_Settings):
         self.close()
 
     def export(self, experiment: str, path: str | os.PathLike[str], *, format: str | None = None) -> Path:  # noqa: A002
-        """Write the log to a file, whole or not at all: "csv", "parquet" or "ndjson", by default as its name ends."""
+        """Export all decisions to a file, atomically, as "csv", "parquet" or "ndjson"; by default by its extension."""
         call = _export(experiment, export_format(path, format))
-        with _replaced(path) as file:
+        with _atomic_file(path) as file:
 
-            def keep(response: httpx.Response) -> None:
-                _empty(file)
+            def write(response: httpx.Response) -> None:
+                _truncate(file)
                 for part in response.iter_bytes():
                     file.write(part)
 
-            self._exchange(call, keep)
+            self._exchange(call, write)
         return Path(path)
 
     def feed(self, experiment: str) -> Iterator[Event]:
-        """What happens in an experiment, as it happens, without end. Connects anew when the connection is lost."""
+        """Iterate over the events of an experiment as they happen, without end; reconnects if the connection breaks."""
         call, again = _feed(experiment), False
         while True:
-            response, events = self._exchange(call, _leave_open), Events()
+            response, parser = self._exchange(call, _leave_open), EventStreamParser()
             try:
                 if again:
                     yield Event("reconnected", {})
                 with suppress(httpx.TransportError):
                     for line in response.iter_lines():
-                        if event := events.add(line):
+                        if event := parser.feed_line(line):
                             yield event
             finally:
                 response.close()
             again = True
             time.sleep(RECONNECT_PAUSE)
 
-    def _send(self, call: Call[T]) -> T:
+    def _send(self, call: ApiCall[T]) -> T:
         return call.read(self._exchange(call))
 
-    def _walk(self, walk: Walk[T]) -> Iterator[T]:
+    def _iterate(self, calls: CallSequence[T]) -> Iterator[T]:
         answer: Any = None
         while True:
             try:
-                step = walk.send(answer)
+                step = calls.send(answer)
             except StopIteration:
                 return
-            if isinstance(step, Take):
-                answer = list(islice(_not_async(step.source), step.most))
+            if isinstance(step, TakeItems):
+                answer = list(islice(_require_sync(step.source), step.most))
             else:
                 answer = self._send(step)
                 yield from answer.items
 
-    def _exchange(self, call: Call[Any], take: Callable[[httpx.Response], Any] = httpx.Response.read) -> httpx.Response:
-        """The answer of the service, its content taken; tried again as often as that makes sense."""
-        attempts = self._attempts(call)
+    def _exchange(
+        self, call: ApiCall[Any], take: Callable[[httpx.Response], Any] = httpx.Response.read
+    ) -> httpx.Response:
+        """Send a call, with retries; ``take`` reads the content of a successful response."""
+        schedule = self._retry_schedule(call)
         while True:
             try:
-                response = self._once(call.request(self._http, attempts.timeout), take)
+                response = self._once(call.request(self._http, schedule.timeout), take)
             except httpx.TransportError as error:
-                pause: float | None = attempts.failed(error)
+                pause: float | None = schedule.pause_after_failure(error)
             else:
-                pause = attempts.answered(response)
+                pause = schedule.pause_after_response(response)
             if pause is None:
                 return response
             time.sleep(pause)
@@ -162,10 +166,10 @@ class Client(_Settings):
         return response
 
 
-class AsyncClient(_Settings):
-    """The same for asyncio. Parameters and methods are those of :class:`Client`.
+class AsyncClient(_BaseClient):
+    """A client for asyncio, with the parameters and methods of :class:`Client`.
 
-    What that returns is awaited here, and its iterators are asynchronous ones.
+    Its methods are coroutines, and its iterators are asynchronous.
 
     Examples
     --------
@@ -196,61 +200,61 @@ class AsyncClient(_Settings):
     async def export(self, experiment: str, path: str | os.PathLike[str], *, format: str | None = None) -> Path:  # noqa: A002
         """As :meth:`Client.export`."""
         call = _export(experiment, export_format(path, format))
-        with _replaced(path) as file:
+        with _atomic_file(path) as file:
 
-            async def keep(response: httpx.Response) -> None:
-                _empty(file)
+            async def write(response: httpx.Response) -> None:
+                _truncate(file)
                 async for part in response.aiter_bytes():
                     await anyio.to_thread.run_sync(file.write, part)
 
-            await self._exchange(call, keep)
+            await self._exchange(call, write)
         return Path(path)
 
     async def feed(self, experiment: str) -> AsyncIterator[Event]:
         """As :meth:`Client.feed`."""
         call, again = _feed(experiment), False
         while True:
-            response, events = await self._exchange(call, _leave_open_async), Events()
+            response, parser = await self._exchange(call, _leave_open_async), EventStreamParser()
             try:
                 if again:
                     yield Event("reconnected", {})
                 with suppress(httpx.TransportError):
                     async for line in response.aiter_lines():
-                        if event := events.add(line):
+                        if event := parser.feed_line(line):
                             yield event
             finally:
                 await response.aclose()
             again = True
             await anyio.sleep(RECONNECT_PAUSE)
 
-    async def _send(self, call: Call[T]) -> T:
+    async def _send(self, call: ApiCall[T]) -> T:
         return call.read(await self._exchange(call))
 
-    async def _walk(self, walk: Walk[T]) -> AsyncIterator[T]:
+    async def _iterate(self, calls: CallSequence[T]) -> AsyncIterator[T]:
         answer: Any = None
         while True:
             try:
-                step = walk.send(answer)
+                step = calls.send(answer)
             except StopIteration:
                 return
-            if isinstance(step, Take):
-                answer = await _taken(step)
+            if isinstance(step, TakeItems):
+                answer = await _take_items(step)
             else:
                 answer = await self._send(step)
                 for item in answer.items:
                     yield item
 
     async def _exchange(
-        self, call: Call[Any], take: Callable[[httpx.Response], Awaitable[Any]] = httpx.Response.aread
+        self, call: ApiCall[Any], take: Callable[[httpx.Response], Awaitable[Any]] = httpx.Response.aread
     ) -> httpx.Response:
-        attempts = self._attempts(call)
+        schedule = self._retry_schedule(call)
         while True:
             try:
-                response = await self._once(call.request(self._http, attempts.timeout), take)
+                response = await self._once(call.request(self._http, schedule.timeout), take)
             except httpx.TransportError as error:
-                pause: float | None = attempts.failed(error)
+                pause: float | None = schedule.pause_after_failure(error)
             else:
-                pause = attempts.answered(response)
+                pause = schedule.pause_after_response(response)
             if pause is None:
                 return response
             await anyio.sleep(pause)
@@ -269,15 +273,15 @@ class AsyncClient(_Settings):
 # --- settings -----------------------------------------------------------------------------------------------
 
 
-def _address(url: str) -> str:
+def _validate_url(url: str) -> str:
     if "@" in url:
-        raise ValueError("url must not hold a user or a password; give an API key as key=")
+        raise ValueError("url must not contain a user or a password: pass an API key as key=")
     try:
         parts = httpx.URL(url)
     except httpx.InvalidURL:
         parts = httpx.URL()
     if parts.scheme not in ("http", "https") or not parts.host:
-        raise ValueError(f"url must begin with http:// or https:// and name a host, got {url!r}")
+        raise ValueError(f"url must start with http:// or https:// and have a host, got {url!r}")
     return url.rstrip("/")
 
 
@@ -285,37 +289,39 @@ def _authorization(key: str | None) -> dict[str, str]:
     if key is None:
         return {}
     if not (key.isascii() and key.isprintable()) or " " in key or not key:
-        raise ValueError("key must consist of ASCII letters, digits and signs, without spaces or line ends")
+        raise ValueError("key must consist of printable ASCII characters without spaces")
     return {"Authorization": f"Bearer {key}"}
 
 
 # --- files, feeds and sources -------------------------------------------------------------------------------
 
 
-def _export(experiment: str, kind: str) -> Call[None]:
-    path = place(experiment, "export")
-    return Call(method="GET", path=path, read=_nothing, params={"format": kind}, silence=FILE_SILENCE)
+def _export(experiment: str, kind: str) -> ApiCall[None]:
+    path = experiment_path(experiment, "export")
+    return ApiCall(method="GET", path=path, read=_read_nothing, params={"format": kind}, read_timeout=EXPORT_TIMEOUT)
 
 
-def _feed(experiment: str) -> Call[None]:
-    return Call(method="GET", path=place(experiment, "feed"), read=_nothing, silence=FEED_SILENCE)
+def _feed(experiment: str) -> ApiCall[None]:
+    return ApiCall(
+        method="GET", path=experiment_path(experiment, "feed"), read=_read_nothing, read_timeout=FEED_TIMEOUT
+    )
 
 
-def _nothing(response: httpx.Response) -> None:
-    """What is read of an answer whose content was taken as it came."""
+def _read_nothing(response: httpx.Response) -> None:
+    """The result of a call whose content was read as a stream."""
 
 
 def _leave_open(response: httpx.Response) -> None:
-    """The lines of a feed are read one by one, later."""
+    """Leave the content unread: the feed reads it line by line."""
 
 
 async def _leave_open_async(response: httpx.Response) -> None:
-    """The lines of a feed are read one by one, later."""
+    """Leave the content unread: the feed reads it line by line."""
 
 
 @contextmanager
-def _replaced(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """A file that takes its place only when all of it is there."""
+def _atomic_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """Open a temporary file that replaces ``path`` when it is complete."""
     target = Path(path)
     number, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
@@ -327,19 +333,19 @@ def _replaced(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         raise
 
 
-def _empty(file: IO[bytes]) -> None:
-    """Begin anew: an attempt before may have got half of it."""
+def _truncate(file: IO[bytes]) -> None:
+    """Start again: a failed attempt may have written a part."""
     file.seek(0)
     file.truncate()
 
 
-def _not_async(source: Iterator[Any] | AsyncIterator[Any]) -> Iterator[Any]:
+def _require_sync(source: Iterator[Any] | AsyncIterator[Any]) -> Iterator[Any]:
     if isinstance(source, AsyncIterator):
         raise TypeError(f"an asynchronous source needs an AsyncClient, got {source!r}")
     return source
 
 
-async def _taken(step: Take) -> list[Any]:
+async def _take_items(step: TakeItems) -> list[Any]:
     if not isinstance(step.source, AsyncIterator):
         return list(islice(step.source, step.most))
     taken: list[Any] = []

@@ -1,4 +1,4 @@
-"""The service as an ASGI application, and as a process."""
+"""The service as an ASGI application, and as a server process."""
 
 from __future__ import annotations
 
@@ -17,99 +17,105 @@ import uvicorn
 from starlette.routing import BaseRoute, Route, Router
 from uvicorn.config import STARTUP_FAILURE
 
-from releaf.service import dashboard, garbage, logs
-from releaf.service.entrance import entrance
-from releaf.service.guard import Guard
-from releaf.service.http import JSON, Call, Endpoint, Operation, Raw, Receive, Scope, Send
-from releaf.service.hub import Hub
-from releaf.service.keys import Keyring
+from releaf.service import garbage_collector, structured_logging
+from releaf.service.auth.access_control import AccessControl
+from releaf.service.auth.api_keys import Keyring
+from releaf.service.auth.session_cookies import Sessions
+from releaf.service.dashboard import pages
+from releaf.service.dashboard.login import protected_routes
+from releaf.service.errors import ApiError
+from releaf.service.experiments.event_feeds import EventFeeds
+from releaf.service.experiments.registry import ExperimentRegistry
+from releaf.service.http.asgi import RawResponse, Receive, Scope, Send
+from releaf.service.http.connection_limits import connection_class
+from releaf.service.http.endpoint import JSON, Endpoint
+from releaf.service.http.metrics import ExperimentReading, Metrics, StoreLag
+from releaf.service.http.openapi import describe
+from releaf.service.http.operation import ApiRequest, Operation
+from releaf.service.http.routes import OPERATIONS
 from releaf.service.messages import Counts
-from releaf.service.metrics import ExperimentReading, Metrics, StoreLag
-from releaf.service.openapi import describe
-from releaf.service.operations import OPERATIONS
-from releaf.service.problems import Problem
-from releaf.service.protocol import connections_with
-from releaf.service.sessions import Sessions
-from releaf.service.settings import Settings
+from releaf.service.settings import ServiceSettings
 from releaf.service.store import open_store
-from releaf.service.store.base import Store, StoreError
-from releaf.service.watchers import Watchers
+from releaf.service.store.base import EventStore, StoreError
 
 log = logging.getLogger("releaf.service")
-GRACE_SECONDS = 30
-NOTHING = Counts(0, 0, 0, 0, 0, 0, 0, None)  # known of an experiment that another process serves
-SWITCH_SECONDS = 0.001  # for which a thread that makes a snapshot may keep requests from going on
+SHUTDOWN_SECONDS = 30
+NO_COUNTS = Counts(0, 0, 0, 0, 0, 0, 0, None)  # for experiments on standby
+SWITCH_SECONDS = 0.001  # for which a thread that saves a snapshot may hold the interpreter's lock
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
 
 @dataclass(slots=True)
 class Service:
-    """The parts of one service, and the ASGI application that they make up."""
+    """The parts of a service, and its ASGI application."""
 
-    hub: Hub
-    guard: Guard
+    registry: ExperimentRegistry
+    access: AccessControl
     metrics: Metrics
     keyring: Keyring
     app: Router
 
 
-def make_service(settings: Settings, store: Store | None = None, settled: Callable[[], None] = lambda: None) -> Service:
-    """Put a service together; its application starts and stops the rest with its lifespan.
+def make_service(
+    settings: ServiceSettings, store: EventStore | None = None, on_loaded: Callable[[], None] = lambda: None
+) -> Service:
+    """Assemble a service; the lifespan of its application opens and closes the store.
 
     Parameters
     ----------
     settings
-        How to run.
+        Settings of the service.
     store
-        Another than the settings name.
-    settled
-        Told when there is much in memory that stays.
+        Store to use instead of the one in the settings.
+    on_loaded
+        Called when long-lived objects were created (see `ExperimentRegistry`).
     """
     keyring, metrics = Keyring(), Metrics()
-    guard = Guard(settings, keyring, Sessions(keyring))
-    hub = Hub(
+    access = AccessControl(settings, keyring, Sessions(keyring))
+    registry = ExperimentRegistry(
         store or open_store(settings.store),
         settings,
         keyring.reload,
-        lambda seconds, events: metrics.committed(events, seconds),
-        metrics.commit_failed,
-        settled,
+        lambda seconds, events: metrics.count_commit(events, seconds),
+        metrics.count_failed_commit,
+        on_loaded,
     )
-    metrics.experiments = lambda: _readings(hub)
-    metrics.store_lag = lambda: StoreLag(*hub.desk.lag())
+    metrics.experiments = lambda: _readings(registry)
+    metrics.store_lag = lambda: StoreLag(*registry.group_commit.lag())
 
     def endpoint(operations: list[Operation]) -> Endpoint:
-        return Endpoint(operations, hub, guard, metrics, settings)
+        return Endpoint(operations, registry, access, metrics, settings)
 
+    dashboard = protected_routes(pages.routes(needs_keys=settings.needs_keys), access, settings)
     app = Application(
-        hub,
-        [*_routes(endpoint), *entrance(dashboard.routes(needs_keys=settings.needs_keys), guard, settings)],
-        endpoint([_nothing(method) for method in METHODS]),
+        registry,
+        [*_routes(endpoint), *dashboard],
+        endpoint([_not_found_operation(method) for method in METHODS]),
     )
-    return Service(hub, guard, metrics, keyring, app)
+    return Service(registry, access, metrics, keyring, app)
 
 
 class Application(Router):
-    """All that can be asked for over HTTP; the hub starts and stops with it."""
+    """Router of all routes; its lifespan starts and stops the registry of experiments."""
 
-    def __init__(self, hub: Hub, routes: list[BaseRoute], default: Endpoint) -> None:
+    def __init__(self, registry: ExperimentRegistry, routes: list[BaseRoute], default: Endpoint) -> None:
         super().__init__(routes, default=default, redirect_slashes=False)
-        self._hub = hub
+        self._registry = registry
 
     async def lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Start when the server does, and stop with it; a store that can't be opened is told in a line."""
+        """Start and stop with the server; a store that fails to open ends the start with one line of log."""
         await receive()
         try:
-            await self._hub.start()
+            await self._registry.start()
         except StoreError as error:
             await send({"type": "lifespan.startup.failed", "message": str(error)})
             return
-        log.info("ready", extra={"experiments": len(self._hub.experiments)})
+        log.info("ready", extra={"experiments": len(self._registry.experiments)})
         await send({"type": "lifespan.startup.complete"})
         await receive()
         log.info("stopping")
         try:
-            await self._hub.stop()
+            await self._registry.stop()
         except StoreError as error:
             await send({"type": "lifespan.shutdown.failed", "message": str(error)})
             return
@@ -119,48 +125,51 @@ class Application(Router):
 def _routes(endpoint: Callable[[list[Operation]], Endpoint]) -> list[BaseRoute]:
     description = msgspec.json.encode(describe(OPERATIONS))
 
-    async def openapi(call: Call) -> Raw:
-        return Raw(description, JSON)
+    async def openapi(request: ApiRequest) -> RawResponse:
+        return RawResponse(description, JSON)
 
-    described = Operation(
+    openapi_operation = Operation(
         method="GET", path="/openapi.json", handler=openapi, summary="This", answer=None, scope="none"
     )
-    by_path = itertools.groupby(sorted([*OPERATIONS, described], key=_place), key=lambda operation: operation.path)
+    by_path = itertools.groupby(
+        sorted([*OPERATIONS, openapi_operation], key=_route_order), key=lambda operation: operation.path
+    )
     return [Route(path, endpoint(list(operations))) for path, operations in by_path]
 
 
-def _place(operation: Operation) -> int:
-    """Operations of one path stand together, in the order of the table."""
+def _route_order(operation: Operation) -> int:
+    """Order of the table, with the operations of one path together."""
     paths = [one.path for one in OPERATIONS]
     return paths.index(operation.path) if operation.path in paths else len(paths)
 
 
-def _nothing(method: str) -> Operation:
+def _not_found_operation(method: str) -> Operation:
     return Operation(method=method, path="", handler=not_found, summary="", answer=None, scope="none")
 
 
-async def not_found(call: Call) -> Raw:
-    raise Problem(
-        404, "not_found", f"there is nothing at {call.scope['path'][:200]}; /openapi.json tells what there is"
-    )
+async def not_found(request: ApiRequest) -> RawResponse:
+    path = request.scope["path"][:200]
+    raise ApiError(404, "not_found", f"unknown path {path}: /openapi.json lists all paths")
 
 
-def _readings(hub: Hub) -> list[ExperimentReading]:
-    infos = [running.info() for running in hub.experiments.values()]
+def _readings(registry: ExperimentRegistry) -> list[ExperimentReading]:
+    infos = [experiment.info() for experiment in registry.experiments.values()]
     return [
-        ExperimentReading(info.name, info.status, info.counts or NOTHING, info.label_budget, info.events, info.snapshot)
+        ExperimentReading(
+            info.name, info.status, info.counts or NO_COUNTS, info.label_budget, info.events, info.snapshot
+        )
         for info in infos
     ]
 
 
-def serve(settings: Settings, level: str = "INFO") -> None:
-    """Run a service until it is told to stop: it then finishes requests, saves snapshots and ends."""
+def serve(settings: ServiceSettings, level: str = "INFO") -> None:
+    """Run a service until it gets SIGTERM or SIGINT; then finish requests, save snapshots and end."""
     sys.setswitchinterval(SWITCH_SECONDS)
-    garbage.look_less_often()
-    logs.configure(settings.log_format, level=level)
-    _compile_ahead()
-    service = make_service(settings, settled=garbage.settle)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # which uvicorn raises again when all is done
+    garbage_collector.raise_threshold()
+    structured_logging.configure(settings.log_format, level=level)
+    _compile_kernels()
+    service = make_service(settings, on_loaded=garbage_collector.freeze_objects)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # uvicorn raises the signal again at its end
     server = make_server(service, settings)
     with suppress(KeyboardInterrupt):
         server.run()
@@ -168,11 +177,11 @@ def serve(settings: Settings, level: str = "INFO") -> None:
         sys.exit(STARTUP_FAILURE)
 
 
-def make_server(service: Service, settings: Settings) -> uvicorn.Server:
-    """The server of a service: what it takes from the network, and how long it waits."""
+def make_server(service: Service, settings: ServiceSettings) -> uvicorn.Server:
+    """Make the uvicorn server of a service, with its limits and time-outs."""
     config = uvicorn.Config(
         service.app,
-        http=connections_with(settings),
+        http=connection_class(settings),
         host=settings.host,
         port=settings.port,
         ws="none",
@@ -182,33 +191,33 @@ def make_server(service: Service, settings: Settings) -> uvicorn.Server:
         proxy_headers=False,
         date_header=False,
         timeout_keep_alive=65,
-        timeout_graceful_shutdown=GRACE_SECONDS,
-        limit_concurrency=settings.connection_limit + 1,  # the first that is refused
+        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+        limit_concurrency=settings.connection_limit + 1,  # uvicorn rejects the connection with this number
         backlog=2048,
     )
-    return Server(config, service.hub.watchers)
+    return DecisionServer(config, service.registry.feeds)
 
 
-class Server(uvicorn.Server):
-    """A server that ends feeds when it is told to stop, since it waits for all answers to end."""
+class DecisionServer(uvicorn.Server):
+    """A server that ends feeds at shutdown, because it waits for all responses to end."""
 
-    def __init__(self, config: uvicorn.Config, watchers: Watchers) -> None:
+    def __init__(self, config: uvicorn.Config, feeds: EventFeeds) -> None:
         super().__init__(config)
-        self._watchers = watchers
+        self._feeds = feeds
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop listening, finish what was begun, and end."""
-        self._watchers.end()
+        """Stop to listen, finish running requests, and end."""
+        self._feeds.stop()
         await super().shutdown(sockets)
 
 
-def _compile_ahead() -> None:
-    """On a fresh install, compile in another process what the first experiments would wait for a minute for."""
+def _compile_kernels() -> None:
+    """After a fresh install, compile kernels in a subprocess; otherwise the first experiment waits a minute for JIT."""
     from releaf.core.jit import kept_kernels
 
     kernels = kept_kernels()
     if not kernels.compiled and kernels.writable:
-        log.info("compiling kernels beside the service, once; until then creating an experiment takes a minute")
+        log.info("compiling kernels in the background, once; until then, creating an experiment takes a minute")
         subprocess.Popen(
             [sys.executable, "-m", "releaf", "warmup", "--actions", "2", "--actions", "3", "--json"],
             stdout=subprocess.DEVNULL,

@@ -1,4 +1,7 @@
-"""The words of the API: what requests and answers consist of. The OpenAPI description is made from these."""
+"""Request and response messages of the API, from which the OpenAPI description is generated.
+
+Class names are the schema names in that description, and field names those on the wire: both are public.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,9 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z", description="Letters, digits, _ . and -")]
 Text = Annotated[str, Meta(min_length=1, max_length=200)]
-Whole = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]  # which the log can keep
+Whole = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]  # fits MessagePack, the format of the log
 Value = None | bool | Whole | float | str
-# Not . and .. because programs take them out of addresses: DELETE …/actions/.. would be DELETE …
+# Not . and .., which programs remove from URLs: DELETE …/actions/.. would become DELETE …
 Label = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^(?!\.{1,2}\Z)")] | Whole
 Context = list[Value] | dict[str, Value]
 Options = dict[str, Value | list[Value]]
@@ -19,29 +22,29 @@ Number = Annotated[int, Meta(ge=1, le=2**53)]
 Reward = float | list[float] | dict[str, float]
 
 
-class Request(Struct, forbid_unknown_fields=True, kw_only=True):
-    """What clients send: fields that are not known are refused, since they are mostly misspelt ones."""
+class RequestMessage(Struct, forbid_unknown_fields=True, kw_only=True):
+    """Base of request messages. Unknown fields are rejected, because most are misspelt ones."""
 
 
 # --- experiments --------------------------------------------------------------------------------------------
 
 
-class PolicySpec(Request):
-    """A policy of the package, and the arguments of its constructor."""
+class PolicySpec(RequestMessage):
+    """A policy by its class name, and the arguments of its constructor."""
 
     name: Text = "AdaptiveReleaf"
     parameters: Options = {}
 
 
-class RewardRules(Request):
-    """What becomes of rewards that do not come."""
+class RewardRules(RequestMessage):
+    """Deadline of rewards, and the default reward of decisions that miss it."""
 
     within_seconds: Annotated[float, Meta(gt=0, le=10 * 366 * 86_400)] | None = None
     default: Reward | None = None
 
 
-class NewExperiment(Request):
-    """An experiment to be created. Features: a count, names (values in [0, 1]), or descriptions with a kind."""
+class NewExperiment(RequestMessage):
+    """An experiment to create. Features: a count, names (values in [0, 1]), or descriptions with a kind."""
 
     name: Name
     actions: Annotated[list[Label], Meta(min_length=1, max_length=1000)]
@@ -50,11 +53,11 @@ class NewExperiment(Request):
     )
     policy: PolicySpec = field(default_factory=PolicySpec)
     rewards: RewardRules = field(default_factory=RewardRules)
-    model: Annotated[str, Meta(description="A learner saved with `save`, in base64, to go on from")] | None = None
+    model: Annotated[str, Meta(description="A learner saved with `save`, in base64, to continue from")] | None = None
 
 
 class Counts(Struct):
-    """What has happened in an experiment."""
+    """Counts of decisions and rewards of an experiment."""
 
     decisions: int
     explored: int
@@ -67,10 +70,10 @@ class Counts(Struct):
 
 
 class ShadowInfo(Struct):
-    """A policy that decides beside the one in charge, and what it would have earned.
+    """A shadow: a policy that decides on the same contexts without effect, and the off-policy estimate of its value.
 
-    The value is null where it is not ``supported``: where the policy in charge hardly ever does what this one would do
-    instead (its ``least_probability`` or ``epsilon`` is 0), rewards can't tell what that would earn.
+    The value is null unless it is ``supported``: if the policy in charge hardly ever takes the actions that the shadow
+    prefers (its ``least_probability`` or ``epsilon`` is 0), no reward tells their value.
     """
 
     name: str
@@ -88,7 +91,7 @@ class ShadowInfo(Struct):
 
 
 class ExperimentInfo(Struct):
-    """An experiment and how it stands; counts are not known where another process serves it."""
+    """An experiment and its status; counts are null if another process serves it."""
 
     name: str
     status: str  # live, standby, recovering, damaged, retired
@@ -113,7 +116,7 @@ class ExperimentList(Struct):
 
 
 class PolicyInfo(Struct):
-    """A policy that an experiment can use; the parameters with their defaults."""
+    """A policy that an experiment can use, with its parameters and their defaults."""
 
     name: str
     summary: str
@@ -126,14 +129,14 @@ class PolicyList(Struct):
     policies: list[PolicyInfo]
 
 
-class NewAction(Request):
-    """An action to be added."""
+class NewAction(RequestMessage):
+    """An action to add."""
 
     action: Label
 
 
-class NewShadow(Request):
-    """A policy to decide beside the one in charge."""
+class NewShadow(RequestMessage):
+    """A shadow to add."""
 
     name: Name
     policy: PolicySpec
@@ -142,8 +145,8 @@ class NewShadow(Request):
 # --- decisions ----------------------------------------------------------------------------------------------
 
 
-class Ask(Request):
-    """One context to decide on, or many."""
+class Ask(RequestMessage):
+    """A request for one decision, or for many."""
 
     context: Context | UnsetType = UNSET
     key: Key | None = None
@@ -170,14 +173,14 @@ class Answers(Struct):
     decisions: list[Answer]
 
 
-class RewardOf(Request):
-    """The reward of a decision: a number, or one for each action where the policy asks for all."""
+class RewardOf(RequestMessage):
+    """The reward of a decision: a number, or one for each action if the policy learns from all."""
 
     decision: Number
     reward: Reward
 
 
-class Rewarding(Request):
+class Rewarding(RequestMessage):
     """The reward of one decision, or of many."""
 
     decision: Number | UnsetType = UNSET
@@ -186,20 +189,20 @@ class Rewarding(Request):
 
 
 class Learnt(Struct, gc=False):
-    """What became of a reward: "learnt", or "repeated" where the same one had come before."""
+    """Result for a reward: "learnt", or "repeated" if the decision already had the same reward."""
 
     decision: int
     status: str
 
 
 class AllLearnt(Struct):
-    """What became of each reward."""
+    """Result for each reward."""
 
     rewards: list[Learnt]
 
 
 class Recorded(Struct):
-    """A decision as the log has it. Outcome: waiting, rewarded, default, dropped, or unasked."""
+    """A recorded decision. Outcome: waiting (pending), rewarded, default, dropped, or unasked."""
 
     decision: int
     at: str
@@ -214,17 +217,17 @@ class Recorded(Struct):
 
 
 class RecordedPage(Struct):
-    """Decisions, the latest first; ``next`` is what to pass as ``before`` for those that came earlier."""
+    """Recorded decisions, the latest first; pass ``next`` as ``before`` to get earlier ones."""
 
     decisions: list[Recorded]
     next: int | None
 
 
-# --- what was learnt ----------------------------------------------------------------------------------------
+# --- explanations -------------------------------------------------------------------------------------------
 
 
 class RelevanceInfo(Struct):
-    """How relevant each feature (columns) is to each action (rows); None where the policy does not tell."""
+    """Relevance of each feature (columns) to each action (rows); null if the policy does not learn it."""
 
     actions: list[Label]
     features: list[str]
@@ -233,7 +236,7 @@ class RelevanceInfo(Struct):
 
 
 class IntervalRewards(Struct):
-    """How often an action was rewarded in an interval, and the mean; or what the value adds to its estimate."""
+    """Count and mean of an action's rewards in an interval; or the effect of the value on its estimate."""
 
     action: Label
     count: int | None
@@ -241,7 +244,7 @@ class IntervalRewards(Struct):
 
 
 class IntervalInfo(Struct):
-    """A part of a feature's range, in words, how many contexts came there, and what actions earned."""
+    """An interval of a feature's values, in words, its number of contexts, and the rewards of each action."""
 
     where: str
     low: float | None
@@ -251,7 +254,7 @@ class IntervalInfo(Struct):
 
 
 class PartitionInfo(Struct):
-    """How a feature's values are divided, from low to high. Kind: "intervals", "effects", or "none"."""
+    """Partition of a feature's values, from low to high. Kind: "intervals", "effects", or "none"."""
 
     feature: str
     kind: str
@@ -259,7 +262,7 @@ class PartitionInfo(Struct):
 
 
 class ExplanationInfo(Struct):
-    """Why an action was chosen, in words."""
+    """Explanation of a decision."""
 
     decision: int | None
     action: Label
@@ -270,14 +273,14 @@ class ExplanationInfo(Struct):
     explanation: str
 
 
-class Try(Request):
-    """A context to be looked at without deciding on it."""
+class Try(RequestMessage):
+    """A context to preview a decision for."""
 
     context: Context
 
 
 class SeriesPoint(Struct):
-    """Some consecutive decisions: how many explored and asked, and the rewards that came for them so far."""
+    """Counts over consecutive decisions: explored, asked for a reward, and rewards received so far."""
 
     first: int
     decisions: int
@@ -289,16 +292,16 @@ class SeriesPoint(Struct):
 
 
 class SeriesInfo(Struct):
-    """Exploration and rewards over time."""
+    """Time series of exploration and rewards."""
 
     points: list[SeriesPoint]
 
 
-# --- the rest -----------------------------------------------------------------------------------------------
+# --- health and errors --------------------------------------------------------------------------------------
 
 
 class Health(Struct):
-    """Whether the service can decide; ``waiting`` names what it waits for."""
+    """Health of the service; ``waiting`` names the experiments that it does not serve."""
 
     status: str
     version: str
@@ -306,7 +309,7 @@ class Health(Struct):
 
 
 class ErrorDetail(Struct):
-    """What is wrong: the status, also of a line among many, a word for programs, a sentence for people."""
+    """An error: its status, a stable code for programs, and a message for people."""
 
     status: int
     code: str
@@ -314,6 +317,6 @@ class ErrorDetail(Struct):
 
 
 class ErrorAnswer(Struct):
-    """What every refused request is answered with."""
+    """The response to every rejected request, and to every rejected line."""
 
     error: ErrorDetail

@@ -1,4 +1,4 @@
-"""How a service is run: what ``releaf serve`` takes from its options."""
+"""Settings of a service process, as set by the options of ``releaf serve``."""
 
 from __future__ import annotations
 
@@ -8,39 +8,39 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class ServiceSettings:
     """The settings of one service process.
 
     Attributes
     ----------
     store
-        The file of the embedded store, or a ``postgresql://`` address.
+        File of the embedded store, or a ``postgresql://`` address.
     host, port
-        Where to listen.
+        Address and port to listen on.
     hosts
-        Further names under which the service may be called (the ``Host`` header), besides its own address.
+        Host names that the service accepts in the ``Host`` header, besides its own address.
     require_keys
-        Whether every request needs an API key; always so beyond the loopback address.
+        Whether every request needs an API key. Beyond loopback addresses every request does.
     body_limit
-        The largest body of a request, in bytes.
+        Largest body of a request, in bytes.
     batch_limit
-        The most contexts or rewards in one request.
+        Largest number of contexts or rewards in one request.
     rate_limit
-        The most requests a second of one key, or of one address where no key is needed; 0 for no limit.
+        Requests per second of one key, or of one address if no key is needed; 0 for no limit.
     read_timeout
-        Seconds in which the headers of a request have to arrive, and then its whole body.
+        Seconds within which the headers of a request must arrive, and then its whole body.
     connection_limit
-        The most connections at a time; requests on further ones are answered with 503.
+        Largest number of open connections; the service answers requests on further ones with 503.
     feed_limit
-        The most feeds at a time of one key, or of one address where no key is needed.
+        Largest number of open feeds of one key, or of one address if no key is needed.
     commit_timeout
-        Seconds after which a request is answered with 503 when its event is still not on disk.
+        Write time-out: seconds after which the service answers 503 if the event is still not on disk.
     snapshot_events
-        After how many events a snapshot is made in the background.
+        Number of events after which the service saves a snapshot in the background.
     snapshot_seconds
-        How long to wait between two snapshots at least: they take time that requests want.
+        Shortest time between two snapshots: they compete with requests for the processor.
     log_format
-        "json", or "text" for people.
+        "json" for programs, or "text" for people.
     """
 
     store: str = "releaf.db"
@@ -61,7 +61,7 @@ class Settings:
 
     @property
     def is_local(self) -> bool:
-        """Whether only this machine can reach it."""
+        """Whether only this machine can reach the service."""
         return self.host in LOOPBACK
 
     @property

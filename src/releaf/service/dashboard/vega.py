@@ -1,4 +1,4 @@
-"""The script that draws the charts, out of the bundle that vl-convert carries: made once, when it is first needed."""
+"""The Vega-Embed script, bundled from vl-convert when a page first needs it."""
 
 from __future__ import annotations
 
@@ -18,44 +18,44 @@ PROGRAM = "import sys, vl_convert; sys.stdout.buffer.write(vl_convert.javascript
 
 
 @dataclass(frozen=True, slots=True)
-class Bundle:
-    """The script as it is and compressed, with a tag that changes when it does."""
+class ScriptBundle:
+    """The script, plain and compressed, with an ETag."""
 
     plain: bytes
     compressed: bytes
     tag: str
 
 
-async def make_bundle() -> Bundle:
-    """Vega-Embed with all it needs: some seconds, in a process of its own, since making it holds the interpreter."""
+async def make_bundle() -> ScriptBundle:
+    """Bundle Vega-Embed with its dependencies, in a subprocess: it takes seconds and holds the interpreter's lock."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-I", "-c", PROGRAM), stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     try:
         script, errors = await process.communicate()
     finally:
-        if process.returncode is None:  # the service ends meanwhile
+        if process.returncode is None:  # the service is stopping
             process.kill()
     if process.returncode != 0 or not script:
-        raise RuntimeError(f"vl-convert did not give its bundle: {errors.decode(errors='replace').strip()[-500:]}")
+        raise RuntimeError(f"vl-convert failed to bundle Vega-Embed: {errors.decode(errors='replace').strip()[-500:]}")
     compressed = await run_in_threadpool(gzip.compress, script, mtime=0)
-    return Bundle(script, compressed, hashlib.sha256(script).hexdigest()[:32])
+    return ScriptBundle(script, compressed, hashlib.sha256(script).hexdigest()[:32])
 
 
-class Drawing:
-    """Answers with the bundle."""
+class VegaScript:
+    """ASGI application that serves the bundle."""
 
     def __init__(self) -> None:
-        self._bundle: asyncio.Task[Bundle] | None = None
+        self._bundle: asyncio.Task[ScriptBundle] | None = None
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         response = await self._answer(Request(scope))
         await response(scope, receive, send)
 
     async def _answer(self, request: Request) -> Response:
-        bundle = await asyncio.shield(self.begin())
+        bundle = await asyncio.shield(self.prepare())
         small = "gzip" in request.headers.get("accept-encoding", "")
-        tag = f'"{bundle.tag}{"-gzip" if small else ""}"'  # a strong tag names the very bytes
+        tag = f'"{bundle.tag}{"-gzip" if small else ""}"'  # a strong ETag identifies the bytes
         headers = {
             "ETag": tag,
             "Vary": "Accept-Encoding",
@@ -68,12 +68,12 @@ class Drawing:
             headers["Content-Encoding"] = "gzip"
         return Response(bundle.compressed if small else bundle.plain, media_type="text/javascript", headers=headers)
 
-    def begin(self) -> asyncio.Task[Bundle]:
-        """Made once, also when many ask at the same time; made again after a failure."""
+    def prepare(self) -> asyncio.Task[ScriptBundle]:
+        """Start to make the bundle, once for all requests; again after a failure."""
         if self._bundle is None or (self._bundle.done() and not self._succeeded(self._bundle)):
             self._bundle = asyncio.create_task(make_bundle())
         return self._bundle
 
     @staticmethod
-    def _succeeded(task: asyncio.Task[Bundle]) -> bool:
+    def _succeeded(task: asyncio.Task[ScriptBundle]) -> bool:
         return not task.cancelled() and task.exception() is None

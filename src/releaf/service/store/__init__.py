@@ -1,17 +1,17 @@
-"""Where the log is kept: one interface, an embedded store and PostgreSQL."""
+"""Event stores: one interface, with SQLite (embedded) and PostgreSQL behind it."""
 
 from __future__ import annotations
 
 from releaf.service.store.base import (
     FIRST_CHECKSUM,
     Commit,
+    EventStore,
     ExperimentRow,
     KeyRow,
     LeaseLost,
-    Page,
+    LogPage,
     RewardRow,
     Snapshot,
-    Store,
     StoreError,
     body_checksum,
     page_checksum,
@@ -20,13 +20,13 @@ from releaf.service.store.base import (
 __all__ = [
     "FIRST_CHECKSUM",
     "Commit",
+    "EventStore",
     "ExperimentRow",
     "KeyRow",
     "LeaseLost",
-    "Page",
+    "LogPage",
     "RewardRow",
     "Snapshot",
-    "Store",
     "StoreError",
     "body_checksum",
     "open_store",
@@ -34,14 +34,14 @@ __all__ = [
 ]
 
 
-def open_store(address: str) -> Store:
-    """The store at a ``postgresql://`` address or in a file; its ``open`` connects it."""
+def open_store(address: str) -> EventStore:
+    """Return the store at a ``postgresql://`` address or in a file; call its ``open`` to connect."""
     if address.startswith(("postgresql://", "postgres://")):
         from releaf.service.store.postgres import PostgresStore
 
         return PostgresStore(address)
     if "://" in address:
-        raise ValueError(f"store is {address.split('://')[0]}://…, expected a file or a postgresql:// address")
+        raise ValueError(f"store is {address.split('://')[0]}://…: expected a file or a postgresql:// address")
     from releaf.service.store.sqlite import SqliteStore
 
     return SqliteStore(address)

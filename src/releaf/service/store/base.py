@@ -1,9 +1,8 @@
-"""What every store can do. The service writes through this interface only.
+"""The `EventStore` interface, and the rows that stores hold. The service reads and writes only through it.
 
-An experiment's log is a chain of *pages*: the events of one group commit, in order. Each page's checksum covers the
-checksum of the page before it, so that a page that is lost, altered or out of place is noticed. Rewards also stand in
-a table of their own, which is written in the same transaction: with it a decision's reward is found without reading
-the log.
+An experiment's log is a chain of *pages*, each with the events of one group commit in order. A page's checksum covers
+the checksum of the previous page, so that readers detect a lost, altered or misplaced page. A separate table holds the
+rewards, written in the same transaction: it finds a decision's reward without reading the log.
 """
 
 from __future__ import annotations
@@ -12,56 +11,65 @@ import hashlib
 from collections.abc import AsyncIterator, Sequence
 from typing import NamedTuple, Protocol
 
+from releaf.service.errors import StoreError
+
+__all__ = [
+    "FIRST_CHECKSUM",
+    "Commit",
+    "EventStore",
+    "ExperimentRow",
+    "KeyRow",
+    "LeaseLost",
+    "LogPage",
+    "RewardRow",
+    "Snapshot",
+    "StoreError",
+    "body_checksum",
+    "page_checksum",
+]
+
 FIRST_CHECKSUM = b"\0" * 16
 
 
-class StoreError(Exception):
-    """The store can't be written or read now: the disk is full, the server is gone.
-
-    Nothing of a commit was kept as long as the lease is still held. Where it is not (:meth:`Store.holds`), the
-    connection broke, perhaps just after the commit: acquire the lease again and read the log from where it was known.
-    """
-
-
 class LeaseLost(StoreError):
-    """Another process may write to the experiment now, so this one must not."""
+    """The process does not hold the lease of the experiment: another one may write to it."""
 
 
-class Page(NamedTuple):
-    """Some consecutive events of an experiment."""
+class LogPage(NamedTuple):
+    """Consecutive events of an experiment: one group commit."""
 
     experiment: int
-    last: int  # the number of its last event; events count from 1
-    events: int  # how many there are
-    decision: int  # the number of the latest decision before or in this page
-    at: float  # when the last event happened, in seconds since 1970
+    last: int  # number of its last event; the first event of a log is 1
+    events: int  # number of events in the page
+    decision: int  # number of the latest decision before or in this page
+    at: float  # time of the last event, in seconds since 1970
     checksum: bytes
     body: bytes
 
 
 class RewardRow(NamedTuple):
-    """What became of a decision that waited for its reward."""
+    """Outcome of a pending decision."""
 
     decision: int
     outcome: str  # "rewarded", "default" or "dropped"
-    reward: str | None  # JSON; None where it was dropped
+    reward: str | None  # JSON; None if the decision was dropped
     at: float
 
 
 class Commit(NamedTuple):
-    """What is written in one go for one experiment."""
+    """One experiment's part of a group commit: a page, and the rewards in it."""
 
-    page: Page
+    page: LogPage
     rewards: Sequence[RewardRow]
 
 
 class ExperimentRow(NamedTuple):
-    """An experiment as it was created."""
+    """An experiment as created."""
 
     id: int
     name: str
     created: float
-    spec: bytes  # JSON of messages.NewExperiment, the model left out
+    spec: bytes  # JSON of messages.NewExperiment, without the model
     retired: bool
 
 
@@ -72,11 +80,11 @@ class Snapshot(NamedTuple):
     last: int
     checksum: bytes  # of the body
     body: bytes
-    page_checksum: bytes  # of the page that ends with that event, where the chain goes on
+    page_checksum: bytes  # of the page that ends with that event, where the chain continues
 
 
 class KeyRow(NamedTuple):
-    """An API key, of which only a hash is kept."""
+    """An API key; the store has only a hash of its secret."""
 
     id: str
     name: str
@@ -87,87 +95,90 @@ class KeyRow(NamedTuple):
 
 
 def page_checksum(before: bytes, last: int, body: bytes) -> bytes:
-    """The checksum of a page that follows the page with the checksum ``before``."""
+    """Checksum of a page that follows the page with the checksum ``before``."""
     return hashlib.blake2b(before + last.to_bytes(8, "little") + body, digest_size=16).digest()
 
 
 def body_checksum(body: bytes) -> bytes:
-    """The checksum of a snapshot."""
+    """Checksum of a snapshot's body."""
     return hashlib.blake2b(body, digest_size=16).digest()
 
 
-class Store(Protocol):
-    """Keeps experiments, their logs and snapshots. Every method may raise :class:`StoreError`.
+class EventStore(Protocol):
+    """Storage of experiments, their logs, snapshots and API keys. Every method may raise :class:`StoreError`.
 
-    What changes an experiment's log or snapshots (``commit``, ``set_aside``, ``add_snapshot``, ``drop_snapshots``)
-    raises :class:`LeaseLost` without its lease; ``retire`` only marks the experiment and needs none.
+    Methods that change an experiment's log or snapshots (``commit``, ``set_aside``, ``add_snapshot``,
+    ``drop_snapshots``) raise :class:`LeaseLost` without its lease. ``retire`` only marks the experiment and needs none.
     """
 
     async def open(self) -> list[str]:
-        """Connect, bring tables to this version, and return messages about damage that was found, if any."""
+        """Connect, migrate the tables to this version, and return messages about damage found, if any."""
 
     async def close(self) -> None:
-        """Give up all leases and disconnect."""
+        """Release all leases and disconnect."""
 
     async def ping(self) -> None:
-        """Raise unless something can be written, which takes no more than a write; reconnect where that is needed."""
+        """Write something small, and raise if that fails; reconnect if needed."""
 
     # --- experiments
 
     async def experiments(self) -> list[ExperimentRow]: ...
 
     async def create(self, name: str, created: float, spec: bytes, snapshot: bytes) -> ExperimentRow:
-        """Keep a new experiment together with its first snapshot; ``KeyError`` where the name is taken."""
+        """Add an experiment together with its first snapshot; ``KeyError`` if the name is taken."""
 
     async def retire(self, experiment: int) -> None: ...
 
     # --- leases
 
     async def acquire(self, experiment: int) -> bool:
-        """Become the only writer of an experiment; False while another process is. Ends with this process."""
+        """Acquire the lease: the exclusive right to write to an experiment. False while another process holds it.
+
+        The lease ends with the process.
+        """
 
     async def release(self, experiment: int) -> None: ...
 
     def holds(self, experiment: int) -> bool:
-        """Whether this store is the experiment's writer, as far as it knows; answers at once."""
+        """Whether this store holds the lease, as far as it knows; does no input or output."""
 
     # --- the log
 
     async def commit(self, commits: Sequence[Commit]) -> None:
-        """Write all of it or nothing; on disk when it returns.
+        """Write all commits in one transaction, on disk when this returns.
 
-        ``LeaseLost`` where the lease is gone, or where events or rewards of these numbers are in the log already: then
-        another process wrote them. Let it finish: where it is cancelled, it may or may not have been written.
+        Raises ``LeaseLost`` without the lease, or if the log already has events or rewards of these numbers: then
+        another process wrote them. Don't cancel it: the outcome of a cancelled commit is unknown.
         """
 
-    def pages(self, experiment: int, after: int = 0) -> AsyncIterator[Page]:
-        """The pages whose last event comes after ``after``, in order, read some at a time."""
+    def pages(self, experiment: int, after: int = 0) -> AsyncIterator[LogPage]:
+        """Iterate over the pages that end after event ``after``, in order, reading some at a time."""
 
-    def pages_back(self, experiment: int, decision: int) -> AsyncIterator[Page]:
-        """Pages from the one that holds a decision backwards to the first; none where no page holds it."""
+    def pages_back(self, experiment: int, decision: int) -> AsyncIterator[LogPage]:
+        """Iterate backwards from the page that holds a decision to the first page; empty if no page holds it."""
 
     async def rewards(self, experiment: int, first: int, last: int) -> dict[int, RewardRow]:
-        """What became of the decisions from ``first`` to ``last``, by their number."""
+        """Outcomes of the decisions from ``first`` to ``last``, by decision number."""
 
     async def set_aside(self, experiment: int, after: int, why: str) -> int:
-        """Move pages after an event, which can't be read or trusted, out of the log, with their rewards; how many.
+        """Move damaged pages after an event, and their rewards, out of the log; return the number of pages.
 
-        Snapshots stay: drop those of later events, which would belong to another log from now on.
+        Snapshots stay: drop those of later events, which don't belong to the log from now on.
         """
 
     async def latest_set_aside(self, experiment: int) -> int:
-        """The number of the latest decision in pages that were set aside; 0 where there are none."""
+        """Number of the latest decision in pages set aside; 0 if there are none."""
 
     # --- snapshots
 
     async def snapshots(self, experiment: int) -> list[int]:
-        """After which events there are snapshots, the latest first."""
+        """Event numbers of the snapshots, the latest first."""
 
     async def snapshot(self, experiment: int, last: int) -> Snapshot:
-        """The snapshot after an event; ``KeyError`` where there is none."""
+        """The snapshot after an event; ``KeyError`` if there is none."""
 
     async def add_snapshot(self, snapshot: Snapshot) -> None:
-        """Keep a snapshot, in the place of one after the same event."""
+        """Add a snapshot, or replace the one after the same event."""
 
     async def drop_snapshots(self, experiment: int, numbers: Sequence[int]) -> None:
         """Remove the snapshots after these events."""
@@ -177,7 +188,7 @@ class Store(Protocol):
     async def keys(self) -> list[KeyRow]: ...
 
     async def add_key(self, key: KeyRow) -> None:
-        """Keep a new key; ``KeyError`` where there is one of that id."""
+        """Add a key; ``KeyError`` if its id exists."""
 
     async def revoke_key(self, key: str, at: float) -> bool:
-        """Note that a key is no longer good; False where there is none, or it was revoked before."""
+        """Revoke a key; False if there is no such key, or it is revoked already."""

@@ -1,7 +1,7 @@
-"""Locks of the embedded store: files beside the database, locked as long as a process lives.
+"""Leases and the open-database lock of the embedded store: lock files next to the database.
 
-The operating system frees a lock when the process that holds it ends, however it ends. The files themselves stay:
-were they removed, two processes could hold locks on two files of one name.
+The operating system releases a file lock when its process ends, however it ends. The files themselves stay: if they
+were removed, two processes could hold locks on two files of the same name.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import os
 import time
 from pathlib import Path
 
-from releaf.service.store.base import StoreError
+from releaf.service.errors import StoreError
 
 OPEN, DAMAGED = b"open", b"damaged"
-PATIENCE = 60.0  # seconds to wait for a process that checks or mends the file
+CHECK_TIMEOUT = 60.0  # seconds to wait for a process that checks or repairs the file
 
 
 class Leases:
-    """Which experiments this store may write to."""
+    """Leases of experiments: exclusive file locks."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -31,7 +31,7 @@ class Leases:
         if experiment in self._held:
             return True
         lock = os.open(self._folder / str(experiment), os.O_RDWR | os.O_CREAT, 0o600)
-        if not _locked(lock, fcntl.LOCK_EX):
+        if not _try_lock(lock, fcntl.LOCK_EX):
             os.close(lock)
             return False
         self._held[experiment] = lock
@@ -46,26 +46,26 @@ class Leases:
             self.release(experiment)
 
 
-class Presence:
-    """Tells processes with the same database of each other, and whether it was closed as it should be.
+class DatabaseLock:
+    """Lock of a database file: exclusive while a process checks or repairs it, shared while processes use it.
 
-    A process that opens the database while no other has it open may check and mend it; the lock file also notes how
-    the database looked when the last process left it, so that one that nobody touched needs no check.
+    A process that opens the database alone may check and repair it. The lock file also records inode, size and
+    modification time at the last clean close, so that an untouched database needs no check.
     """
 
     def __init__(self, path: Path, folder: Path) -> None:
         self._path = path
         self._lock = os.open(folder / "open", os.O_RDWR | os.O_CREAT, 0o600)
-        self.alone = _locked(self._lock, fcntl.LOCK_EX)
-        if not self.alone:
+        self.is_exclusive = _try_lock(self._lock, fcntl.LOCK_EX)
+        if not self.is_exclusive:
             self.share()
 
     def share(self) -> None:
-        """Let others open the database too, now that it is sound; wait for another that is about to."""
-        until = time.monotonic() + PATIENCE
-        while not _locked(self._lock, fcntl.LOCK_SH):
+        """Downgrade to a shared lock, so that other processes can open the database; wait for one that checks it."""
+        until = time.monotonic() + CHECK_TIMEOUT
+        while not _try_lock(self._lock, fcntl.LOCK_SH):
             if time.monotonic() > until:
-                raise StoreError(f"{self._path} is being checked or mended by another process: try again later")
+                raise StoreError(f"another process is checking or repairing {self._path}: try again later")
             time.sleep(0.05)
 
     @property
@@ -73,34 +73,34 @@ class Presence:
         return os.fstat(self._lock).st_size > 0
 
     @property
-    def was_closed(self) -> bool:
-        """Whether the database is as the last process left it."""
-        return os.pread(self._lock, 100, 0) == self._look()
+    def closed_cleanly(self) -> bool:
+        """Whether the database is unchanged since its last clean close."""
+        return os.pread(self._lock, 100, 0) == self._fingerprint()
 
-    def note_open(self) -> None:
-        """Note that the database is in use and, when it was opened by this process alone, that it was checked."""
-        if self.alone:
-            self._note(OPEN)
+    def mark_open(self) -> None:
+        """Record that the database is in use, if this process opened it alone and so has checked it."""
+        if self.is_exclusive:
+            self._write_state(OPEN)
 
-    def note_damage(self) -> None:
-        """Have the next process that opens it alone check the database."""
-        self._note(DAMAGED)
+    def mark_damaged(self) -> None:
+        """Make the next process that opens the database alone check it."""
+        self._write_state(DAMAGED)
 
-    def leave(self) -> None:
-        """Note how the database looks, unless others have it open or found it damaged."""
-        if _locked(self._lock, fcntl.LOCK_EX) and os.pread(self._lock, 100, 0) == OPEN:
-            self._note(self._look())
-        self.abandon()
+    def close_cleanly(self) -> None:
+        """Record a clean close, unless other processes have the database open or marked it damaged; then unlock."""
+        if _try_lock(self._lock, fcntl.LOCK_EX) and os.pread(self._lock, 100, 0) == OPEN:
+            self._write_state(self._fingerprint())
+        self.close()
 
-    def abandon(self) -> None:
+    def close(self) -> None:
         os.close(self._lock)
 
-    def _note(self, text: bytes) -> None:
+    def _write_state(self, text: bytes) -> None:
         os.pwrite(self._lock, text, 0)
         os.ftruncate(self._lock, len(text))
         os.fsync(self._lock)
 
-    def _look(self) -> bytes:
+    def _fingerprint(self) -> bytes:
         try:
             found = self._path.stat()
         except OSError:
@@ -108,7 +108,7 @@ class Presence:
         return f"closed {found.st_ino} {found.st_size} {found.st_mtime_ns}".encode()
 
 
-def _locked(lock: int, kind: int) -> bool:
+def _try_lock(lock: int, kind: int) -> bool:
     try:
         fcntl.flock(lock, kind | fcntl.LOCK_NB)
     except BlockingIOError:

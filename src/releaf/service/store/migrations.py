@@ -1,20 +1,20 @@
-"""The tables of a store, version by version.
+"""Schema migrations of the stores.
 
-Each store has a list of scripts: the first makes the tables of version 1, the next makes version 2 of them, and so on.
-A store applies those it lacks, in order and in one transaction. A script that was released never changes.
+Each store has a list of scripts: the first creates the tables of version 1, the next migrates them to version 2, and so
+on. A store applies the missing ones in order, in one transaction. A released script never changes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from releaf.service.store.base import StoreError
+from releaf.service.errors import StoreError
 
 META = "CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL)"
 
 SQLITE = (
-    # The bodies stay out of the key, so that a commit touches few pages of the file; rows lie in the order of writing.
-    # Whoever writes events that are there already takes an old log for the latest: no page may begin before the end.
+    # Bodies stay out of the primary key, so that a commit touches few pages of the file: rows lie in write order.
+    # The trigger rejects a page that begins before the end of the log: its writer has an outdated view of the log.
     """
     CREATE TABLE experiments (
         id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, created REAL NOT NULL, spec BLOB NOT NULL,
@@ -52,7 +52,7 @@ SQLITE = (
 )
 
 POSTGRES = (
-    # Bodies are stored as they are: to compress them costs more than to write them.
+    # EXTERNAL storage, without compression: to compress bodies costs more than to write them.
     """
     CREATE TABLE experiments (
         id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text NOT NULL UNIQUE, created float8 NOT NULL,
@@ -92,11 +92,11 @@ POSTGRES = (
 )
 
 
-def outstanding(version: int, scripts: Sequence[str], where: str) -> Sequence[str]:
-    """The scripts that tables of a version lack; :class:`StoreError` where the version is newer than all of them."""
+def missing_migrations(version: int, scripts: Sequence[str], where: str) -> Sequence[str]:
+    """Scripts that tables of this version need; :class:`StoreError` if the version is newer than all scripts."""
     if version > len(scripts):
         raise StoreError(
-            f"{where} has tables of version {version}, this releaf knows them up to version {len(scripts)}: "
-            "run the newer releaf that made them, or use another store"
+            f"{where} has schema version {version}, this releaf supports versions up to {len(scripts)}: "
+            "run the newer releaf that migrated it, or use another store"
         )
     return scripts[version:]

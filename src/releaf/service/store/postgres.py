@@ -1,8 +1,8 @@
-"""The store in a PostgreSQL database, in a schema named ``releaf``.
+"""Event store in a PostgreSQL database, in a schema named ``releaf``.
 
-One connection holds the leases (advisory locks of its session) and does all the writing: whoever loses the locks has
-lost the connection too, and can't write any more. Every write is a single statement, so it costs one round trip and is
-a transaction of its own. A pooler between service and server must keep sessions (PgBouncer: ``pool_mode=session``).
+One connection holds the leases (advisory locks of its session) and does all writes: a process that loses the locks has
+lost that connection too, and can't write any more. Every write is a single statement: one round trip, one transaction.
+A pooler between service and server must keep sessions (PgBouncer: ``pool_mode=session``).
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from releaf.service.store.base import (
     ExperimentRow,
     KeyRow,
     LeaseLost,
-    Page,
+    LogPage,
     RewardRow,
     Snapshot,
     StoreError,
     body_checksum,
 )
 
-LEASES = 0x5EAF  # the class of our advisory locks; within it 0 is for whoever changes the tables
+LOCK_CLASS = 0x5EAF  # first key of the advisory locks; the second is an experiment, or 0 for a migration
 CONNECT_SECONDS, COMMAND_SECONDS, CLOSE_SECONDS = 5.0, 25.0, 5.0
 READERS = 4
-PAGES_AT_ONCE, BYTES_AT_ONCE = 2_000, 4 << 20  # read in one go
+PAGES_PER_READ, BYTES_PER_READ = 2_000, 4 << 20
 
 SESSION = {
     "application_name": "releaf",
     "search_path": "releaf",
     "synchronous_commit": "on",
-    "statement_timeout": "20s",  # before COMMAND_SECONDS, so that it is known what became of a statement
+    "statement_timeout": "20s",  # shorter than COMMAND_SECONDS, so that the outcome of a statement is known
     "lock_timeout": "10s",
     "jit": "off",
-    # A client whose machine is gone is noticed in some eight seconds, and its locks are free.
+    # The server notices a dead client machine within about eight seconds, and releases its locks.
     "tcp_keepalives_idle": "5",
     "tcp_keepalives_interval": "1",
     "tcp_keepalives_count": "3",
@@ -85,50 +85,59 @@ INSERT_SNAPSHOT = """
 REWARDS = "SELECT decision, outcome, reward, at FROM rewards WHERE experiment = $1 AND decision BETWEEN $2 AND $3"
 SET_META = "INSERT INTO meta VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 
-TROUBLE = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
+CLIENT_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
 
-GONE = "the server can't be reached; see that it runs and that its address is right: the service goes on by itself then"
-NO_RIGHT = "the user may not do this; it needs the right to make a schema in the database, and to write to it"
-FULL = "the server has no room left on its disk, or no memory; make room, then the service goes on by itself"
+UNREACHABLE = "the server is unreachable; check that it runs and its address; then the service recovers by itself"
+NO_PRIVILEGE = "the user lacks a privilege; grant it CREATE on the database, and write access to the schema releaf"
+FULL = "the server is out of disk space or memory; free some, then the service recovers by itself"
 ADVICE: tuple[tuple[Any, str], ...] = (
     (
         asyncpg.InvalidAuthorizationSpecificationError,
-        "the server refuses the user or its password: correct it",
+        "the server rejects the user or its password: correct it",
     ),
-    (asyncpg.InvalidCatalogNameError, "the server has no such database; create it, or correct the address"),
-    (asyncpg.InsufficientPrivilegeError, NO_RIGHT),
-    (asyncpg.TooManyConnectionsError, "the server takes no more connections; raise its max_connections, or end others"),
+    (asyncpg.InvalidCatalogNameError, "the database does not exist; create it, or correct the address"),
+    (asyncpg.InsufficientPrivilegeError, NO_PRIVILEGE),
+    (
+        asyncpg.TooManyConnectionsError,
+        "the server accepts no more connections; raise its max_connections, or close others",
+    ),
     (asyncpg.InsufficientResourcesError, FULL),
     (
         asyncpg.ReadOnlySQLTransactionError,
-        "the server is read-only, perhaps a standby: give the primary's address",
+        "the server is read-only, perhaps a standby: use the primary's address",
     ),
-    (asyncpg.UndefinedTableError, "the tables are gone; restart the service, which makes them, or restore a backup"),
-    (asyncpg.QueryCanceledError, "the server took too long; see what else it is doing"),
-    (asyncpg.LockNotAvailableError, "another program keeps the tables locked; end what uses them besides the service"),
+    (
+        asyncpg.UndefinedTableError,
+        "the tables are missing; restart the service, which creates them, or restore a backup",
+    ),
+    (asyncpg.QueryCanceledError, "the statement timed out; check the load of the server"),
+    (
+        asyncpg.LockNotAvailableError,
+        "another program has locked the tables; stop all programs that use them besides the service",
+    ),
     (asyncpg.DataCorruptedError, "the database is damaged; restore a backup"),
-    (asyncpg.IndexCorruptedError, "an index of the database is damaged; run REINDEX, or restore a backup"),
-    ((asyncpg.PostgresConnectionError, asyncpg.OperatorInterventionError, OSError, TimeoutError), GONE),
-    ((asyncpg.InterfaceError, asyncpg.InternalClientError), GONE),
+    (asyncpg.IndexCorruptedError, "a database index is damaged; run REINDEX, or restore a backup"),
+    ((asyncpg.PostgresConnectionError, asyncpg.OperatorInterventionError, OSError, TimeoutError), UNREACHABLE),
+    ((asyncpg.InterfaceError, asyncpg.InternalClientError), UNREACHABLE),
 )
 
 
 class PostgresStore:
-    """Keeps everything in a PostgreSQL database.
+    """Event store in a PostgreSQL database.
 
     Parameters
     ----------
     address
         ``postgresql://user:password@host:port/database``.
     scripts
-        The tables, version by version.
+        Schema migrations.
     """
 
     def __init__(self, address: str, scripts: Sequence[str] = migrations.POSTGRES) -> None:
         self._address = address
-        self._where = masked(address)
+        self._where = mask_password(address)
         self._scripts = scripts
-        self._turn = asyncio.Lock()  # a connection does one thing at a time
+        self._writer_lock = asyncio.Lock()  # a connection runs one statement at a time
         self._held: set[int] = set()
         self._writer: Any = None
         self._readers: Any = None
@@ -137,30 +146,30 @@ class PostgresStore:
 
     async def open(self) -> list[str]:
         if self._readers is not None:
-            raise StoreError(f"{self._where} is open already: close the store before it is opened again")
-        async with self._turn:
+            raise StoreError(f"{self._where} is already open: close the store before opening it again")
+        async with self._writer_lock:
             try:
-                writer = await self._connected()
-                await self._make_tables(writer)
+                writer = await self._connected_writer()
+                await self._migrate(writer)
                 settings = {"server_settings": SESSION, "timeout": CONNECT_SECONDS, "command_timeout": COMMAND_SECONDS}
                 self._readers = await asyncpg.create_pool(self._address, min_size=0, max_size=READERS, **settings)
             except BaseException as error:
                 self._drop_writer()
-                raise self._told(error) from None
+                raise self._translate(error) from None
         return []
 
-    async def _connected(self) -> Any:
-        """The writing connection, made anew where it was lost; the leases of the lost one stay lost."""
-        if self._is_cut():
+    async def _connected_writer(self) -> Any:
+        """The writing connection, reconnected if it was lost; the leases of the lost one stay lost."""
+        if self._is_disconnected():
             self._drop_writer()
             try:
                 self._writer = await asyncpg.connect(
                     self._address, timeout=CONNECT_SECONDS, command_timeout=COMMAND_SECONDS, server_settings=SESSION
                 )
-            except (ValueError, asyncpg.ClientConfigurationError):  # whose text may hold parts of the password
+            except (ValueError, asyncpg.ClientConfigurationError):  # its text may contain parts of the password
                 raise StoreError(
-                    f"{self._where} can't be understood: expected postgresql://user:password@host:port/database, "
-                    "with %40 for an @ in the password, %2F for a / and so on"
+                    f"{self._where} is no valid address: expected postgresql://user:password@host:port/database, "
+                    "with the password percent-encoded (%40 for @, %2F for /)"
                 ) from None
             self._writer.add_termination_listener(self._on_termination)
         return self._writer
@@ -175,15 +184,15 @@ class PostgresStore:
             self._writer.terminate()
             self._writer = None
 
-    async def _make_tables(self, writer: Any) -> None:
+    async def _migrate(self, writer: Any) -> None:
         async with writer.transaction():
-            await writer.execute("SELECT pg_advisory_xact_lock($1, 0)", LEASES)
+            await writer.execute("SELECT pg_advisory_xact_lock($1, 0)", LOCK_CLASS)
             if await writer.fetchval("SELECT to_regnamespace('releaf') IS NULL"):
                 await writer.execute("CREATE SCHEMA releaf")
             if await writer.fetchval("SELECT to_regclass('releaf.meta') IS NULL"):
                 await writer.execute(migrations.META)
             version = int(await writer.fetchval("SELECT value FROM meta WHERE name = 'version'") or 0)
-            missing = migrations.outstanding(version, self._scripts, self._where)
+            missing = migrations.missing_migrations(version, self._scripts, self._where)
             for script in missing:
                 await writer.execute(script)
             if missing:
@@ -197,7 +206,7 @@ class PostgresStore:
             if connection is not None:
                 try:
                     await asyncio.wait_for(connection.close(), CLOSE_SECONDS)
-                except TROUBLE:
+                except CLIENT_ERRORS:
                     connection.terminate()
 
     async def ping(self) -> None:
@@ -224,7 +233,7 @@ class PostgresStore:
     async def acquire(self, experiment: int) -> bool:
         if experiment in self._held:
             return True
-        locked = await self._write("SELECT pg_try_advisory_lock($1, $2)", LEASES, experiment)
+        locked = await self._write("SELECT pg_try_advisory_lock($1, $2)", LOCK_CLASS, experiment)
         if locked[0][0]:
             self._held.add(experiment)
         return bool(locked[0][0])
@@ -232,7 +241,7 @@ class PostgresStore:
     async def release(self, experiment: int) -> None:
         if experiment in self._held:
             self._held.discard(experiment)
-            await self._write("SELECT pg_advisory_unlock($1, $2)", LEASES, experiment)
+            await self._write("SELECT pg_advisory_unlock($1, $2)", LOCK_CLASS, experiment)
 
     def holds(self, experiment: int) -> bool:
         return experiment in self._held
@@ -249,21 +258,21 @@ class PostgresStore:
             elif pages:
                 await self._write(INSERT_PAGES, *_columns(pages), held=experiments)
         except asyncpg.UniqueViolationError as error:
-            raise LeaseLost(f"another process has written to the log of this one ({error}): read it again") from error
+            raise LeaseLost(f"another process has written to this log ({error}): read it again") from error
 
-    async def pages(self, experiment: int, after: int = 0) -> AsyncIterator[Page]:
-        while found := await self._read(PAGES_ON, experiment, after, PAGES_AT_ONCE, BYTES_AT_ONCE):
+    async def pages(self, experiment: int, after: int = 0) -> AsyncIterator[LogPage]:
+        while found := await self._read(PAGES_ON, experiment, after, PAGES_PER_READ, BYTES_PER_READ):
             for row in found:
-                yield Page(*row)
+                yield LogPage(*row)
             after = found[-1]["last"]
 
-    async def pages_back(self, experiment: int, decision: int) -> AsyncIterator[Page]:
+    async def pages_back(self, experiment: int, decision: int) -> AsyncIterator[LogPage]:
         start = await self._read(PAGE_OF_DECISION, experiment, decision)
         before, count = (start[0][0] + 1, 1) if start else (0, 0)
-        while found := await self._read(PAGES_BACK, experiment, before, count, BYTES_AT_ONCE):
+        while found := await self._read(PAGES_BACK, experiment, before, count, BYTES_PER_READ):
             for row in found:
-                yield Page(*row)
-            before, count = found[-1]["last"], min(2 * count, PAGES_AT_ONCE)
+                yield LogPage(*row)
+            before, count = found[-1]["last"], min(2 * count, PAGES_PER_READ)
 
     async def rewards(self, experiment: int, first: int, last: int) -> dict[int, RewardRow]:
         return {row[0]: RewardRow(*row) for row in await self._read(REWARDS, experiment, first, last)}
@@ -313,46 +322,46 @@ class PostgresStore:
     # --- the connections
 
     async def _write(self, statement: str, *values: Any, held: Collection[int] = ()) -> list[Any]:
-        """Run one statement, a transaction of its own, on the writing connection."""
+        """Run one statement, in its own transaction, on the writing connection."""
         self._check_open()
-        async with self._turn:
+        async with self._writer_lock:
             self._check_leases(held)
             try:
-                writer = await self._connected()
+                writer = await self._connected_writer()
                 return await writer.fetch(statement, *values)  # type: ignore[no-any-return]
             except asyncpg.UniqueViolationError:
                 raise
             except BaseException as error:
-                if not isinstance(error, asyncpg.PostgresError) or self._is_cut():
-                    self._drop_writer()  # nobody knows what became of the statement, so the leases go with it
-                raise self._told(error) from None
+                if not isinstance(error, asyncpg.PostgresError) or self._is_disconnected():
+                    self._drop_writer()  # the outcome of the statement is unknown, so give up the leases
+                raise self._translate(error) from None
 
-    def _is_cut(self) -> bool:
+    def _is_disconnected(self) -> bool:
         return self._writer is None or self._writer.is_closed()
 
     def _check_leases(self, experiments: Collection[int]) -> None:
-        if self._is_cut():
-            self._held.clear()  # before a new connection is made, which has none of them
+        if self._is_disconnected():
+            self._held.clear()  # a new connection has none of them
             if experiments:
-                raise LeaseLost(f"{self._where}: {GONE} (the connection was lost)")
+                raise LeaseLost(f"{self._where}: {UNREACHABLE} (the connection was lost)")
         for experiment in experiments:
             if experiment not in self._held:
-                raise LeaseLost(f"experiment {experiment} is not this process's to write to: acquire its lease first")
+                raise LeaseLost(f"this process does not hold the lease of experiment {experiment}: acquire it first")
 
     async def _read(self, statement: str, *values: Any) -> list[Any]:
         self._check_open()
         try:
             return await self._readers.fetch(statement, *values)  # type: ignore[no-any-return]
-        except TROUBLE as error:
-            raise self._told(error) from None
+        except CLIENT_ERRORS as error:
+            raise self._translate(error) from None
 
     def _check_open(self) -> None:
         if self._readers is None:
             raise StoreError(f"{self._where} is not open: open the store first")
 
-    def _told(self, error: BaseException) -> BaseException:
-        """What to raise for an error: one of the server's with what to do about it, any other as it is."""
-        if not isinstance(error, TROUBLE):
+    def _translate(self, error: BaseException) -> BaseException:
+        """Turn an error of the server or connection into a :class:`StoreError` with advice; return others unchanged."""
+        if not isinstance(error, CLIENT_ERRORS):
             return error
         advice = next((text for kind, text in ADVICE if isinstance(error, kind)), "the server reports an error")
         return StoreError(f"{self._where}: {advice} ({type(error).__name__}: {error})")
@@ -362,7 +371,7 @@ def _columns(rows: Sequence[tuple[Any, ...]]) -> Iterable[tuple[Any, ...]]:
     return zip(*rows, strict=True)
 
 
-def masked(address: str) -> str:
-    """An address without its password, for people to read."""
+def mask_password(address: str) -> str:
+    """Mask the password in an address."""
     hidden = re.sub(r"://([^:@/?]*):.*@", r"://\1:***@", address)
     return re.sub(r"((?:^|[?&])password=)[^&]*", r"\1***", hidden)

@@ -1,7 +1,7 @@
-"""The embedded store: one SQLite file, with locks beside it.
+"""Embedded event store: one SQLite file, with lock files next to it.
 
-Writing and reading have a thread and a connection of their own: in SQLite's write-ahead mode they don't wait for each
-other. A commit is on disk when it returns (``synchronous=FULL``).
+Writing and reading have a connection and a thread each: in SQLite's write-ahead mode they don't wait for each other. A
+commit is on disk when it returns (``synchronous=FULL``).
 """
 
 from __future__ import annotations
@@ -17,23 +17,24 @@ from typing import Any, TypeVar, TypeVarTuple
 
 import apsw
 
-from releaf.service.store import migrations, salvage
+from releaf.service.store import migrations, repair
 from releaf.service.store.base import (
     FIRST_CHECKSUM,
     Commit,
     ExperimentRow,
     KeyRow,
     LeaseLost,
-    Page,
+    LogPage,
     RewardRow,
     Snapshot,
     StoreError,
     body_checksum,
 )
-from releaf.service.store.leases import Leases, Presence
-from releaf.service.store.writer import BUSY_SECONDS, Writer
+from releaf.service.store.leases import DatabaseLock, Leases
+from releaf.service.store.sqlite_errors import DAMAGE, advice
+from releaf.service.store.sqlite_writer import BUSY_SECONDS, SqliteWriter
 
-PAGES_AT_ONCE, BYTES_AT_ONCE = 2_000, 4 << 20  # read in one go
+PAGES_PER_READ, BYTES_PER_READ = 2_000, 4 << 20
 
 INSERT_PAGE = "INSERT INTO pages VALUES (?, ?, ?, ?, ?, ?, ?)"
 INSERT_SNAPSHOT = "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?, ?)"
@@ -44,24 +45,7 @@ PAGE_OF_DECISION = (
     "SELECT last FROM pages WHERE experiment = ? AND decision >= ? ORDER BY experiment, decision, last LIMIT 1"
 )
 
-DAMAGE = (apsw.CorruptError, apsw.NotADBError)
-LAST = Page._fields.index("last")
-
-ADVICE: tuple[tuple[type[Exception], str], ...] = (
-    (apsw.FullError, "the disk is full; make room, then the service goes on by itself"),
-    (apsw.BusyError, "another program keeps the file locked; end what uses it besides the service"),
-    (apsw.LockedError, "another program keeps the file locked; end what uses it besides the service"),
-    (apsw.CantOpenError, "the file can't be opened; see that its folder exists and that the service may write there"),
-    (apsw.ReadOnlyError, "the file can't be written; see that it and its folder belong to the service's user"),
-    (apsw.PermissionsError, "the file can't be written; see that it and its folder belong to the service's user"),
-    (apsw.CorruptError, "the file is damaged; restart the service, which then saves what can be read"),
-    (apsw.NotADBError, "the file is damaged; restart the service, which then saves what can be read"),
-    (apsw.IOError, "the disk can't be read or written; look at its state and at the room on it"),
-    (apsw.NoMemError, "there is no memory left; give the machine more, or end other programs"),
-    (FileNotFoundError, "the file or its folder is not there; make the folder, or put the file back"),
-    (PermissionError, "no right to write there; see that the file and its folder belong to the service's user"),
-    (OSError, "the disk can't be read or written; look at its state and at the room on it"),
-)
+LAST = LogPage._fields.index("last")
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -69,22 +53,22 @@ Values = tuple[Any, ...]
 
 
 class SqliteStore:
-    """Keeps everything in one file.
+    """Event store in one SQLite file.
 
     Parameters
     ----------
     path
-        The file; it is made where there is none, in a folder that has to be there.
+        The file; ``open`` creates it if it is missing. Its folder must exist.
     scripts
-        The tables, version by version.
+        Schema migrations.
     """
 
     def __init__(self, path: str | Path, scripts: Sequence[str] = migrations.SQLITE) -> None:
         self._path = Path(path).resolve()
         self._scripts = scripts
         self._leases = Leases(self._folder)
-        self._presence: Presence | None = None
-        self._writing: Writer
+        self._database_lock: DatabaseLock | None = None
+        self._writing: SqliteWriter
         self._reading: ThreadPoolExecutor
         self._reader: apsw.Connection
         self._inode: int
@@ -100,12 +84,12 @@ class SqliteStore:
     # --- opening and closing
 
     async def open(self) -> list[str]:
-        if self._presence is not None:
-            raise StoreError(f"{self._path} is open already: close the store before it is opened again")
-        self._writing = Writer()
+        if self._database_lock is not None:
+            raise StoreError(f"{self._path} is already open: close the store before opening it again")
+        self._writing = SqliteWriter()
         self._reading = ThreadPoolExecutor(1, "store-read")
         try:
-            with self._told():
+            with self._translated_errors():
                 return await self._writing.run(self._open)
         except BaseException:
             self._end_threads()
@@ -114,42 +98,42 @@ class SqliteStore:
     def _open(self) -> list[str]:
         self._folder.mkdir(mode=0o700, exist_ok=True)
         with ExitStack() as undo:
-            presence = Presence(self._path, self._folder)
-            undo.callback(presence.abandon)
+            database_lock = DatabaseLock(self._path, self._folder)
+            undo.callback(database_lock.close)
             try:
-                messages = self._mend(presence) if presence.alone else []
-                self._path.touch(0o600)  # SQLite gives its other files the same mode
+                messages = self._repair(database_lock) if database_lock.is_exclusive else []
+                self._path.touch(0o600)  # SQLite creates its other files with the same mode
                 self._writing.use(undo.enter_context(closing(self._connect())))
-                self._make_tables(self._writer)
+                self._migrate(self._writer)
                 self._reader = undo.enter_context(closing(self._connect()))
             except DAMAGE:
-                presence.note_damage()
+                database_lock.mark_damaged()
                 raise
             self._reader.pragma("query_only", True)
             self._inode = self._path.stat().st_ino
-            presence.note_open()
-            presence.share()
+            database_lock.mark_open()
+            database_lock.share()
             undo.pop_all()
-        self._presence = presence
+        self._database_lock = database_lock
         return messages
 
-    def _mend(self, presence: Presence) -> list[str]:
-        """Check the file, unless it is as it was left, and save what can be saved of a damaged one."""
+    def _repair(self, database_lock: DatabaseLock) -> list[str]:
+        """Check the file, unless it is unchanged since a clean close, and repair a damaged one; return messages."""
         path = self._path
-        if salvage.was_interrupted(path):
-            kept_as = salvage.put_in_place(path)
-            return [f"{path} was damaged. What could be read is in a fresh file now; the old is {kept_as}"]
+        if repair.was_interrupted(path):
+            moved_to = repair.replace_damaged(path)
+            return [f"{path} was damaged. A fresh file has all readable rows; the damaged file is {moved_to}"]
         if not path.exists() or path.stat().st_size == 0:
-            return [self._begin_afresh()] if presence.was_used else []
-        if presence.was_closed:
+            return [self._start_empty()] if database_lock.was_used else []
+        if database_lock.closed_cleanly:
             return []
-        torn, why = salvage.torn_wal(path), salvage.damage(path)
+        torn, why = repair.torn_wal(path), repair.find_damage(path)
         messages = [torn] if torn else []
-        return messages if why is None else [*messages, salvage.salvage(path, why, self._make_tables)]
+        return messages if why is None else [*messages, repair.repair(path, why, self._migrate)]
 
-    def _begin_afresh(self) -> str:
-        kept_as = salvage.move_away(self._path)  # SQLite would remove the write-ahead log of an empty file
-        return f"{self._path} is missing or empty though it was in use: a new one was begun; what was left is {kept_as}"
+    def _start_empty(self) -> str:
+        moved_to = repair.move_aside(self._path)  # SQLite would delete the write-ahead log of an empty file
+        return f"{self._path} was in use and is now missing or empty: a new one was created; the remains are {moved_to}"
 
     def _connect(self) -> apsw.Connection:
         connection = apsw.Connection(str(self._path))
@@ -161,31 +145,31 @@ class SqliteStore:
         connection.pragma("trusted_schema", False)
         return connection
 
-    def _make_tables(self, connection: apsw.Connection, version: int | None = None) -> None:
-        """Bring tables to a version, the latest unless told otherwise."""
+    def _migrate(self, connection: apsw.Connection, version: int | None = None) -> None:
+        """Migrate the tables to a version, by default the latest."""
         with _transaction(connection):
             names = {row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
             if names and "meta" not in names:
-                raise StoreError(f"{self._path} is a database of another program: give the store a file of its own")
+                raise StoreError(f"{self._path} is a database of another program: use another file for the store")
             connection.execute(migrations.META)
             found = int(connection.execute("SELECT value FROM meta WHERE name = 'version'").get or 0)
-            missing = migrations.outstanding(max(found, version or 0), self._scripts, str(self._path))
+            missing = migrations.missing_migrations(max(found, version or 0), self._scripts, str(self._path))
             for script in self._scripts[found:version] if version else missing:
                 connection.execute(script)
             reached = version or len(self._scripts)
             connection.execute("INSERT OR REPLACE INTO meta VALUES ('version', ?)", (str(reached),))
 
     async def close(self) -> None:
-        if self._presence is None:
+        if self._database_lock is None:
             return
-        presence, self._presence = self._presence, None
+        database_lock, self._database_lock = self._database_lock, None
         try:
-            with self._told():
+            with self._translated_errors():
                 await asyncio.get_running_loop().run_in_executor(self._reading, self._reader.close)
                 await self._writing.run(self._writer.close)
         finally:
             self._leases.release_all()
-            presence.leave()
+            database_lock.close_cleanly()
             self._end_threads()
 
     def _end_threads(self) -> None:
@@ -196,7 +180,7 @@ class SqliteStore:
         await self._write(self._ping)
 
     def _ping(self) -> None:
-        self._check_place()
+        self._check_file()
         self._writer.execute("INSERT OR REPLACE INTO meta VALUES ('ping', ?)", (str(time.time()),))
 
     # --- experiments
@@ -236,13 +220,13 @@ class SqliteStore:
 
     def _check_lease(self, experiment: int) -> None:
         if experiment not in self._leases:
-            raise LeaseLost(f"experiment {experiment} is not this process's to write to: acquire its lease first")
+            raise LeaseLost(f"this process does not hold the lease of experiment {experiment}: acquire it first")
 
     # --- the log
 
     async def commit(self, commits: Sequence[Commit]) -> None:
         self._check_open()
-        with self._told():
+        with self._translated_errors():
             await self._writing.commit(self._commit, commits)
 
     def _commit(self, commits: Sequence[Commit]) -> None:
@@ -254,9 +238,9 @@ class SqliteStore:
         ]
         for page in pages:
             self._check_lease(page.experiment)
-        self._check_place()
+        self._check_file()
         try:
-            if len(pages) == 1 and not rewards:  # a statement by itself is a transaction: all in one call
+            if len(pages) == 1 and not rewards:  # a single statement is a transaction by itself
                 self._writer.execute(INSERT_PAGE, pages[0])
                 return
             with _transaction(self._writer):
@@ -264,21 +248,21 @@ class SqliteStore:
                 if rewards:
                     self._writer.executemany(INSERT_REWARD, rewards)
         except apsw.ConstraintError as error:
-            raise LeaseLost(f"another process has written to the log of this one ({error}): read it again") from error
+            raise LeaseLost(f"another process has written to this log ({error}): read it again") from error
 
-    async def pages(self, experiment: int, after: int = 0) -> AsyncIterator[Page]:
-        while found := await self._read(PAGES, (experiment, after, PAGES_AT_ONCE)):
+    async def pages(self, experiment: int, after: int = 0) -> AsyncIterator[LogPage]:
+        while found := await self._read(PAGES, (experiment, after, PAGES_PER_READ)):
             for row in found:
-                yield Page(*row)
+                yield LogPage(*row)
             after = found[-1][LAST]
 
-    async def pages_back(self, experiment: int, decision: int) -> AsyncIterator[Page]:
+    async def pages_back(self, experiment: int, decision: int) -> AsyncIterator[LogPage]:
         start = await self._read(PAGE_OF_DECISION, (experiment, decision))
         before, count = (start[0][0] + 1, 1) if start else (0, 0)
         while found := await self._read(PAGES_BACK, (experiment, before, count)):
             for row in found:
-                yield Page(*row)
-            before, count = found[-1][LAST], min(2 * count, PAGES_AT_ONCE)
+                yield LogPage(*row)
+            before, count = found[-1][LAST], min(2 * count, PAGES_PER_READ)
 
     async def rewards(self, experiment: int, first: int, last: int) -> dict[int, RewardRow]:
         select = "SELECT decision, outcome, reward, at FROM rewards WHERE experiment = ? AND decision BETWEEN ? AND ?"
@@ -314,11 +298,11 @@ class SqliteStore:
         return Snapshot(*rows[0])
 
     async def add_snapshot(self, snapshot: Snapshot) -> None:
-        await self._write(self._change_held, snapshot.experiment, INSERT_SNAPSHOT, [snapshot])
+        await self._write(self._change_with_lease, snapshot.experiment, INSERT_SNAPSHOT, [snapshot])
 
     async def drop_snapshots(self, experiment: int, numbers: Sequence[int]) -> None:
         delete = "DELETE FROM snapshots WHERE experiment = ? AND last = ?"
-        await self._write(self._change_held, experiment, delete, [(experiment, number) for number in numbers])
+        await self._write(self._change_with_lease, experiment, delete, [(experiment, number) for number in numbers])
 
     # --- keys
 
@@ -334,74 +318,71 @@ class SqliteStore:
         update = "UPDATE keys SET revoked = ? WHERE id = ? AND revoked IS NULL"
         return await self._write(self._change, update, (at, key)) > 0
 
-    # --- in the threads
+    # --- connections and threads
 
     def _change(self, statement: str, values: Values) -> int:
-        """Run one statement, which is a transaction of its own; returns how many rows it changed."""
-        self._check_place()
+        """Run one statement in its own transaction; return the number of changed rows."""
+        self._check_file()
         self._writer.execute(statement, values)
         return self._writer.changes()
 
-    def _change_held(self, experiment: int, statement: str, rows: Sequence[Values]) -> None:
+    def _change_with_lease(self, experiment: int, statement: str, rows: Sequence[Values]) -> None:
         self._check_lease(experiment)
-        self._check_place()
+        self._check_file()
         with _transaction(self._writer):
             self._writer.executemany(statement, rows)
 
     def _select(self, statement: str, values: Values) -> list[tuple[Any, ...]]:
-        """The first rows of a selection: all of them, unless they are large."""
+        """Select rows, up to a total size of BYTES_PER_READ."""
         rows, size = [], 0
         with closing(self._reader.execute(statement, values)) as cursor:
             for row in cursor:
                 rows.append(row)
                 size += len(row[-1]) if type(row[-1]) is bytes else 0
-                if size > BYTES_AT_ONCE:
+                if size > BYTES_PER_READ:
                     break
         return rows
 
-    def _check_place(self) -> None:
-        """Raise where the file was moved or removed: SQLite would go on writing to it, and nobody would find it."""
+    def _check_file(self) -> None:
+        """Raise if the file was moved or removed: SQLite would keep writing to a file that nobody can open again."""
         if os.stat(self._path).st_ino != self._inode:
-            raise StoreError(f"{self._path} was replaced while it was in use: put the former file back, or restart")
+            raise StoreError(
+                f"{self._path} was replaced while in use: restore the original file, or restart the service"
+            )
 
     async def _write(self, do: Callable[[*Ts], T], *args: *Ts) -> T:
         self._check_open()
-        with self._told():
+        with self._translated_errors():
             return await self._writing.run(do, *args)
 
     async def _read(self, statement: str, values: Values = ()) -> list[tuple[Any, ...]]:
         self._check_open()
-        with self._told():
+        with self._translated_errors():
             return await asyncio.get_running_loop().run_in_executor(self._reading, self._select, statement, values)
 
     def _check_open(self) -> None:
-        if self._presence is None:
+        if self._database_lock is None:
             raise StoreError(f"{self._path} is not open: open the store first")
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
-        """Say of an error of SQLite or the disk what to do about it."""
+    def _translated_errors(self) -> Iterator[None]:
+        """Raise a :class:`StoreError` with advice for each error of SQLite or the disk."""
         try:
             yield
         except (apsw.Error, OSError) as error:
-            if self._presence is not None and isinstance(error, DAMAGE):
-                self._presence.note_damage()
+            if self._database_lock is not None and isinstance(error, DAMAGE):
+                self._database_lock.mark_damaged()
             raise StoreError(f"{self._path}: {advice(error)} ({error})") from error
 
 
 @contextmanager
 def _transaction(connection: apsw.Connection) -> Iterator[None]:
-    """All or nothing; the connection can be used again afterwards, whatever happened."""
+    """Run a transaction: commit at the end, roll back on any error."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
         connection.execute("COMMIT")
     except BaseException:
-        if connection.in_transaction:  # SQLite ends it by itself after some errors
+        if connection.in_transaction:  # SQLite rolls back by itself after some errors
             connection.execute("ROLLBACK")
         raise
-
-
-def advice(error: Exception) -> str:
-    """What to do about an error, in a sentence."""
-    return next((text for kind, text in ADVICE if isinstance(error, kind)), "the file can't be used")

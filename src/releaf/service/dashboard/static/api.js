@@ -1,6 +1,5 @@
-// Requests to the API. What is refused is thrown, with its status and its sentence; what may succeed later is
-// tried again.
-import { notice } from "./kit.js";
+// API requests with retries. An error response is thrown, with its status and message.
+import { notice } from "./dom.js";
 
 export class Refused extends Error {
   constructor(status, code, message) {
@@ -21,7 +20,7 @@ export const address = (name, ...parts) => ["/v1/experiments", name, ...parts].m
 
 export const get = (path) => request("GET", path);
 export const remove = (path) => request("DELETE", path, undefined, true);
-/** `again`: whether the same request may be sent once more when it is not known what became of it. */
+/** `again`: whether to retry a request whose outcome is unknown. */
 export const post = (path, body, again = false, headers = {}) => request("POST", path, body, again, headers);
 
 async function request(method, path, body, again = method === "GET", headers = {}) {

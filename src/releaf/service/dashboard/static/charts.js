@@ -1,10 +1,10 @@
-// Vega-Lite charts on a canvas: drawn anew when their shape or the theme changes, else only given new data.
-import { make } from "./kit.js";
+// Vega-Lite charts on a canvas: redrawn if their shape or the theme changes, otherwise only updated with new data.
+import { make } from "./dom.js";
 
 const COLOURS = 8;
 let loading;
 
-/** The drawing library is large, so the page does not wait for it. */
+/** Load the chart library; it is large, so the page does not wait for it. */
 function library() {
   loading ??= new Promise((resolve, reject) => {
     const script = make("script", { src: "/static/vega.js" });
@@ -19,7 +19,7 @@ function library() {
   return loading;
 }
 
-/** A colour of the style sheet, as the theme has it now. */
+/** A colour of the style sheet in the current theme. */
 function colour(name) {
   const probe = make("i", { hidden: true });
   probe.style.color = `var(--${name})`;
@@ -37,7 +37,7 @@ export function palette() {
   };
 }
 
-/** A colour for each of some names, the same wherever they are drawn. */
+/** A colour for each name, the same in all charts. */
 export function scale(names, colours) {
   return { domain: names, range: names.map((_, place) => colours.series[place % COLOURS]) };
 }
@@ -58,7 +58,7 @@ const look = (colours) => ({
   text: { color: colours.text },
 });
 
-/** Own tooltips, since those of the library bring their own style sheet and build HTML from data. */
+/** Own tooltips, because those of the library inject a style sheet and build HTML from data. */
 const bubble = make("div", { className: "tooltip", hidden: true });
 function tooltip(handler, event, item, value) {
   if (!value || typeof value !== "object") {
@@ -76,7 +76,7 @@ function tooltip(handler, event, item, value) {
 }
 
 export class Chart {
-  /** `describe(colours, rows)` gives the Vega-Lite description, without data, which it finds as "rows". */
+  /** `describe(colours, rows)` returns the Vega-Lite specification, whose data set is named "rows". */
   constructor(place, describe) {
     this.place = place;
     this.describe = describe;
@@ -85,7 +85,7 @@ export class Chart {
     new ResizeObserver(() => this.fit()).observe(place);
   }
 
-  /** Draw some rows; what is drawn already is waited for. */
+  /** Draw rows, after a drawing that is in progress. */
   draw(rows) {
     this.rows = rows;
     this.last = this.last.then(() => this.redraw(rows)).catch((problem) => {
@@ -134,7 +134,7 @@ export class Chart {
   }
 }
 
-/** A chart with a caption, and a table of its figures below. */
+/** A chart with a caption, and a table of its values below. */
 export function framed(title, describe, className = "") {
   const place = make("div", { className: `chart ${className}` });
   const note = make("small", {});

@@ -1,5 +1,5 @@
-// Contexts: one that is plausible, for examples, and fields to fill one in.
-import { complain, make } from "./kit.js";
+// Contexts: an example, and a form.
+import { showError, make } from "./dom.js";
 
 export const MOST_FIELDS = 60;
 const shortened = (value) => (typeof value === "number" ? Number(value.toPrecision(6)) : value ?? "");
@@ -15,7 +15,7 @@ function middle({ kind, low, high, values }) {
   return kind === "quantile" ? 1 : rounded((low + high) / 2);
 }
 
-/** Fields for a context in a place; call what it returns for the context, or null where something is wrong. */
+/** Add the fields of a context to an element; returns a function that reads the context, or null if it is invalid. */
 export function contextFields(place, features, example = plausible(features)) {
   if (features.length > MOST_FIELDS) return asText(place, example);
   const fields = features.map((feature, index) => field(feature, `context-${index}`, example[feature.name] ?? null));
@@ -74,7 +74,7 @@ function numberField(feature, id, example) {
   };
   const read = () => {
     const value = input.valueAsNumber;
-    if (complain(input, wrong(value), error)) return undefined;
+    if (showError(input, wrong(value), error)) return undefined;
     return Number.isNaN(value) ? null : value;
   };
   return { name, element, read };
@@ -93,10 +93,10 @@ function asText(place, example) {
   return () => {
     try {
       const context = JSON.parse(input.value);
-      complain(input, "", error);
+      showError(input, "", error);
       return context;
     } catch (problem) {
-      complain(input, `This is no JSON: ${problem.message}`, error);
+      showError(input, `This is no JSON: ${problem.message}`, error);
       return null;
     }
   };

@@ -1,10 +1,10 @@
-// One decision opened: why it was taken, its context, and a form for the reward that it waits for.
+// Details of a decision: explanation, context, and a form for its reward.
 import { address, get, post } from "./api.js";
-import { figure, make, moment, shown } from "./kit.js";
+import { figure, make, moment, shown } from "./dom.js";
 
 const OF_ALL_ACTIONS = ["labels", "all-actions"]; // what policies observe that learn the rewards of all actions
 
-/** Bars of what is expected of each action, with the features that matter to it. */
+/** Bars of the estimated rewards, with the relevant features of each action. */
 export function estimates({ action, estimates: found, relevant }) {
   if (!found) return null;
   const all = Object.entries(found);
@@ -27,7 +27,7 @@ export function explained(told) {
   return make("div", {}, estimates(told), words(told.explanation));
 }
 
-/** An explanation line by line, each indented as it is, with amounts in a column of their own. */
+/** An explanation line by line, indented, with amounts in a separate column. */
 function words(text) {
   const lines = text.split("\n").filter((line) => line.trim());
   return make("div", { className: "words" }, lines.map((line) => {
@@ -45,7 +45,7 @@ export function values(context) {
     make("div", {}, make("dt", { title: name }, name), make("dd", {}, shown(value)))));
 }
 
-/** What opens below a decision. `learnt` is called when a reward was sent. */
+/** The details below a decision; calls `learnt` when a reward was sent. */
 export function details(info, recorded, learnt) {
   const why = make("div", {}, make("p", { className: "muted" }, "Asking why …"));
   get(address(info.name, "explain", recorded.decision)).then(

@@ -1,7 +1,7 @@
-// The page of one experiment: puts its parts together and keeps them fresh while events come.
+// Page of one experiment: assembles its parts, and refreshes them on events.
 import { address, get, post, remove } from "./api.js";
 import { Feed } from "./feed.js";
-import { confirmed, count, counted, day, duration, empty, fill, find, make, notice, reward, table } from "./kit.js";
+import { confirmed, count, counted, day, duration, empty, fill, find, make, notice, reward, table } from "./dom.js";
 import { Records } from "./records.js";
 import { Relevance } from "./relevance.js";
 import { Series, tiles } from "./series.js";
@@ -96,7 +96,7 @@ function facts() {
   find("retire").hidden = info.status === "retired";
 }
 
-/** Made when it is opened: there may be thousands. */
+/** Created when it is opened: there may be thousands. */
 function featureTable() {
   fill(find("feature-list"), table(
     "Features",
@@ -120,7 +120,7 @@ async function retire() {
   await attempt(find("retire-error"), async () => show(await remove(address(name))));
 }
 
-/** All that stands in the answer about the experiment. */
+/** Show the fields of the experiment's description. */
 function show(answer) {
   info = answer;
   headline();
@@ -146,7 +146,7 @@ async function refresh() {
 
 let happened = true;
 
-/** The parts of the page that need figures. */
+/** The parts of the page that need data. */
 function furnish() {
   const made = {
     series: new Series(), relevance: new Relevance(info), shadows: new Shadows(show),
@@ -158,7 +158,7 @@ function furnish() {
   return made;
 }
 
-/** Asks for fresh figures when something happened, about once a second, and never while nobody looks. */
+/** Refresh after events, about once a second, and never while the page is hidden. */
 function keepFresh() {
   let last = 0;
   const turn = async () => {

@@ -1,6 +1,6 @@
-// All experiments, and what to do when there are none.
+// Page of all experiments.
 import { get } from "./api.js";
-import { command, count, counted, curl, day, empty, figure, fill, find, make, notice, share } from "./kit.js";
+import { command, count, counted, curl, day, empty, figure, fill, find, make, notice, share } from "./dom.js";
 
 const EVERY = 5000;
 const FIRST = {

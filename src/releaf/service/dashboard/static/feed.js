@@ -1,6 +1,6 @@
-// The live feed: newest decisions on top. It is drawn a few times a second at most, however fast they come.
+// Live feed, newest decisions first; redrawn at most a few times a second.
 import { address, get } from "./api.js";
-import { clock, count, counted, empty, fill, find, make, reward } from "./kit.js";
+import { clock, count, counted, empty, fill, find, make, reward } from "./dom.js";
 import { details } from "./decision.js";
 
 const MOST_ROWS = 100;
@@ -11,7 +11,7 @@ const SAY_EVERY = 10_000;
 const AGAIN_AFTER = 2000;
 
 export class Feed {
-  /** `changed(kind)` is called for each event that came: decision, reward or change. */
+  /** Calls `changed(kind)` for each event: decision, reward or change. */
   constructor(info, changed) {
     Object.assign(this, {
       info, changed, paused: false, latest: 0, arrived: [], rewarded: new Map(), rows: new Map(), held: null,
@@ -23,7 +23,7 @@ export class Feed {
     this.open();
   }
 
-  /** Listens first and asks for the latest ones then, so that none is missed in between. */
+  /** Subscribes before it loads the latest decisions, so that none is missed in between. */
   open() {
     if (this.source || document.hidden) return;
     const source = new EventSource(address(this.info.name, "feed"));
@@ -117,7 +117,7 @@ export class Feed {
     return undefined;
   }
 
-  /** The oldest go, except those that someone is reading. */
+  /** Remove the oldest entries, except open ones. */
   trim() {
     for (const [decision, { element, open }] of this.rows) {
       if (this.rows.size <= MOST_ROWS) break;
@@ -127,7 +127,7 @@ export class Feed {
     }
   }
 
-  /** Told to screen readers now and then, not for each decision. */
+  /** Announce decisions to screen readers, at intervals. */
   say() {
     if (!this.unsaid) return;
     find("feed-said").textContent = `${counted(this.unsaid, "new decision")}.`;

@@ -1,6 +1,6 @@
-// Describe an experiment and create it. What is wrong is told next to the field.
+// Form to create an experiment, with errors next to their fields.
 import { post } from "./api.js";
-import { complain, find, make } from "./kit.js";
+import { showError, find, make } from "./dom.js";
 import { policyForm } from "./policy-form.js";
 
 const KINDS = [
@@ -61,10 +61,10 @@ function featureRow() {
 
 const rows = [];
 const lines = (text) => text.split("\n").map((line) => line.trim()).filter(Boolean);
-/** NaN where there is nothing, or something else than a number. */
+/** NaN if the text is empty or not a number. */
 const number = (text) => (text.trim() === "" ? NaN : Number(text.trim().replace(",", ".")));
 
-/** What a row describes; [null, what is wrong] where something is. */
+/** The feature of a row; [null, error] if it is invalid. */
 function described({ name, kind, low, high, values, missing }) {
   const feature = { name: name.value.trim(), kind: kind.value, missing: missing.checked };
   if (!feature.name) return [null, "Give the feature a name."];
@@ -93,7 +93,7 @@ function features() {
       && row.kind.value === "unit";
     if (untouched) continue;
     const [feature, problem] = described(row);
-    wrong = complain(row.name, problem, row.error) || wrong;
+    wrong = showError(row.name, problem, row.error) || wrong;
     found.push(feature);
   }
   found.push(...lines(find("many-names").value));
@@ -118,7 +118,7 @@ function rewards() {
     && within === null
     ? "A default reward needs a deadline."
     : "";
-  const wrong = [complain(find("within"), noTime), complain(find("default"), noReward)].some(Boolean);
+  const wrong = [showError(find("within"), noTime), showError(find("default"), noReward)].some(Boolean);
   return wrong ? null : { within_seconds: within, default: usual };
 }
 
@@ -134,19 +134,19 @@ function experiment(policy) {
     ? "An action is there twice."
     : "";
   const asked = { name, actions, features: features(), policy: policy.chosen(), rewards: rewards() };
-  const wrong = [complain(find("name"), noName), complain(find("actions"), noActions)].some(Boolean);
+  const wrong = [showError(find("name"), noName), showError(find("actions"), noActions)].some(Boolean);
   return wrong || !asked.features || !asked.rewards ? null : asked;
 }
 
-/** Next to the field that the service's sentence is about. */
-function blame(problem, policy) {
+/** Show an error of the service next to the field that its message names. */
+function assignError(problem, policy) {
   if (
     problem.status === 409 || /\bname\b/.test(problem.message.split(":")[0])
-  ) return complain(find("name"), problem.message);
-  if (policy.blame(problem.message)) return true;
+  ) return showError(find("name"), problem.message);
+  if (policy.assignError(problem.message)) return true;
   const row = rows.find(({ name }) => name.value.trim() && problem.message.includes(`'${name.value.trim()}'`));
-  if (row) return complain(row.name, problem.message, row.error);
-  if (/\bactions?\b/.test(problem.message)) return complain(find("actions"), problem.message);
+  if (row) return showError(row.name, problem.message, row.error);
+  if (/\bactions?\b/.test(problem.message)) return showError(find("actions"), problem.message);
   find("form-error").textContent = problem.message;
   return true;
 }
@@ -154,11 +154,11 @@ function blame(problem, policy) {
 async function create(event, policy) {
   event.preventDefault();
   find("form-error").textContent = "";
-  policy.forgive();
+  policy.clearErrors();
   const asked = experiment(policy);
   if (asked) {
     find("create").disabled = true;
-    const patience = setTimeout(
+    const slowNotice = setTimeout(
       () => {
         find("create-note").textContent =
           "A policy is compiled when it is first used on a machine, which can take a minute or two …";
@@ -170,9 +170,9 @@ async function create(event, policy) {
       location.assign(`/experiments/${encodeURIComponent(asked.name)}`);
       return;
     } catch (problem) {
-      blame(problem, policy);
+      assignError(problem, policy);
     } finally {
-      clearTimeout(patience);
+      clearTimeout(slowNotice);
       find("create-note").textContent = "";
       find("create").disabled = false;
     }

@@ -1,7 +1,7 @@
-// A feature's intervals: how many contexts came there and what actions earned; or what its values add to estimates.
+// Partition of a feature: contexts and rewards of each interval, or effects of its values.
 import { address, get } from "./api.js";
 import { framed, scale } from "./charts.js";
-import { count, empty, figure, fill, find, make, table } from "./kit.js";
+import { count, empty, figure, fill, find, make, table } from "./dom.js";
 
 const HEIGHT = 200;
 const MOST_SERIES = 8;
@@ -83,14 +83,14 @@ export class Partition {
     }
   }
 
-  /** A row for each action that is drawn; x is null where the interval is no range of numbers. */
+  /** A row per drawn action; x is null if the interval is not numeric. */
   rows({ where, low, high, actions }) {
     const x = low === null || high === null ? null : (low + high) / 2;
     const drawn = actions.filter(({ action }) => this.names.includes(String(action)));
     return drawn.map(({ action, mean, count: n }) => ({ where, x, action: String(action), y: mean, n }));
   }
 
-  /** All actions, or the first few with the one that was chosen. */
+  /** All actions, or the first few and the selected one. */
   shownActions(intervals) {
     const all = intervals[0].actions.map(({ action }) => String(action));
     const chosen = this.action === null ? null : String(this.action);
@@ -106,12 +106,12 @@ export class Partition {
     };
   }
 
-  /** Whether the names of all intervals have room next to each other. */
+  /** Whether the labels of all intervals fit. */
   fits() {
     return 7 * this.order.join("  ").length < this.content.clientWidth / (this.content.clientWidth > 600 ? 2 : 1) - 60;
   }
 
-  /** The chosen action stands out. */
+  /** Highlight the selected action. */
   strength() {
     return this.action === null ? { value: 1 } : {
       condition: { test: { field: "action", equal: String(this.action) }, value: 1 }, value: 0.28,

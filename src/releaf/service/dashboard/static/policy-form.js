@@ -1,12 +1,12 @@
-// Choose a policy and its parameters. Only what differs from the defaults is sent.
+// Form to choose a policy and its parameters; sends only values that differ from the defaults.
 import { get } from "./api.js";
-import { complain, make } from "./kit.js";
+import { showError, make } from "./dom.js";
 
 const OURS = "AdaptiveReleaf";
 let known;
 const policies = () => (known ??= get("/v1/policies").then((answer) => answer.policies));
 
-/** Fields in a place; returns what to call for the chosen policy and for errors that name a parameter. */
+/** Add the fields to an element; returns functions for the chosen policy and for errors that name a parameter. */
 export async function policyForm(place, prefix) {
   const all = await policies();
   const choice = make(
@@ -33,16 +33,16 @@ export async function policyForm(place, prefix) {
   show();
   return {
     chosen: () => ({ name: choice.value, parameters: Object.fromEntries(fields.flatMap((field) => field.changed())) }),
-    /** Puts an error next to the parameter that it names, if there is one. */
-    blame(text) {
+    /** Show an error next to the parameter that it names, if any. */
+    assignError(text) {
       const field = fields.find(({ name }) => new RegExp(`\\b${name}\\b`).test(text));
       if (!field) return false;
       settings.open = true;
-      field.complain(text);
+      field.showError(text);
       field.input.focus();
       return true;
     },
-    forgive: () => fields.forEach((field) => field.complain(null)),
+    clearErrors: () => fields.forEach((field) => field.showError(null)),
   };
 }
 
@@ -57,7 +57,7 @@ function parameter(prefix, name, usual) {
       error,
     );
     return {
-      name, input, element, complain: (text) => complain(input, text, error),
+      name, input, element, showError: (text) => showError(input, text, error),
       changed: () => (input.checked === usual ? [] : [[name, input.checked]]),
     };
   }
@@ -65,14 +65,14 @@ function parameter(prefix, name, usual) {
   const element = make("div", { className: "field" }, make("label", { htmlFor: id }, name), input, error);
   return {
     name, input, element,
-    complain: (text) => complain(input, text, error),
+    showError: (text) => showError(input, text, error),
     changed: () => (input.value.trim() === "" ? [] : [[name, read(input.value.trim())]]),
   };
 }
 
 const written = (value) => (typeof value === "string" ? value : JSON.stringify(value));
 
-/** A number, a list or a truth value where it is one, text otherwise. */
+/** Parse a number, list or boolean; other input stays text. */
 function read(text) {
   if (text === "none") return null;
   try {

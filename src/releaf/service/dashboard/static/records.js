@@ -1,8 +1,8 @@
-// All recorded decisions, page by page, with filters and files to take away.
+// Recorded decisions, page by page, with filters and exports.
 import { address, get } from "./api.js";
 import { details } from "./decision.js";
 import { outcome } from "./feed.js";
-import { count, empty, figure, fill, find, make, moment, shown } from "./kit.js";
+import { count, empty, figure, fill, find, make, moment, shown } from "./dom.js";
 
 const PAGE = 15;
 const OUTCOMES = ["waiting", "rewarded", "default", "dropped", "unasked"];
@@ -46,11 +46,11 @@ export class Records {
     fill(find("record-list"), this.list, make("div", { className: "buttons" }, this.place, this.newer, this.older));
   }
 
-  /** New decisions show on the first page only, and not while one of them is open. */
+  /** Show new decisions on the first page only, and not while one is open. */
   follow(info) {
     this.info = info;
     const offered = [...this.action.options].slice(1).map(({ value }) => value);
-    // retired ones stay, for what they did
+    // retired actions stay, because decisions have taken them
     const added = info.actions.map(String).filter((action) => !offered.includes(action));
     this.action.append(...added.map((value) => make("option", { value }, value)));
     if (this.pages.length === 1 && !this.list.querySelector(".opened-row")) return this.refresh();

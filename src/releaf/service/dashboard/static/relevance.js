@@ -1,7 +1,6 @@
-// Which features matter for which action: a table whose cells are the darker the more, and open the intervals
-// of the feature.
+// Relevance of features to actions: a heat map whose cells open the partition of the feature.
 import { address, get } from "./api.js";
-import { empty, fill, find, make, share } from "./kit.js";
+import { empty, fill, find, make, share } from "./dom.js";
 import { Partition } from "./partition.js";
 
 const MOST_FEATURES = 24;
@@ -98,7 +97,7 @@ export class Relevance {
     this.partition.show(feature, action);
   }
 
-  /** One cell can be reached with the tab key; the arrow keys go on from there. */
+  /** One cell is in the tab order; the arrow keys move between cells. */
   mark() {
     const buttons = [...find("heat").querySelectorAll("button")];
     const { feature, action } = this.chosen ?? {};

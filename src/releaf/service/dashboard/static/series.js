@@ -1,6 +1,6 @@
-// Tiles, and the charts of exploration, rewards and labels over decisions or time.
+// Tiles and time-series charts of exploration, rewards and labels.
 import { framed } from "./charts.js";
-import { count, empty, command, curl, figure, fill, find, make, moment, share, table } from "./kit.js";
+import { count, empty, command, curl, figure, fill, find, make, moment, share, table } from "./dom.js";
 import { plausible } from "./context.js";
 
 export function tiles({ counts, label_budget: budget, labels_spent: labels }) {
@@ -142,7 +142,7 @@ export class Series {
   }
 }
 
-/** With the mean of each row and those just before it, weighted: single points jump about. */
+/** Add a weighted moving average: single points are noisy. */
 function smoothed(rows, weights) {
   const width = Math.max(3, Math.round(rows.length / 10));
   return rows.map((row, place) => {

@@ -1,7 +1,7 @@
-// Policies that decide beside the one in charge: what they would have earned, and putting one in charge.
+// Shadows: their estimated values, and their promotion.
 import { address, post, remove } from "./api.js";
 import { Chart } from "./charts.js";
-import { complain, confirmed, count, counted, empty, figure, fill, find, make, notice, share, table } from "./kit.js";
+import { showError, confirmed, count, counted, empty, figure, fill, find, make, notice, share, table } from "./dom.js";
 import { policyForm } from "./policy-form.js";
 
 const ROW = 34;
@@ -42,15 +42,15 @@ export class Shadows {
     const policy = await policyForm(fields, "shadow");
     form.addEventListener("submit", async (event) => {
       event.preventDefault();
-      policy.forgive();
-      if (complain(name, name.value.trim() ? "" : "Give the shadow a name.")) return name.focus();
+      policy.clearErrors();
+      if (showError(name, name.value.trim() ? "" : "Give the shadow a name.")) return name.focus();
       try {
         this.changed(await post(address(info.name, "shadows"), { name: name.value.trim(), policy: policy.chosen() }));
         form.closest("details").open = false;
         form.reset();
         notice("shadow", "The shadow decides on all contexts from now on.", "good");
       } catch (problem) {
-        if (!policy.blame(problem.message)) complain(name, problem.message);
+        if (!policy.assignError(problem.message)) showError(name, problem.message);
       }
       return undefined;
     });

@@ -1,4 +1,4 @@
-// Light, dark, or as the system has it; remembered. Runs before the page is drawn, so that nothing flashes.
+// Theme: light, dark or system, remembered. Runs before the first paint, to avoid a flash.
 (() => {
   const choices = ["auto", "light", "dark"];
   const kept = () => {

@@ -1,8 +1,8 @@
-// Try a context: what would be decided now and why; then, if wanted, decide on it for real.
+// Preview of a decision for a context, and the decision itself on request.
 import { address, get, post } from "./api.js";
 import { MOST_FIELDS, contextFields } from "./context.js";
 import { explained } from "./decision.js";
-import { confirmed, empty, figure, fill, find, make } from "./kit.js";
+import { confirmed, empty, figure, fill, find, make } from "./dom.js";
 
 export function tryForm(info) {
   const form = find("try-form");

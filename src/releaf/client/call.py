@@ -1,0 +1,57 @@
+"""API calls, apart from sending them: a request, its retry rule, and how its response is decoded."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
+
+import httpx
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+JSON = "application/json"
+NDJSON = "application/x-ndjson"
+
+# When a call may be sent again: "always" if that changes nothing, "unsent" if the request can't have arrived.
+RetryRule = Literal["always", "unsent", "never"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiCall(Generic[T]):
+    """One request, when it may be sent again, and how its response is decoded."""
+
+    method: str
+    path: str
+    read: Callable[[httpx.Response], T]
+    body: bytes | None = None
+    content_type: str = JSON
+    params: Mapping[str, Any] = field(default_factory=dict)
+    retry: RetryRule = "always"
+    read_timeout: float | None = None  # seconds, if longer than the client's
+    is_incomplete: Callable[[httpx.Response], bool] = lambda response: False  # whether to send the call again
+
+    def request(self, http: httpx.Client | httpx.AsyncClient, timeout: httpx.Timeout) -> httpx.Request:
+        headers = {} if self.body is None else {"Content-Type": self.content_type}
+        return http.build_request(
+            self.method, self.path, content=self.body, params=self.params, headers=headers, timeout=timeout
+        )
+
+
+class ResultPage(NamedTuple, Generic[T]):
+    """Some of many items, and the cursor of the next page."""
+
+    items: Sequence[T]
+    next: int | None = None
+
+
+class TakeItems(NamedTuple):
+    """A request to take the next items of a source, at most ``most``."""
+
+    source: Iterator[Any] | AsyncIterator[Any]
+    most: int
+
+
+# A generator that yields calls to send and items to take, and receives their results; clients iterate over the pages.
+CallSequence = Generator[ApiCall[ResultPage[T_co]] | TakeItems, Any, None]

@@ -1,0 +1,97 @@
+"""Encoding of requests: paths, contexts, features, models and bodies."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from releaf.client.responses import Decision
+from releaf.features import is_missing
+from releaf.schema import Schema
+
+CHUNK_BYTES = 1 << 20  # of a request with lines; a quarter of the service's default limit
+EXPORT_FORMATS = ("csv", "parquet", "ndjson")
+
+
+def experiment_path(*parts: str | int) -> str:
+    """URL path below ``/v1/experiments``. Dots are escaped, because ".." would change the path."""
+    return "/v1/experiments" + "".join(f"/{quote(str(part), safe='').replace('.', '%2E')}" for part in parts)
+
+
+def encode_json(value: Any) -> bytes:
+    try:
+        return json.dumps(value, allow_nan=False, separators=(",", ":"), default=_to_python).encode()
+    except ValueError as error:
+        raise ValueError(f"numbers must be finite, got {value!r}") from error
+
+
+def _to_python(value: Any) -> Any:
+    """Convert NumPy scalars and arrays to Python objects."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"{value!r} of type {type(value).__name__} can't be sent as JSON")
+
+
+def encode_context(context: Any) -> Any:
+    """Convert a context (a mapping, a sequence, or a row of NumPy or pandas), with None for missing values."""
+    if hasattr(context, "to_dict"):
+        context = context.to_dict()
+    if isinstance(context, Mapping):
+        return {str(name): None if is_missing(value) else value for name, value in context.items()}
+    if isinstance(context, str | bytes) or not isinstance(context, Iterable):
+        raise TypeError(f"a context must be a mapping or a sequence of values, got {context!r}")
+    return [None if is_missing(value) else value for value in context]
+
+
+def encode_features(features: Any) -> Any:
+    return Schema.of(features).to_dict() if isinstance(features, Schema | Mapping) else features
+
+
+def encode_model(model: Any) -> str | None:
+    """Encode a learner, its bytes, or its file in base64."""
+    if model is None:
+        return None
+    if hasattr(model, "to_bytes"):
+        model = model.to_bytes()
+    if not isinstance(model, bytes):
+        model = Path(model).read_bytes()
+    return base64.b64encode(model).decode()
+
+
+def decision_number(decision: Decision | int) -> int:
+    number = decision.id if isinstance(decision, Decision) else decision
+    if isinstance(number, bool) or not hasattr(number, "__index__"):
+        raise TypeError(f"decision must be a decision or its number, got {decision!r}")
+    return int(number)
+
+
+def policy_spec(policy: str, parameters: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {"name": policy, "parameters": dict(parameters or {})}
+
+
+def split_by_size(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
+    """Split lines into chunks of at most CHUNK_BYTES; a longer line is a chunk by itself."""
+    chunk: list[bytes] = []
+    size = 0
+    for line in lines:
+        if chunk and size + len(line) > CHUNK_BYTES:
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(line)
+        size += len(line) + 1
+    if chunk:
+        yield chunk
+
+
+def export_format(path: str | os.PathLike[str], wanted: str | None) -> str:
+    found = wanted or Path(path).suffix.removeprefix(".").lower()
+    if found not in EXPORT_FORMATS:
+        raise ValueError(
+            f"format must be one of {', '.join(EXPORT_FORMATS)}, given or as the file's ending, got {found!r}"
+        )
+    return found

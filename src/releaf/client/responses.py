@@ -1,0 +1,110 @@
+"""Results of a client: decisions, events of a feed, errors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple, Self
+
+Label = str | int
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A decision of a service. Keep it, or its ``id``, until the reward is known.
+
+    Attributes
+    ----------
+    id
+        Its number in the experiment, from 1; identifies the decision of a reward.
+    action
+        The chosen action.
+    probability
+        Propensity: the probability with which the policy took this action in this context; None if unknown.
+    explored
+        Whether the policy explored.
+    wants_reward
+        Whether the policy asks for the reward. The service rejects one that the policy did not ask for.
+    deadline
+        Deadline of the reward; None if there is none.
+    estimates
+        The estimated reward of each action; None while exploring.
+    relevant
+        The features on which the estimate of each action depends; None while exploring.
+    """
+
+    id: int
+    action: Label
+    probability: float | None
+    explored: bool
+    wants_reward: bool
+    deadline: datetime | None
+    estimates: Mapping[str, float] | None
+    relevant: Mapping[str, list[str] | None] | None
+
+    @classmethod
+    def of(cls, answer: Mapping[str, Any]) -> Self:
+        """From the JSON of an answer; unknown fields of later versions are ignored."""
+        deadline = answer["deadline"]
+        return cls(
+            id=answer["decision"],
+            action=answer["action"],
+            probability=answer["probability"],
+            explored=answer["explored"],
+            wants_reward=answer["wants_reward"],
+            deadline=None if deadline is None else datetime.fromisoformat(deadline),
+            estimates=answer["estimates"],
+            relevant=answer["relevant"],
+        )
+
+
+class Event(NamedTuple):
+    """An event of an experiment.
+
+    Attributes
+    ----------
+    kind
+        "decision", "reward", "change" (of actions, shadows, or the policy in charge), or "reconnected": the connection
+        was lost and restored, and events in between are missing.
+    data
+        A decision's record; or the ``decision``, ``reward`` and ``outcome`` of a reward.
+    """
+
+    kind: str
+    data: dict[str, Any]
+
+
+class ServiceError(Exception):
+    """The service rejected a request; its state is unchanged.
+
+    Attributes
+    ----------
+    status
+        The HTTP status; None without a response, and for one line of a stream.
+    code
+        What is wrong, in a stable word, for programs.
+    message
+        What is wrong and what to do, for people.
+    retry_after
+        Seconds after which to try again, if the service says so.
+    """
+
+    def __init__(self, status: int | None, code: str, message: str, retry_after: float | None = None) -> None:
+        super().__init__(status, code, message, retry_after)
+        self.status, self.code, self.message, self.retry_after = status, code, message, retry_after
+
+    def __str__(self) -> str:
+        status = "" if self.status is None else f", {self.status}"
+        return f"{self.message} ({self.code}{status})"
+
+
+class Conflict(ServiceError):
+    """A conflict with the state: a name is taken, a decision has another reward, the experiment is retired."""
+
+
+class Unavailable(ServiceError):
+    """The service was unreachable or unavailable during all attempts.
+
+    The outcome of the request is unknown: a decision or reward may have arrived.
+    """

@@ -1,0 +1,1 @@
+"""Access control: API keys, session cookies, allowed hosts and origins, rate limits."""

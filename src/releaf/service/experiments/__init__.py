@@ -1,0 +1,1 @@
+"""Experiments: state, learner slots, shadows, pending decisions, time series, and their registry."""

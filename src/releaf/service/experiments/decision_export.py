@@ -1,0 +1,180 @@
+"""Export of the recorded decisions as CSV, newline-delimited JSON or Parquet."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import msgspec
+
+from releaf.service.experiments.decision_records import with_rewards
+from releaf.service.experiments.served_experiment import ServedExperiment
+from releaf.service.log.events import Decided, decode_page
+from releaf.service.messages import Recorded
+
+ROWS_PER_GROUP = 10_000
+FORMATS = {
+    "csv": "text/csv; charset=utf-8",
+    "ndjson": "application/x-ndjson",
+    "parquet": "application/vnd.apache.parquet",
+}
+
+
+async def export_decisions(experiment: ServedExperiment, file_format: str) -> AsyncIterator[bytes]:
+    """Export all decisions as a file, in chunks."""
+    writer = _WRITERS[file_format](experiment)
+    batch: list[Decided] = []
+    await experiment.flush()
+    async for page in experiment.store.pages(experiment.id):
+        batch += [event for event in decode_page(page.body) if isinstance(event, Decided)]
+        if len(batch) >= ROWS_PER_GROUP:
+            rows = await with_rewards(experiment, batch)
+            yield await asyncio.to_thread(writer.write, rows)
+            batch = []
+    rows = await with_rewards(experiment, batch)
+    yield await asyncio.to_thread(writer.write, rows)
+    yield await asyncio.to_thread(writer.close)
+
+
+class _ExportColumns:
+    """Column names of an export: a feature with the name of a fixed column gets the prefix ``context.``."""
+
+    fixed = ("decision", "at", "action", "probability", "explored", "wants_reward", "outcome", "reward", "rewarded_at")
+
+    def __init__(self, experiment: ServedExperiment) -> None:
+        schema = experiment.live().learner.schema
+        self.features = list(schema.names)
+        self.kinds = [feature.kind for feature in schema.features]
+        self.named = [self._prefixed(name, schema.names) if name in self.fixed else name for name in schema.names]
+
+    def _prefixed(self, name: str, names: tuple[str, ...]) -> str:
+        prefixed = f"context.{name}"
+        return self._prefixed(prefixed, names) if prefixed in names else prefixed
+
+    def row(self, record: Recorded) -> dict[str, Any]:
+        values = {name: getattr(record, name) for name in self.fixed}
+        if isinstance(record.reward, list):
+            values["reward"] = json.dumps(record.reward)
+        contexts = dict(zip(self.named, record.context.values(), strict=True))
+        return {"decision": values.pop("decision"), "at": values.pop("at"), **contexts, **values}
+
+
+class _CsvWriter:
+    def __init__(self, experiment: ServedExperiment) -> None:
+        self._columns, self._has_header = _ExportColumns(experiment), False
+
+    def write(self, rows: list[Recorded]) -> bytes:
+        text = io.StringIO()
+        columns = self._columns
+        names = ["decision", "at", *columns.named, *columns.fixed[2:]]
+        writer = csv.DictWriter(text, names)
+        if not self._has_header:
+            writer.writeheader()
+            self._has_header = True
+        writer.writerows(columns.row(record) for record in rows)
+        return text.getvalue().encode()
+
+    def close(self) -> bytes:
+        return b""
+
+
+class _NdjsonWriter:
+    def __init__(self, experiment: ServedExperiment) -> None:
+        self._encoder = msgspec.json.Encoder()
+
+    def write(self, rows: list[Recorded]) -> bytes:
+        return self._encoder.encode_lines(rows)
+
+    def close(self) -> bytes:
+        return b""
+
+
+class _ParquetWriter:
+    """Writes one row group per call, and returns the bytes written so far."""
+
+    def __init__(self, experiment: ServedExperiment) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        self._columns = columns = _ExportColumns(experiment)
+        self._all = experiment.live().learner.wants_all
+        kinds = {"categorical": pa.string(), "boolean": pa.bool_()}
+        self._types = [kinds.get(kind, pa.float64()) for kind in columns.kinds]
+        time = pa.timestamp("ms", tz="UTC")
+        self._schema = pa.schema(
+            [
+                ("decision", pa.int64()),
+                ("at", time),
+                *zip(columns.named, self._types, strict=True),
+                ("action", pa.string()),
+                ("probability", pa.float64()),
+                ("explored", pa.bool_()),
+                ("wants_reward", pa.bool_()),
+                ("outcome", pa.string()),
+                ("reward", pa.string() if self._all else pa.float64()),
+                ("rewarded_at", time),
+            ]
+        )
+        self._sink = _ChunkBuffer()
+        self._writer = pq.ParquetWriter(self._sink, self._schema)
+
+    def write(self, rows: list[Recorded]) -> bytes:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        values_by_row = [self._columns.row(record) for record in rows]
+        arrays = []
+        for field in self._schema:
+            values = [row[field.name] for row in values_by_row]
+            if field.type == pa.string():
+                arrays.append(pa.array([None if value is None else str(value) for value in values], pa.string()))
+            elif pa.types.is_timestamp(field.type):
+                arrays.append(pc.cast(pa.array(values, pa.string()), field.type))
+            elif field.type == pa.bool_():
+                arrays.append(pa.array([None if value is None else bool(value) for value in values], pa.bool_()))
+            elif field.type == pa.float64():  # Arrow rejects integers that a float can't represent exactly
+                arrays.append(pa.array([None if value is None else float(value) for value in values], field.type))
+            else:
+                arrays.append(pa.array(values, field.type))
+        if values_by_row:
+            self._writer.write_batch(pa.record_batch(arrays, schema=self._schema))
+        return self._sink.take()
+
+    def close(self) -> bytes:
+        self._writer.close()
+        return self._sink.take()
+
+
+class _ChunkBuffer(io.RawIOBase):
+    """A file whose content is taken out while it is written."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._length = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        part = bytes(data)
+        self._parts.append(part)
+        self._length += len(part)
+        return len(part)
+
+    def tell(self) -> int:
+        return self._length
+
+    def take(self) -> bytes:
+        taken, self._parts = b"".join(self._parts), []
+        return taken
+
+
+_WRITERS: dict[str, Callable[[ServedExperiment], Any]] = {
+    "csv": _CsvWriter,
+    "ndjson": _NdjsonWriter,
+    "parquet": _ParquetWriter,
+}

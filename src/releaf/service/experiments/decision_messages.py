@@ -1,0 +1,79 @@
+"""Decisions as messages of the API: as answers to a request, and as records of the log."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from releaf.service.experiments.state import ExperimentState
+from releaf.service.log.events import Decided
+from releaf.service.messages import Answer, Recorded
+from releaf.service.store.base import RewardRow
+from releaf.service.timestamps import format_timestamp
+
+Label = str | int
+Relevant = tuple[tuple[int, ...] | None, ...]
+MAX_CACHED = 4096
+_cached_names: dict[tuple[Any, ...], dict[str, list[str] | None]] = {}
+
+
+def decision_record(event: Decided, row: RewardRow | None, names: tuple[str, ...], is_pending: bool) -> Recorded:
+    """A decision with its outcome."""
+    outcome = row.outcome if row is not None else "waiting" if is_pending else "dropped"
+    if not event.wants_reward:
+        outcome = "unasked"
+    return Recorded(
+        decision=event.number,
+        at=format_timestamp(event.at),
+        context=dict(zip(names, event.context, strict=True)),
+        action=event.action,
+        probability=event.probability,
+        explored=event.explored,
+        wants_reward=event.wants_reward,
+        outcome=outcome,
+        reward=None if row is None or row.reward is None else json.loads(row.reward),
+        rewarded_at=None if row is None or row.reward is None else format_timestamp(row.at),
+    )
+
+
+def decision_answers(events: Sequence[Decided], state: ExperimentState) -> list[Answer]:
+    """The answers to a request for these decisions; parts that they share are computed once."""
+    within, names = state.spec.rewards.within_seconds, state.learner.schema.names
+    answers: list[Answer] = []
+    actions: list[Label] = []
+    labels: list[str] = []
+    relevant: Relevant | None = None
+    named: dict[str, list[str] | None] | None = None
+    for event in events:
+        if actions is not (actions := state.actions.at(event.number)):
+            labels, relevant = [str(action) for action in actions], None
+        if relevant is not (relevant := event.relevant):
+            named = None if relevant is None else _name_features(relevant, actions, names)
+        answers.append(
+            Answer(
+                event.number,
+                event.action,
+                event.probability,
+                event.explored,
+                event.wants_reward,
+                format_timestamp(event.at + within) if within is not None and event.wants_reward else None,
+                None if event.estimates is None else dict(zip(labels, event.estimates, strict=True)),
+                named,
+            )
+        )
+    return answers
+
+
+def _name_features(relevant: Relevant, actions: list[Label], names: tuple[str, ...]) -> dict[str, list[str] | None]:
+    """Names of the relevant features of each action; cached, because the same ones recur often."""
+    key = (names, tuple(actions), relevant)
+    found = _cached_names.get(key)
+    if found is None:
+        if len(_cached_names) >= MAX_CACHED:
+            _cached_names.clear()
+        found = _cached_names[key] = {
+            str(action): None if indices is None else [names[index] for index in indices]
+            for action, indices in zip(actions, relevant, strict=True)
+        }
+    return found

@@ -1,0 +1,88 @@
+"""Recorded decisions: read from the log with their outcomes, filtered, page by page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from releaf.service.errors import ApiError
+from releaf.service.experiments.decision_messages import decision_record
+from releaf.service.experiments.served_experiment import ServedExperiment
+from releaf.service.log.events import Decided, decode_page
+from releaf.service.messages import Recorded, RecordedPage
+from releaf.service.timestamps import format_timestamp
+
+MAX_LISTED = 1000
+MAX_SCANNED = 200_000  # decisions read for one page of a list
+OUTCOMES = ("waiting", "rewarded", "default", "dropped", "unasked")
+RecordFilter = Callable[[Recorded], bool]
+
+
+async def list_decisions(
+    experiment: ServedExperiment, limit: int, before: int | None, matches: RecordFilter
+) -> RecordedPage:
+    """The latest decisions before ``before`` that match, the latest first."""
+    state = experiment.live()
+    last = min(state.decisions, (before or state.decisions + 1) - 1)
+    await experiment.flush()
+    found: list[Recorded] = []
+    scanned, reached = 0, last
+    if last < 1:
+        return RecordedPage(decisions=[], next=None)
+    async for page in experiment.store.pages_back(experiment.id, last):
+        events = [event for event in decode_page(page.body) if isinstance(event, Decided) and event.number <= last]
+        for record in reversed(await with_rewards(experiment, events)):
+            if len(found) == limit:
+                break
+            reached = record.decision
+            if matches(record):
+                found.append(record)
+        scanned += len(events)
+        if len(found) == limit or scanned >= MAX_SCANNED:
+            break
+    return RecordedPage(decisions=found, next=reached if reached > 1 else None)
+
+
+async def with_rewards(experiment: ServedExperiment, events: list[Decided]) -> list[Recorded]:
+    """Join decisions with their rewards."""
+    if not events:
+        return []
+    state = experiment.live()
+    names = state.learner.schema.names
+    pending = {event.number for event in events if event.number in state.pending}
+    await experiment.flush()  # a reward is then either in the table or still pending above
+    rows = await experiment.store.rewards(experiment.id, events[0].number, events[-1].number)
+    return [decision_record(event, rows.get(event.number), names, event.number in pending) for event in events]
+
+
+def make_filter(
+    action: str | None, explored: str | None, outcome: str | None, since: str | None, until: str | None
+) -> RecordFilter:
+    """Build a filter from the parameters of a query; an error if one is invalid."""
+    if explored not in (None, "true", "false"):
+        raise ApiError(422, "invalid", f"explored is {explored!r}: expected true or false")
+    if outcome is not None and outcome not in OUTCOMES:
+        raise ApiError(422, "invalid", f"outcome is {outcome!r}: expected one of {', '.join(OUTCOMES)}")
+    first, last = _time("since", since), _time("until", until)
+
+    def matches(record: Recorded) -> bool:
+        return (
+            (action is None or str(record.action) == action)
+            and (explored is None or record.explored == (explored == "true"))
+            and (outcome is None or record.outcome == outcome)
+            and (first is None or record.at >= first)
+            and (last is None or record.at < last)
+        )
+
+    return matches
+
+
+def _time(name: str, given: str | None) -> str | None:
+    """Normalize a time to the format of records, whose order as text is the order in time."""
+    if given is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(given)
+        return format_timestamp((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
+    except (ValueError, OverflowError, OSError):
+        raise ApiError(422, "invalid", f"{name} is {given!r}: expected a time such as 2026-01-31T12:00:00Z") from None

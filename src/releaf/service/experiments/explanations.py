@@ -1,0 +1,158 @@
+"""Explanations: why a decision was intervals, which features are relevant, and the partition of a feature."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from releaf.decision import Decision
+from releaf.service.errors import ApiError, invalid_request
+from releaf.service.experiments.decision_messages import decision_answers
+from releaf.service.experiments.state import ExperimentState
+from releaf.service.log.events import Decided
+from releaf.service.messages import (
+    Answer,
+    ExplanationInfo,
+    IntervalInfo,
+    IntervalRewards,
+    PartitionInfo,
+    RelevanceInfo,
+)
+
+
+def relevance(state: ExperimentState) -> RelevanceInfo:
+    """Relevance of each feature to each action, if the policy has it."""
+    learner = state.learner
+    has_relevance = hasattr(learner, "relevance")
+    meaning = f"{state.slot.policy.name} does not learn relevance"
+    if has_relevance:
+        meaning = (
+            "share of each feature in what is explained of the action's reward"
+            if hasattr(learner, "effect")
+            else "share of exploitations in which the feature was among the relevant ones of the action"
+        )
+    return RelevanceInfo(
+        actions=list(learner.actions),
+        features=list(learner.schema.names),
+        relevance=learner.relevance().tolist() if has_relevance else None,
+        meaning=meaning,
+    )
+
+
+def partition(state: ExperimentState, feature: str) -> PartitionInfo:
+    """Partition of a feature's values, with the rewards of each action in each part."""
+    learner = state.learner
+    if feature not in learner.schema.names:
+        known = ", ".join(learner.schema.names[:20])
+        raise ApiError(404, "unknown_feature", f"unknown feature {feature!r}: expected one of {known}")
+    if hasattr(learner, "effect"):
+        return PartitionInfo(feature=feature, kind="effects", intervals=_effects(learner, feature))
+    if hasattr(learner, "interval_rewards"):
+        return PartitionInfo(feature=feature, kind="intervals", intervals=_intervals(learner, feature))
+    return PartitionInfo(feature=feature, kind="none", intervals=[])
+
+
+def _effects(learner: Any, feature: str) -> list[IntervalInfo]:
+    by_action = learner.effect(feature)
+    columns = list(by_action.values())
+    intervals = []
+    for index, (value, _) in enumerate(columns[0]):
+        number = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+        where = "missing" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+        amounts = [IntervalRewards(action, None, column[index].amount) for action, column in by_action.items()]
+        intervals.append(IntervalInfo(where, number, number, None, amounts))
+    return intervals
+
+
+def _intervals(learner: Any, feature: str) -> list[IntervalInfo]:
+    described = learner.schema.features[learner.schema.index(feature)]
+    intervals = []
+    for interval, rewards in zip(learner.partition(feature), learner.interval_rewards(feature), strict=True):
+        missing = interval.low != interval.low
+        intervals.append(
+            IntervalInfo(
+                "missing" if missing else described.describe(interval.low, interval.high),
+                None if missing else interval.low,
+                None if missing else interval.high,
+                interval.arrivals,
+                [
+                    IntervalRewards(action, count, mean if count else None)
+                    for action, (count, mean) in zip(learner.actions, rewards, strict=True)
+                ],
+            )
+        )
+    return intervals
+
+
+def explain_decision(state: ExperimentState, event: Decided) -> ExplanationInfo:
+    """Explain a logged decision."""
+    (answer,) = decision_answers([event], state)
+    learner, actions = state.learner, state.actions.at(event.number)
+    is_own = state.ordinal(event.number) > state.slot.since and actions == list(learner.actions[: len(actions)])
+    if is_own and hasattr(learner, "explain"):
+        own = _recall(state, event)
+        text = learner.explain(own).replace(f"Decision {own.id} ", f"Decision {event.number} ", 1)
+    else:
+        text = _describe(answer, event.number)
+    return ExplanationInfo(
+        event.number, answer.action, answer.explored, answer.probability, answer.estimates, answer.relevant, text
+    )
+
+
+def preview(state: ExperimentState, context: Any) -> ExplanationInfo:
+    """Explain what the learner would decide now; the state is unchanged."""
+    row = state.to_rows([context])[0]
+    learner = state.learner
+    try:
+        choice = learner.preview(row)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise invalid_request(str(error)) from None
+    event = Decided(
+        state.last_at,
+        state.decisions + 1,
+        row,
+        choice.action,
+        choice.probability,
+        choice.explored,
+        choice.wants_reward,
+        choice.estimates,
+        choice.relevant,
+        None,
+        None,
+    )
+    (answer,) = decision_answers([event], state)
+    text = learner.explain(choice) if hasattr(learner, "explain") else _describe(answer, event.number)
+    for did, would in (("chose", "choose"), ("explored", "explore")):
+        text = re.sub(rf"^Decision \d+ {did}\b", f"It would {would}", text)
+    return ExplanationInfo(
+        None, answer.action, answer.explored, answer.probability, answer.estimates, answer.relevant, text
+    )
+
+
+def _recall(state: ExperimentState, event: Decided) -> Decision:
+    """Restore the learner's own decision from the log."""
+    learner = state.learner
+    return learner.recall(  # type: ignore[no-any-return]
+        state.slot.step(state.ordinal(event.number)),
+        event.context,
+        event.action,
+        actions=state.actions.at(event.number),
+        explored=event.explored,
+        wants_reward=event.wants_reward,
+        probability=event.probability,
+        estimates=event.estimates,
+        relevant=event.relevant,
+    )
+
+
+def _describe(answer: Answer, number: int) -> str:
+    """Describe a decision from its log entry alone."""
+    chance = "" if answer.probability is None else f", with probability {answer.probability:.3g}"
+    how = "to learn about it" if answer.explored else "as the best known action"
+    lines = [f"Decision {number} chose {answer.action!r} {how}{chance}."]
+    for action, estimate in sorted((answer.estimates or {}).items(), key=lambda entry: -entry[1]):
+        features = (answer.relevant or {}).get(action)
+        basis = f", from {' and '.join(features)}" if features else ""
+        lines.append(f"  {action!r}: {estimate:.3f}{basis}")
+    lines.append("The reward is wanted." if answer.wants_reward else "No reward was asked for.")
+    return "\n".join(lines)

@@ -1,0 +1,188 @@
+"""Learner factory: builds and validates learners from the policy specification of a request."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import inspect
+import math
+import secrets
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from releaf import Schema, StateError, ensembles, from_bytes, policies
+from releaf.core import state
+from releaf.service.errors import ApiError, invalid_request
+from releaf.service.messages import NewExperiment, PolicyInfo, PolicySpec
+
+MAX_TUPLES = 1_000_000  # of features for which RELEAF keeps cells
+MAX_BYTES = 256 << 20  # of a learner: snapshots and changes of the actions copy it
+MAX_PENDING = 1_000_000
+MAX_VALUES = 1_000_000  # categories and quantile samples of all features together
+SIZE_CHECK_FROM = 2_000  # actions times features from which the size of a learner is estimated first
+TIMED_DECISIONS = 5  # the fastest counts: the others waited for something else
+POLICIES: dict[str, Any] = {
+    name: getattr(policies, name) for name in policies.__all__ if hasattr(getattr(policies, name), "traits")
+}
+ENSEMBLES = tuple(
+    name for name in ensembles.__all__ if hasattr(getattr(ensembles, name), "traits")
+)  # as uploaded models only
+_SET_BY_EXPERIMENT = ("actions", "features")
+
+
+def known_policies() -> list[PolicyInfo]:
+    """All policies that a request can name, with their parameters and defaults."""
+    return [
+        PolicyInfo(
+            name=name,
+            summary=(inspect.getdoc(policy) or "").split("\n\n")[0].replace("\n", " "),
+            parameters={
+                parameter.name: None if parameter.default is inspect.Parameter.empty else parameter.default
+                for parameter in inspect.signature(policy).parameters.values()
+                if parameter.name not in _SET_BY_EXPERIMENT
+            },
+        )
+        for name, policy in POLICIES.items()
+    ]
+
+
+def make_learner(spec: NewExperiment) -> Any:
+    """Make the first learner of an experiment."""
+    schema = make_schema(spec)
+    if len({str(action) for action in spec.actions}) < len(spec.actions):
+        raise invalid_request(f"actions must differ as text, got {spec.actions}")
+    if spec.model is None:
+        return build_policy(spec.policy, tuple(spec.actions), schema)
+    try:
+        content = base64.b64decode(spec.model, validate=True)
+        _validate_model_header(state.from_bytes(content, "content")[0], spec.actions, schema)
+        return from_bytes(content)
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, MemoryError, RecursionError) as error:
+        raise invalid_request(f"model is not a learner in base64 that this version can load: {error}") from None
+
+
+def _validate_model_header(header: dict[str, Any], actions: list[Any], schema: Schema) -> None:
+    """Reject a model of another experiment, or one that is too large, by its header, before loading it."""
+    name, labels, features = header["class"], header["actions"], Schema.from_dict(header["schema"])
+    if not isinstance(name, str) or name not in (*POLICIES, *ENSEMBLES):
+        raise StateError(f"its class is {name!r}: expected one of {', '.join((*POLICIES, *ENSEMBLES))}")
+    same = [(type(label), label) for label in labels] == [(type(action), action) for action in actions]
+    if not same or features != schema:
+        raise invalid_request(
+            f"the model has actions {labels} and features {list(features.names)}: expected those of the experiment"
+        )
+    if name in POLICIES:  # an ensemble is no larger than the upload
+        _validate_size(name, tuple(actions), schema, header["parameters"])
+
+
+def policy_spec(learner: Any) -> PolicySpec:
+    """Specification of a learner, as a request would have it."""
+    plain = msgspec.to_builtins({name: getattr(learner, name, None) for name in learner.parameters}, enc_hook=str)
+    return PolicySpec(name=type(learner).__name__, parameters=plain)
+
+
+def make_schema(spec: NewExperiment) -> Schema:
+    """Make the schema of an experiment from a count, names, or descriptions of features."""
+    features = spec.features
+    try:
+        if isinstance(features, int):
+            return Schema.of(features)
+        if all(isinstance(feature, str) for feature in features):
+            return Schema.of([str(feature) for feature in features])
+        schema = Schema.from_dict([_describe(feature) for feature in features])
+        values = sum(getattr(feature, "size", 0) + feature.categories for feature in schema.features)
+        if values > MAX_VALUES:
+            raise ValueError(f"they have {values:,} categories and quantile samples: expected at most {MAX_VALUES:,}")
+        return schema
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
+        hint = error if isinstance(error, ValueError | TypeError) else f"{error} is missing or not a kind"
+        raise invalid_request(f"features are invalid: {hint}") from None
+
+
+def _describe(feature: Any) -> dict[str, Any]:
+    """Description of a feature; a name alone means values in [0, 1]."""
+    if isinstance(feature, str):
+        return {"name": feature, "kind": "continuous", "low": 0.0, "high": 1.0}
+    if not isinstance(feature.get("name"), str) or "kind" not in feature:
+        raise ValueError(f"{feature!r} needs a name and a kind (continuous, quantile, categorical, boolean)")
+    return dict(feature)
+
+
+def build_policy(policy: PolicySpec, actions: tuple[Any, ...], schema: Schema) -> Any:
+    """Build a learner by the name of its policy. Without a seed, one is drawn here, so that the log has it."""
+    if policy.name not in POLICIES:
+        known = ", ".join(POLICIES)
+        raise ApiError(422, "unknown_policy", f"unknown policy {policy.name!r}: expected one of {known}")
+    make, given = POLICIES[policy.name], dict(policy.parameters)
+    unknown = [name for name in given if name in _SET_BY_EXPERIMENT or name not in inspect.signature(make).parameters]
+    if unknown:
+        raise invalid_request(f"{policy.name} has no parameter {unknown[0]!r}: see /v1/policies")
+    if "seed" in inspect.signature(make).parameters and given.get("seed") is None:
+        given["seed"] = policy.parameters["seed"] = secrets.randbits(32)
+    try:
+        _validate_size(policy.name, actions, schema, given)
+        return make(actions, schema, **given)
+    except (ValueError, TypeError, OverflowError, MemoryError) as error:
+        raise invalid_request(f"{policy.name} can't be built: {error}") from None
+
+
+def _validate_size(name: str, actions: tuple[Any, ...], schema: Schema, given: dict[str, Any]) -> None:
+    """Reject parameters with which a learner would take too much memory."""
+    make = POLICIES[name]
+    pending = given.get("max_pending", 1)
+    if isinstance(pending, int) and pending > MAX_PENDING:
+        raise invalid_request(f"max_pending is {pending:,}: expected at most {MAX_PENDING:,}")
+    size = given.get("gamma_rel", 1)
+    if "gamma_rel" in inspect.signature(make).parameters and isinstance(size, int) and size > 0:
+        tuples = math.comb(len(schema), min(2 * size, len(schema)))
+        if tuples > MAX_TUPLES:
+            raise invalid_request(
+                f"{len(schema)} features have {tuples:,} tuples of {2 * size}: expected at most {MAX_TUPLES:,}"
+            )
+    if len(actions) * len(schema) > SIZE_CHECK_FROM:
+        _validate_bytes(name, len(actions), lambda few: make(actions[:few], schema, **given))
+
+
+def _validate_bytes(name: str, actions: int, make: Callable[[int], Any]) -> None:
+    """Reject a learner that would be too large, extrapolating from learners of one and of two actions."""
+    one, two = len(make(1).to_bytes()), len(make(2).to_bytes())
+    size = one + (actions - 1) * (two - one)
+    if size > MAX_BYTES:
+        few = max(1, 1 + (MAX_BYTES - one) // max(two - one, 1))
+        raise invalid_request(
+            f"{name} with {actions:,} actions would take {size >> 20:,} MB, the maximum is {MAX_BYTES >> 20:,} MB: "
+            f"expected at most {few:,} actions with these features, or another policy"
+        )
+
+
+def precompile(learner: Any) -> float:
+    """Compile the kernels of decisions, rewards and explanations, on a copy, so that no request waits for JIT.
+
+    Returns the seconds that one decision takes.
+    """
+    clone = copy.deepcopy(learner)
+    context = [_example_value(feature) for feature in clone.schema.features]
+    choice = clone.preview(context)
+    if hasattr(clone, "explain"):
+        clone.explain(choice)
+    if hasattr(clone, "effect"):
+        clone.effect(0)
+    choice = clone.decide(context)
+    if choice.wants_reward:
+        low = getattr(clone, "reward_range", (0.0, 1.0))[0]
+        clone.learn(choice, [low] * len(clone.actions) if clone.wants_all else low)
+    clone.decide_many([context, context])
+    return min(_seconds(lambda: clone.decide(context)) for _ in range(TIMED_DECISIONS))
+
+
+def _seconds(do: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    do()
+    return time.perf_counter() - started
+
+
+def _example_value(feature: Any) -> Any:
+    return feature.values[0] if feature.kind == "categorical" else getattr(feature, "low", 0)

@@ -1,0 +1,111 @@
+"""Learner slot: a learner of an experiment, in charge or as a shadow, with its off-policy estimate."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from releaf import from_bytes
+from releaf.service.experiments.shadow_estimate import ShadowEstimate
+from releaf.service.messages import PolicySpec, ShadowInfo
+
+Label = str | int
+
+
+class SlotRecord(Struct, array_like=True):
+    """A learner slot in a snapshot."""
+
+    name: str
+    policy: PolicySpec
+    since: int
+    offset: int
+    estimate: ShadowEstimate
+    learner: bytes
+
+
+class LearnerSlot:
+    """A learner that takes part in every decision of an experiment since it was added.
+
+    Decisions are counted by ordinal (see `ExperimentState.ordinal`): numbers that the experiment skipped don't count.
+
+    Parameters
+    ----------
+    name
+        Name of the shadow; empty for the learner in charge.
+    policy
+        Specification that the learner was built from.
+    learner
+        The learner itself.
+    since
+        Number of decisions before it was added.
+    """
+
+    def __init__(self, name: str, policy: PolicySpec, learner: Any, since: int) -> None:
+        self.name, self.policy, self.learner, self.since = name, policy, learner, since
+        self.offset: int = learner.steps - since  # difference between the learner's step and the ordinal
+        self.estimate = ShadowEstimate(since=since)
+        self.decision_seconds = 0.0  # measured time of one decision
+
+    def step(self, ordinal: int) -> int:
+        """The learner's own step of a decision."""
+        return ordinal + self.offset
+
+    def learn(self, ordinal: int, reward: Any, action: Label) -> None:
+        """Learn the reward of the action that was taken, if this learner waits for one too."""
+        step = self.step(ordinal)
+        if ordinal <= self.since or not self.learner.waits_for(step):
+            return
+        try:
+            if self.learner.wants_all:
+                self.learner.learn(step, reward)
+            else:
+                self.learner.learn(step, reward, action)
+        except ValueError:  # a shadow that takes rewards of another kind or range
+            self.estimate.refused += 1
+
+    def to_message(self) -> ShadowInfo:
+        """Describe the shadow for the API."""
+        estimate = self.estimate
+        value, low, high = estimate.value()
+        least, most = getattr(self.learner, "reward_range", (0.0, 1.0))
+        low, high = (None if bound is None else min(max(bound, least), most) for bound in (low, high))
+        return ShadowInfo(
+            name=self.name,
+            policy=self.policy,
+            decisions=estimate.decisions,
+            agreed=estimate.agreed,
+            matched=estimate.matched,
+            value=value,
+            low=low,
+            high=high,
+            effective=estimate.effective_sample_size(),
+            refused=estimate.refused,
+            overlap=estimate.mean_weight(),
+            supported=estimate.is_supported(),
+        )
+
+    def freeze(self) -> Callable[[], SlotRecord]:
+        """Capture the slot quickly; the function that this returns makes the record later."""
+        estimate, learner = msgspec.structs.replace(self.estimate), self.learner.freeze()
+        return lambda: SlotRecord(self.name, self.policy, self.since, self.offset, estimate, learner())
+
+    @classmethod
+    def from_record(cls, record: SlotRecord) -> LearnerSlot:
+        """Restore a slot."""
+        slot = cls(record.name, record.policy, from_bytes(record.learner), record.since)
+        slot.offset, slot.estimate = record.offset, record.estimate
+        return slot
+
+
+def serialize_learner(learner: Any) -> bytes:
+    """Serialize and compress a learner for the log: one with few rewards is mostly zeros."""
+    return zlib.compress(learner.to_bytes(), 1)
+
+
+def deserialize_learner(content: bytes) -> Any:
+    """Undo `serialize_learner`."""
+    return from_bytes(zlib.decompress(content))

@@ -1,0 +1,232 @@
+"""Registry of experiments: start-up, leases, recovery, deadlines, snapshots and shutdown."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from releaf.service.errors import ApiError, invalid_request, service_unavailable
+from releaf.service.experiments import learner_factory
+from releaf.service.experiments.clock import MonotonicClock
+from releaf.service.experiments.event_feeds import EventFeeds
+from releaf.service.experiments.learner_factory import policy_spec
+from releaf.service.experiments.served_experiment import LIVE, RECOVERING, STANDBY, ServedExperiment, first_snapshot
+from releaf.service.experiments.state import ExperimentState
+from releaf.service.log.group_commit import GroupCommit
+from releaf.service.messages import NewExperiment, PolicySpec
+from releaf.service.settings import ServiceSettings
+from releaf.service.store.base import EventStore, ExperimentRow, KeyRow, LeaseLost, StoreError
+
+MAINTENANCE_SECONDS = 0.5
+REFRESH_SECONDS = 2.0
+log = logging.getLogger("releaf.service")
+
+
+class ExperimentRegistry:
+    """All experiments of a service process.
+
+    Parameters
+    ----------
+    store
+        Where the experiments are stored.
+    settings
+        Settings of the process.
+    on_keys
+        Called with the API keys at the start, and about every two seconds.
+    on_commit
+        Called after each commit with its duration in seconds and its number of events.
+    on_commit_failure
+        Called after each failed commit.
+    on_loaded
+        Called when long-lived objects were created: after the start, and after each experiment that becomes live.
+    """
+
+    def __init__(
+        self,
+        store: EventStore,
+        settings: ServiceSettings,
+        on_keys: Callable[[list[KeyRow]], None] = lambda keys: None,
+        on_commit: Callable[[float, int], None] = lambda seconds, events: None,
+        on_commit_failure: Callable[[], None] = lambda: None,
+        on_loaded: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.store, self.settings, self.clock = store, settings, MonotonicClock()
+        self._on_loaded = on_loaded
+        self.group_commit = GroupCommit(store, settings.commit_timeout, on_commit, on_commit_failure)
+        self.experiments: dict[str, ServedExperiment] = {}
+        self.feeds = EventFeeds(settings.feed_limit)
+        self.ready = False
+        self.messages: list[str] = []
+        self._on_keys = on_keys
+        self._maintenance: asyncio.Task[None] | None = None
+        self._refreshed = 0.0
+
+    async def start(self) -> None:
+        """Open the store, and serve all experiments that no other process serves."""
+        self.messages = await self.store.open()
+        for message in self.messages:
+            log.error("store: %s", message)
+        self.group_commit.start()
+        await self._refresh()
+        for experiment in self.experiments.values():
+            await self._maintain_one(experiment)
+        self._on_loaded()
+        self.ready = True
+        self._maintenance = asyncio.create_task(self._maintain(), name="maintenance of experiments")
+
+    async def stop(self) -> None:
+        """Commit all events, save a snapshot of each experiment, and close the store."""
+        self.ready = False
+        if self._maintenance is not None:
+            self._maintenance.cancel()
+            await asyncio.gather(self._maintenance, return_exceptions=True)
+        try:
+            await self.group_commit.stop()
+            for experiment in self.experiments.values():
+                try:
+                    await experiment.save_snapshot()
+                except Exception as error:  # must not keep the other experiments from saving theirs
+                    experiment.report(f"saving a snapshot at shutdown failed: {error!r}")
+        finally:
+            await self.store.close()
+
+    def find(self, name: str) -> ServedExperiment:
+        """Return the experiment of this name; an error with status 404 if there is none."""
+        if name not in self.experiments:
+            raise ApiError(404, "unknown_experiment", f"unknown experiment {name!r}")
+        return self.experiments[name]
+
+    async def create(self, spec: NewExperiment) -> ServedExperiment:
+        """Create an experiment."""
+        if spec.name in self.experiments:
+            raise ApiError(
+                409,
+                "name_taken",
+                f"the experiment name {spec.name!r} is taken, perhaps by a retired one: choose another",
+            )
+        log.info("experiment %s: building its learner; this takes minutes if kernels must be compiled", spec.name)
+        learner = await asyncio.to_thread(learner_factory.make_learner, spec)
+        _validate_default(spec, learner)
+        if spec.model is not None:
+            _validate_policy(spec.policy, policy_spec(learner))
+        stored = spec if spec.model is None else msgspec.structs.replace(spec, model=None, policy=policy_spec(learner))
+        try:
+            content = msgspec.json.encode(stored)
+            msgspec.json.decode(content, type=NewExperiment)
+            body = await asyncio.to_thread(first_snapshot, ExperimentState(stored, learner))
+        except (msgspec.MsgspecError, ValueError, TypeError, KeyError, OverflowError, MemoryError) as error:
+            raise invalid_request(f"the experiment could not be restored after a restart: {error}") from None
+        try:
+            row = await self.store.create(spec.name, self.clock.now(), content, body)
+        except KeyError:
+            raise ApiError(409, "name_taken", f"the experiment name {spec.name!r} is taken: choose another") from None
+        except StoreError as error:
+            raise service_unavailable(f"creating the experiment failed: {error}") from None
+        experiment = self._add(row)
+        await self._activate(experiment)
+        return experiment
+
+    async def retire(self, experiment: ServedExperiment) -> None:
+        """Retire an experiment: it makes no more decisions."""
+        if not experiment.live().retired:
+            await experiment.change("retire")
+        await experiment.flush()
+        await self.store.retire(experiment.id)
+
+    # --- maintenance --------------------------------------------------------------------------------------------
+
+    def _add(self, row: ExperimentRow) -> ServedExperiment:
+        experiment = ServedExperiment(row, self.store, self.group_commit, self.clock, self.settings)
+        return self.experiments.setdefault(row.name, experiment)
+
+    async def _refresh(self) -> None:
+        """Read experiments and keys that other processes added."""
+        self._refreshed = time.monotonic()
+        for row in await self.store.experiments():
+            if row.name not in self.experiments:
+                self._add(row)
+        self._on_keys(await self.store.keys())
+
+    async def _activate(self, experiment: ServedExperiment) -> None:
+        """Serve an experiment if its lease is free."""
+        async with experiment.activation_lock:
+            if experiment.status not in (STANDBY, RECOVERING):
+                return
+            if await self.store.acquire(experiment.id):
+                await experiment.recover()
+                if self.ready:
+                    self._on_loaded()
+            elif not experiment.is_precompiled:  # so that a take-over does not wait for JIT
+                experiment.status, experiment.is_precompiled = STANDBY, True
+                await asyncio.to_thread(_precompile_for, experiment.spec)
+            else:
+                experiment.status = STANDBY
+
+    async def _maintain(self) -> None:
+        while True:
+            await asyncio.sleep(MAINTENANCE_SECONDS)
+            try:
+                await self._maintain_once()
+            except (StoreError, ApiError) as error:
+                log.warning("store: %s", error)
+            except Exception:
+                log.exception("maintenance failed")
+
+    async def _maintain_once(self) -> None:
+        if time.monotonic() - self._refreshed >= REFRESH_SECONDS:
+            await self._refresh()
+        for experiment in list(self.experiments.values()):
+            if experiment.status == LIVE and not self.store.holds(experiment.id):
+                experiment.commit_failed(LeaseLost("the lease was lost"))
+        if any(experiment.status == RECOVERING for experiment in self.experiments.values()):
+            await self.store.ping()  # raises while the store is not writable: recovery would be in vain
+        for experiment in list(self.experiments.values()):
+            await self._maintain_one(experiment)
+
+    async def _maintain_one(self, experiment: ServedExperiment) -> None:
+        """Activate an experiment, or expire its pending decisions; an error does not affect other experiments."""
+        try:
+            if experiment.status in (STANDBY, RECOVERING):
+                await self._activate(experiment)
+            elif experiment.status == LIVE:
+                await experiment.expire()
+        except (StoreError, ApiError) as error:
+            log.warning("experiment %s: %s", experiment.name, error)
+        except Exception:
+            log.exception("experiment %s: maintenance failed", experiment.name)
+
+
+def _precompile_for(spec: NewExperiment) -> None:
+    if spec.policy.name in learner_factory.POLICIES:
+        schema = learner_factory.make_schema(spec)
+        learner_factory.precompile(learner_factory.build_policy(spec.policy, tuple(spec.actions), schema))
+
+
+def _validate_policy(given: PolicySpec, own: PolicySpec) -> None:
+    """Reject a policy that differs from that of the model: the model continues unchanged."""
+    if given == PolicySpec():
+        return
+    other = {name: value for name, value in given.parameters.items() if own.parameters.get(name) != value}
+    if given.name != own.name or other:
+        differs = f"{given.name}" if given.name != own.name else f"{other}"
+        raise invalid_request(
+            f"policy is {differs}, but the model is a {own.name} with {own.parameters}: leave the policy out"
+        )
+
+
+def _validate_default(spec: NewExperiment, learner: object) -> None:
+    """Reject a default reward that the learner would reject when the first deadline passes."""
+    rules = spec.rewards
+    if rules.default is None:
+        return
+    if rules.within_seconds is None:
+        raise invalid_request("rewards.default needs rewards.within_seconds: without a deadline it is never used")
+    state = ExperimentState(spec, learner)
+    try:
+        learner.require_reward(0, state.actions.normalize_reward(1, rules.default))  # type: ignore[attr-defined]
+    except (ValueError, TypeError) as error:
+        raise invalid_request(f"rewards.default: {error}") from None

@@ -1,0 +1,109 @@
+"""Serialization of an experiment's state: captured in an instant, made into bytes in another thread."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from releaf.service.experiments.action_history import ActionHistory, Label
+from releaf.service.experiments.counters import ExperimentCounters
+from releaf.service.experiments.idempotency import IdempotencyKeys
+from releaf.service.experiments.learner_slot import LearnerSlot, SlotRecord
+from releaf.service.experiments.pending_decisions import PendingDecision, PendingDecisions
+from releaf.service.experiments.state import ExperimentState
+from releaf.service.experiments.time_series import TimeSeries
+from releaf.service.log.state_format import StateFormat
+from releaf.service.messages import NewExperiment
+
+ENTRIES_PER_PIECE = 5_000  # encoded in one call, so that other threads don't wait long for the interpreter's lock
+_encode = msgspec.msgpack.encode
+# Names of fields in the file, which stay as they were released.
+_STORED_AS = {"counters": "tally", "slot": "seat", "pending": "waiting"}
+
+
+class ExperimentRecord(Struct, rename=_STORED_AS):
+    """An experiment's state in a snapshot. Long parts are encoded in pieces."""
+
+    spec: NewExperiment
+    last_at: float
+    retired: bool
+    counters: ExperimentCounters
+    slot: SlotRecord
+    shadows: list[SlotRecord]
+    actions: list[tuple[int, list[Label]]]
+    gaps: list[tuple[int, int]]
+    pending: list[bytes]
+    keys: list[bytes]
+    series: TimeSeries
+    diverged: int | None
+
+
+def freeze(state: ExperimentState) -> Callable[[], bytes]:
+    """Capture a state quickly; the function that this returns makes the bytes later."""
+    slots = [slot.freeze() for slot in (state.slot, *state.shadows)]
+    pending, keys = _capture(state.pending), _capture(state.keys)
+    record = ExperimentRecord(
+        spec=state.spec,
+        last_at=state.last_at,
+        retired=state.retired,
+        counters=msgspec.structs.replace(state.counters),
+        slot=None,  # type: ignore[arg-type]  # set by to_bytes, because it takes longer
+        shadows=[],
+        actions=list(state.actions.versions),
+        gaps=list(state.gaps),
+        pending=[],
+        keys=[],
+        series=msgspec.msgpack.decode(_encode(state.series), type=TimeSeries),
+        diverged=state.diverged,
+    )
+
+    def to_bytes() -> bytes:
+        record.slot, *record.shadows = [slot() for slot in slots]
+        record.pending, record.keys = _encode_pieces(pending), _encode_pieces(keys)
+        return _encode(record)
+
+    return to_bytes
+
+
+def to_bytes(state: ExperimentState) -> bytes:
+    """Serialize a state; equal states give equal bytes."""
+    return freeze(state)()
+
+
+def from_bytes(content: bytes) -> ExperimentState:
+    """Restore a state; a ``ValueError`` if the content is none."""
+    try:
+        record = msgspec.msgpack.decode(content, type=ExperimentRecord)
+        pending = PendingDecisions(_decode_pieces(record.pending, list[tuple[int, PendingDecision]]))
+        keys = IdempotencyKeys(_decode_pieces(record.keys, list[tuple[str, int]]))
+    except msgspec.DecodeError as error:
+        raise ValueError(f"it holds no experiment: {error}") from None
+    slot = LearnerSlot.from_record(record.slot)
+    state = ExperimentState(record.spec, slot.learner)
+    state.slot, state.shadows = slot, [LearnerSlot.from_record(shadow) for shadow in record.shadows]
+    state.counters, state.series, state.diverged = record.counters, record.series, record.diverged
+    state.actions, state.last_at, state.retired = ActionHistory(record.actions), record.last_at, record.retired
+    state.pending, state.keys, state.gaps = pending, keys, record.gaps
+    return state
+
+
+EXPERIMENT_FORMAT: StateFormat[ExperimentState] = StateFormat(freeze, from_bytes)
+
+
+def _capture(entries: OrderedDict[Any, Any]) -> tuple[list[Any], list[Any]]:
+    """Copy keys and values; to make a tuple of each pair would take a hundred times as long."""
+    return list(entries), list(entries.values())
+
+
+def _encode_pieces(entries: tuple[list[Any], list[Any]]) -> list[bytes]:
+    starts = range(0, len(entries[0]), ENTRIES_PER_PIECE)
+    pieces = (slice(first, first + ENTRIES_PER_PIECE) for first in starts)
+    return [_encode(list(zip(entries[0][piece], entries[1][piece], strict=True))) for piece in pieces]
+
+
+def _decode_pieces(pieces: list[bytes], kind: Any) -> list[Any]:
+    return [entry for piece in pieces for entry in msgspec.msgpack.decode(piece, type=kind)]

@@ -1,0 +1,368 @@
+"""A served experiment: its state in memory, kept in step with its log in the store."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from releaf.service.errors import ApiError, service_unavailable
+from releaf.service.experiments import learner_factory
+from releaf.service.experiments.clock import MonotonicClock
+from releaf.service.experiments.event_feeds import Feed, publish
+from releaf.service.experiments.idempotency import distinct_keys
+from releaf.service.experiments.pending_decisions import NotPending
+from releaf.service.experiments.serialization import EXPERIMENT_FORMAT
+from releaf.service.experiments.state import ExperimentState
+from releaf.service.log.events import AnyEvent, Decided, Rewarded, decode_page
+from releaf.service.log.group_commit import GroupCommit
+from releaf.service.log.page_chain import LogPosition
+from releaf.service.log.recovery import Recovery
+from releaf.service.log.snapshots import SnapshotWriter
+from releaf.service.log.state_format import compress, decompress
+from releaf.service.messages import ExperimentInfo, Learnt, NewExperiment, NewShadow, RewardOf
+from releaf.service.settings import ServiceSettings
+from releaf.service.store.base import EventStore, ExperimentRow, RewardRow, StoreError
+from releaf.service.timestamps import format_timestamp
+
+LIVE, STANDBY, RECOVERING, DAMAGED, RETIRED = "live", "standby", "recovering", "damaged", "retired"
+MAX_MESSAGES = 20
+MAX_BATCH_SECONDS = 0.5  # for which one batch may block other requests
+_ATTEMPTS = 3
+log = logging.getLogger("releaf.service")
+T = TypeVar("T")
+
+
+class ServedExperiment:
+    """One experiment: live in this process, or on standby while another process serves it.
+
+    Parameters
+    ----------
+    row
+        The experiment in the store.
+    store, group_commit, clock
+        Shared by all experiments of the registry.
+    settings
+        When snapshots are due.
+    """
+
+    def __init__(
+        self,
+        row: ExperimentRow,
+        store: EventStore,
+        group_commit: GroupCommit,
+        clock: MonotonicClock,
+        settings: ServiceSettings,
+    ) -> None:
+        self.id, self.name, self.created = row.id, row.name, row.created
+        self.spec = msgspec.json.decode(row.spec, type=NewExperiment)
+        self.store, self._group_commit, self._clock = store, group_commit, clock
+        self.snapshots = SnapshotWriter(store, row.id, EXPERIMENT_FORMAT, settings, self.report)
+        self.status = STANDBY
+        self.activation_lock = asyncio.Lock()
+        self.is_precompiled = False  # whether a standby has compiled its kernels
+        self.state: ExperimentState | None = None
+        self.last, self.checksum = 0, b""
+        self.messages: list[str] = []
+        self.failure = ""  # why the state is being recovered
+        self.feeds: set[Feed] = set()
+        self._clock_offset = 0.0  # added to the clock if the log has later times
+        self._page: tuple[int, dict[int, Decided]] = (0, {})  # cache: decisions of the last page read
+
+    # --- log owner (see GroupCommit) ----------------------------------------------------------------------------
+
+    def decisions(self) -> int:
+        """Number of the latest decision."""
+        return self.state.decisions if self.state else 0
+
+    def before_commit(self) -> None:
+        """Capture a snapshot if one is due: the state is now what the log will hold."""
+        if self.state is not None:
+            self.snapshots.capture_if_due(self.state, LogPosition(self.last, self.checksum))
+
+    def after_commit(self, events: Sequence[AnyEvent]) -> None:
+        """Publish the events to the feeds, and save the captured snapshot."""
+        publish(self.feeds, events)
+        self.snapshots.save_captured()
+
+    def commit_failed(self, error: StoreError) -> None:
+        """Reject requests until the state, which is ahead of the log, is recovered."""
+        if self.status == LIVE:
+            self.report(f"a commit failed, recovering from the log: {error}", logging.ERROR)
+        self.status, self.state, self.failure = RECOVERING, None, f" ({error})"
+        self.snapshots.discard_captured()
+
+    def report(self, message: str, level: int = logging.WARNING) -> None:
+        """Log a message, and show it to the owner of the experiment."""
+        log.log(level, "experiment %s: %s", self.name, message)
+        self.messages = [*self.messages, f"{format_timestamp(self.now())} {message}"][-MAX_MESSAGES:]
+
+    def now(self) -> float:
+        """The time, never before that of the latest event."""
+        return self._clock.now() + self._clock_offset
+
+    # --- requests -----------------------------------------------------------------------------------------------
+
+    def live(self) -> ExperimentState:
+        """The state; an `ApiError` with status 503 unless the experiment is live in this process."""
+        if self.state is not None and self.status == LIVE:
+            return self.state
+        reasons = {
+            STANDBY: "another process serves this experiment: ask that one, or wait until this one takes over",
+            DAMAGED: f"none of its snapshots can be read: {'; '.join(self.messages[-1:])}",
+        }
+        raise service_unavailable(
+            reasons.get(self.status, f"the experiment is recovering from its log: try again soon{self.failure}")
+        )
+
+    def _failed(self, error: Exception) -> ApiError:
+        """Recover the state from the log after an unexpected error in a change."""
+        log.error("experiment %s: a change failed", self.name, exc_info=error)
+        failure = StoreError(f"internal error: {error!r}")
+        self.commit_failed(failure)
+        self._group_commit.abort(self, failure)
+        return service_unavailable("internal error: the experiment is recovering from its log")
+
+    def _change(self, change: Callable[[ExperimentState], T]) -> T:
+        """Change the state; an unexpected error starts recovery."""
+        try:
+            return change(self.live())
+        except (ApiError, NotPending):
+            raise
+        except Exception as error:
+            raise self._failed(error) from error
+
+    def limit_batch(self, contexts: int) -> None:
+        """Reject a batch that would block other requests for longer than MAX_BATCH_SECONDS."""
+        state = self.live()
+        seconds = sum(slot.decision_seconds for slot in (state.slot, *state.shadows))
+        if contexts > 1 and contexts * seconds > MAX_BATCH_SECONDS:
+            fit = max(1, int(MAX_BATCH_SECONDS / seconds))
+            message = f"{contexts:,} contexts in one request: a decision takes {1000 * seconds:,.3g} ms here, shadows "
+            raise ApiError(
+                413, "too_many", f"{message}included, and would block other requests: expected at most {fit:,}"
+            )
+
+    async def decide(self, contexts: list[Any], keys: Sequence[str | None]) -> list[Decided]:
+        """Decide and commit. A context whose idempotency key is known gets its earlier decision."""
+        given = distinct_keys(keys)
+        if given:
+            known = self.live().keys.known(given)
+            if known:
+                return await self._decide_new(contexts, keys, known)
+        at = self.now()
+        made = self._change(lambda state: state.decide(contexts, keys, at))
+        await self._group_commit.append(self, made)
+        return made
+
+    async def _decide_new(
+        self, contexts: list[Any], keys: Sequence[str | None], known: dict[str, int]
+    ) -> list[Decided]:
+        """Decide only for the contexts whose idempotency key is new."""
+        decisions = {}
+        for index, key in enumerate(keys):
+            if key in known:
+                decisions[index] = await self.read_decision(known[key])
+                if decisions[index].context != self.live().to_rows([contexts[index]])[0]:
+                    raise ApiError(409, "key_reused", f"key {key!r} was used for another context: use another key")
+        new = [index for index in range(len(contexts)) if index not in decisions]
+        if new:
+            made = await self.decide([contexts[index] for index in new], [keys[index] for index in new])
+            decisions |= dict(zip(new, made, strict=True))
+        return [decisions[index] for index in range(len(contexts))]
+
+    async def reward(self, given: Sequence[RewardOf]) -> list[Learnt]:
+        """Learn rewards and commit: all of them, or none if one is invalid."""
+        for _ in range(_ATTEMPTS):
+            state = self.live()
+            settled = [one for one in given if one.decision not in state.pending]
+            repeated = await self._find_repeated(settled) if settled else set()
+            try:
+                return await self._learn(given, repeated)
+            except NotPending:  # another request has just rewarded it
+                continue
+        raise service_unavailable("other requests reward the same decisions at the same time: try again")
+
+    async def _learn(self, given: Sequence[RewardOf], repeated: set[int]) -> list[Learnt]:
+        at = self.now()
+        made, outcomes = self._change(lambda state: _learn_rewards(state, given, repeated, at))
+        if made:
+            await self._group_commit.append(self, made, outcomes)
+        new = {event.decision for event in made}
+        results: list[Learnt] = []
+        for one in given:
+            results.append(Learnt(one.decision, "learnt" if one.decision in new else "repeated"))
+            new.discard(one.decision)
+        return results
+
+    async def _find_repeated(self, settled: Sequence[RewardOf]) -> set[int]:
+        """Decisions that already have the same reward; an `ApiError` if one is not pending for another reason."""
+        made, numbers = self.live().decisions, [one.decision for one in settled]
+        unknown = next((number for number in numbers if not 1 <= number <= made), None)
+        if unknown is not None:
+            message = f"unknown decision {unknown}: expected 1 to {made}"
+            raise ApiError(404, "unknown_decision", message)
+        await self._group_commit.flush(self)
+        rows = await self.store.rewards(self.id, min(numbers), max(numbers))
+        return {one.decision for one in settled if await self._is_repeated(one, rows.get(one.decision))}
+
+    async def _is_repeated(self, one: RewardOf, row: RewardRow | None) -> bool:
+        number = one.decision
+        if row is not None:
+            if row.outcome == "rewarded" and row.reward is not None:
+                if self.live().actions.is_same_reward(number, json.loads(row.reward), one.reward):
+                    return True
+                raise ApiError(409, "already_rewarded", f"decision {number} already has the reward {row.reward}")
+            outcome = f"has the default reward {row.reward}" if row.outcome == "default" else "was dropped"
+            since = format_timestamp(row.at)
+            raise ApiError(410, "too_late", f"the reward is too late: decision {number} {outcome} since {since}")
+        if not (await self.read_decision(number)).wants_reward:
+            message = f"decision {number} did not ask for a reward: send one only if wants_reward is true"
+            raise ApiError(409, "unasked", message)
+        if number in self.live().pending:
+            raise NotPending  # a recovery has just restored it: try again
+        limit = self.live().learner.max_pending
+        raise ApiError(410, "forgotten", f"decision {number} is no longer pending: only the newest {limit:,} are kept")
+
+    async def change(self, what: str, *arguments: Any) -> None:
+        """Apply a change, named after a method of `ExperimentState`, and commit."""
+        at, before = self.now(), len(self.live().learner.actions)
+        event = self._change(lambda state: getattr(state, what)(*arguments, at))
+        for slot in (self.live().slot, *self.live().shadows):
+            slot.decision_seconds *= len(self.live().learner.actions) / before  # estimate; each start measures it
+        await self._group_commit.append(self, [event], self.live().take_outcomes())
+
+    async def add_shadow(self, given: NewShadow) -> None:
+        """Add a shadow."""
+        learner = self.live().learner
+        made = await asyncio.to_thread(learner_factory.build_policy, given.policy, learner.actions, learner.schema)
+        seconds = await asyncio.to_thread(learner_factory.precompile, made)
+        await self.change("add_shadow", given.name, given.policy, made)
+        for shadow in self.live().shadows:
+            if shadow.name == given.name:
+                shadow.decision_seconds = seconds
+
+    async def expire(self) -> None:
+        """Expire the pending decisions whose deadline has passed."""
+        while self.status == LIVE:
+            event = self._change(lambda state: state.expire(self.now()))
+            if event is None:
+                return
+            await self._group_commit.append(self, [event], self.live().take_outcomes())
+
+    async def read_decision(self, number: int) -> Decided:
+        """Read a decision from the log."""
+        made = self.live().decisions
+        if not 1 <= number <= made:
+            message = f"unknown decision {number}: this experiment has made decisions 1 to {made}"
+            raise ApiError(404, "unknown_decision", message)
+        await self._group_commit.flush(self)
+        if number not in self._page[1]:
+            async for page in self.store.pages_back(self.id, number):
+                found = {event.number: event for event in decode_page(page.body) if isinstance(event, Decided)}
+                self._page = (page.last, found)
+                break
+        if number not in self._page[1]:
+            raise ApiError(404, "unknown_decision", f"decision {number} is not in the log")
+        return self._page[1][number]
+
+    async def flush(self) -> None:
+        """Wait until all events so far are on disk."""
+        await self._group_commit.flush(self)
+
+    def info(self) -> ExperimentInfo:
+        """Describe the experiment for the API; on standby, only as it was created."""
+        state = self.state
+        return ExperimentInfo(
+            name=self.name,
+            status=RETIRED if state and state.retired else self.status,
+            created=format_timestamp(self.created),
+            policy=state.slot.policy if state else self.spec.policy,
+            actions=list(state.learner.actions) if state else self.spec.actions,
+            features=learner_factory.make_schema(self.spec).to_dict(),
+            rewards=self.spec.rewards,
+            counts=state.counts() if state else None,
+            label_budget=getattr(state.learner, "label_budget", None) if state else None,
+            labels_spent=_labels_spent(state) if state else None,
+            shadows=[shadow.to_message() for shadow in state.shadows] if state else [],
+            events=self.last,
+            snapshot=self.snapshots.last,
+            messages=[*self.messages, *_warnings(state)] if state else self.messages,
+        )
+
+    # --- recovery and snapshots ---------------------------------------------------------------------------------
+
+    async def recover(self) -> None:
+        """Restore the state from the latest sound snapshot and the log after it."""
+        self.status = RECOVERING
+        with contextlib.suppress(ApiError):
+            await self._group_commit.flush(self)  # a commit that is still running belongs to the log
+        started = time.perf_counter()
+        recovery = Recovery(self.store, self.id, EXPERIMENT_FORMAT, self.report)
+        state = await recovery.run()
+        self.snapshots.damaged |= recovery.damaged_snapshots
+        if state is None:
+            self.status = DAMAGED
+            return
+        (self.last, self.checksum), self.snapshots.last = recovery.position, recovery.snapshot_event
+        for slot in (state.slot, *state.shadows):
+            slot.decision_seconds = await asyncio.to_thread(learner_factory.precompile, slot.learner)
+        state.take_outcomes()
+        self._clock_offset = max(0.0, state.last_at - self._clock.now())
+        self.state, self.status, self.failure = state, LIVE, ""
+        if (
+            recovery.last_known_decision > state.decisions
+        ):  # clients may have those decisions: don't reuse their numbers
+            await self.change("skip_numbers", recovery.last_known_decision)
+        took, after = time.perf_counter() - started, self.last - recovery.snapshot_event
+        log.info("experiment %s: live after %.2f s, with %d events after the snapshot", self.name, took, after)
+
+    async def save_snapshot(self) -> None:
+        """Save a snapshot, if there are events since the latest one."""
+        await self.snapshots.wait()
+        if self.state is not None and self.status == LIVE:
+            await self._group_commit.flush(self)
+            await self.snapshots.save(self.state, LogPosition(self.last, self.checksum))
+
+
+def _warnings(state: ExperimentState) -> list[str]:
+    """Messages about a state that its owner should change."""
+    budget, spent = getattr(state.learner, "label_budget", None), _labels_spent(state)
+    if budget is None or spent is None or spent < budget:
+        return []
+    return [
+        f"the label budget of {budget:,} is spent: the learner asks for no more rewards and learns nothing more, "
+        "not even of new actions and shadows. Create an experiment with a larger budget from this model"
+    ]
+
+
+def _labels_spent(state: ExperimentState) -> int | None:
+    """Number of rewards that the learner in charge has asked for; None without a label budget."""
+    budget = getattr(state.learner, "label_budget", None)
+    return None if budget is None else int(state.learner.explorations)
+
+
+def _learn_rewards(
+    state: ExperimentState, given: Sequence[RewardOf], repeated: set[int], at: float
+) -> tuple[list[Rewarded], list[RewardRow]]:
+    """Validate all rewards, then learn the new ones."""
+    values: dict[int, Any] = {}
+    for one in given:
+        if one.decision not in repeated:
+            value = state.validate_reward(one.decision, one.reward, at)
+            if values.setdefault(one.decision, value) != value:
+                raise ApiError(409, "conflict", f"two different rewards for decision {one.decision} in one request")
+    return [state.reward(decision, value, at) for decision, value in values.items()], state.take_outcomes()
+
+
+def first_snapshot(state: ExperimentState) -> bytes:
+    """Serialize a new experiment; a ``ValueError`` if it could not be restored."""
+    body = compress(EXPERIMENT_FORMAT.to_bytes(state))
+    EXPERIMENT_FORMAT.load(decompress(body))
+    return body

@@ -1,0 +1,74 @@
+"""Off-policy estimate of a shadow's value (SNIPS), updated reward by reward."""
+
+from __future__ import annotations
+
+import math
+
+from msgspec import Struct
+
+_Z95 = 1.959963984540054
+MAX_WEIGHT_BIAS = 0.2  # difference of the mean weight from 1 up to which an estimate counts as supported
+
+
+class ShadowEstimate(Struct):
+    """Sums over rewarded decisions from which the value of a shadow follows.
+
+    A reward counts for a shadow if the shadow chose the same action, with the importance weight w = 1 / p of the
+    action's propensity p. If the rewards of all actions are known, the reward of the shadow's own action counts, with
+    weight 1. Snapshots store the fields by name.
+    """
+
+    since: int = 0  # decisions before the shadow started, which don't count
+    agreed: int = 0  # decisions for which it chose the same action
+    decisions: int = 0
+    refused: int = 0  # rewards that it could not learn, because they are out of its range
+    seen: int = 0  # rewards of decisions with a known propensity
+    matched: int = 0  # those of them with a weight
+    w: float = 0.0
+    wr: float = 0.0
+    ww: float = 0.0
+    wwr: float = 0.0
+    wwrr: float = 0.0
+
+    def add(self, weight: float, reward: float) -> None:
+        """Add one weighted reward."""
+        self.matched += 1
+        self.w += weight
+        self.wr += weight * reward
+        self.ww += weight * weight
+        self.wwr += weight * weight * reward
+        self.wwrr += weight * weight * reward * reward
+
+    def mean_weight(self) -> float | None:
+        """Mean weight: about 1 if the policy in charge sometimes takes every action that the shadow would take."""
+        return self.w / self.seen if self.seen else None
+
+    def is_supported(self) -> bool:
+        """Whether the rewards determine the value: the mean weight is 1, up to random variation.
+
+        If the policy in charge never takes the actions that the shadow prefers, no reward tells their value, and the
+        estimate would only cover the decisions on which both agree.
+        """
+        mean = self.mean_weight()
+        if mean is None:
+            return False
+        standard_error = math.sqrt(max(self.ww / self.seen - mean * mean, 0.0) / self.seen)
+        return abs(mean - 1.0) <= MAX_WEIGHT_BIAS + 3.0 * standard_error
+
+    def value(self) -> tuple[float | None, float | None, float | None]:
+        """Self-normalised estimate (SNIPS) of the mean reward, with its 95 % confidence interval (delta method).
+
+        None if the estimate is not supported.
+        """
+        if not self.w or not self.is_supported():
+            return None, None, None
+        value = self.wr / self.w
+        if self.matched < 2:
+            return value, None, None
+        variance = self.wwrr - 2 * value * self.wwr + value * value * self.ww
+        half = _Z95 * math.sqrt(max(variance, 0.0)) / self.w
+        return value, value - half, value + half
+
+    def effective_sample_size(self) -> float:
+        """Effective sample size of the estimate (Kish)."""
+        return self.w * self.w / self.ww if self.ww else 0.0

@@ -1,0 +1,400 @@
+"""State of an experiment: the learner in charge, its shadows, and the pending decisions.
+
+Every change is an event. The methods named after requests validate the request, change the state, and return the event
+for the log; ``apply`` replays an event of the log. Both lead to the same state, bit for bit.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterable, Sequence
+from itertools import count, repeat
+from typing import Any
+
+from releaf.service.errors import ApiError, invalid_request
+from releaf.service.experiments.action_history import ActionHistory, Label, Reward
+from releaf.service.experiments.counters import ExperimentCounters
+from releaf.service.experiments.idempotency import IdempotencyKeys
+from releaf.service.experiments.learner_slot import LearnerSlot, deserialize_learner, serialize_learner
+from releaf.service.experiments.pending_decisions import NotPending, PendingDecision, PendingDecisions
+from releaf.service.experiments.time_series import TimeSeries
+from releaf.service.log import events
+from releaf.service.log.events import AnyEvent, Decided, Expired, Rewarded
+from releaf.service.messages import Counts, NewExperiment, PolicySpec
+from releaf.service.store.base import RewardRow
+from releaf.service.timestamps import format_timestamp
+from releaf.table import ordered_values
+
+MAX_ACTIONS = 1000
+MAX_SHADOWS = 16  # each takes as much time as the policy in charge
+FORMER = "former"  # name of the shadow that was in charge before a promotion
+
+
+class ExperimentState:
+    """State of an experiment, in memory.
+
+    Parameters
+    ----------
+    spec
+        The experiment as created.
+    learner
+        The first learner in charge.
+    """
+
+    def __init__(self, spec: NewExperiment, learner: Any) -> None:
+        self.spec = spec
+        self.slot = LearnerSlot("", spec.policy, learner, 0)
+        self.shadows: list[LearnerSlot] = []
+        self.counters = ExperimentCounters()
+        self.pending = PendingDecisions()
+        self.keys = IdempotencyKeys()
+        self.series = TimeSeries(points=[])
+        self.actions = ActionHistory([(0, list(learner.actions))])
+        self.gaps: list[tuple[int, int]] = []  # (last decision before a gap, count of skipped numbers)
+        self.last_at = 0.0
+        self.retired = False
+        self.diverged: int | None = None  # first decision for which a replay chose another action than the log has
+        self.outcomes: list[RewardRow] = []  # since the last call of take_outcomes
+
+    @property
+    def learner(self) -> Any:
+        """The learner in charge."""
+        return self.slot.learner
+
+    @property
+    def decisions(self) -> int:
+        """Number of the latest decision."""
+        return self.counters.decisions
+
+    def is_pending(self, decision: int) -> bool:
+        """Whether a decision waits for its reward."""
+        return decision in self.pending
+
+    # --- requests -----------------------------------------------------------------------------------------------
+
+    def decide(self, contexts: Sequence[Any], keys: Sequence[str | None], at: float) -> list[Decided]:
+        """Decide for each context; invalid input raises before the first decision."""
+        self._require_not_retired()
+        rows = self.to_rows(contexts)
+        try:
+            choices = _decide(self.learner, rows)
+        except (ValueError, TypeError, OverflowError) as error:
+            raise invalid_request(str(error)) from None
+        shadow_choices = self._shadow_choices(rows)
+        made = [
+            Decided(
+                at,
+                number,
+                row,
+                choice.action,
+                choice.probability,
+                choice.explored,
+                choice.wants_reward,
+                choice.estimates,
+                choice.relevant,
+                key,
+                others,
+            )
+            for number, row, choice, key, others in zip(
+                count(self.counters.decisions + 1), rows, choices, keys, shadow_choices, strict=False
+            )
+        ]
+        self._record(made)
+        return made
+
+    def _shadow_choices(self, rows: list[list[Any]]) -> Iterable[dict[str, Label] | None]:
+        """The choices of the shadows for each context; None if there are no shadows."""
+        if not self.shadows:
+            return repeat(None)
+        choices = [_decide(shadow.learner, rows) for shadow in self.shadows]
+        names = [shadow.name for shadow in self.shadows]
+        return [
+            {name: choice.action for name, choice in zip(names, row, strict=True)} for row in zip(*choices, strict=True)
+        ]
+
+    def validate_reward(self, decision: int, reward: Any, at: float) -> Reward:
+        """Convert a reward to the form of the log; raise if ``reward`` would reject it."""
+        pending = self.pending.get(decision)
+        if pending is None:
+            raise NotPending
+        if pending[2] is not None and pending[2] <= at:
+            message = f"the reward of decision {decision} is too late: its deadline was {format_timestamp(pending[2])}"
+            raise ApiError(410, "too_late", message)
+        value = self.actions.normalize_reward(decision, reward)
+        try:
+            self.learner.require_reward(self.slot.step(self.ordinal(decision)), value)
+        except (ValueError, TypeError) as error:
+            raise invalid_request(str(error)) from None
+        return value
+
+    def reward(self, decision: int, value: Reward, at: float) -> Rewarded:
+        """Learn a validated reward."""
+        self._learn(decision, self.pending[decision], value)
+        self.counters.rewards += 1
+        self.outcomes.append(RewardRow(decision, "rewarded", json.dumps(value), at))
+        self.last_at = at
+        return Rewarded(at, decision, value)
+
+    def expire(self, now: float) -> Expired | None:
+        """Expire decisions whose deadline has passed; None if there is none."""
+        overdue = self.pending.overdue(now)
+        if not overdue:
+            return None
+        event = Expired(now, overdue)
+        self._expire(event)
+        return event
+
+    def add_action(self, action: Label, at: float) -> AnyEvent:
+        """Add an action to all learners."""
+        self._require_not_retired()
+        if str(action) in map(str, self.learner.actions):
+            raise ApiError(409, "conflict", f"the experiment already has an action {str(action)!r}")
+        if len(self.learner.actions) >= MAX_ACTIONS:
+            raise ApiError(
+                409, "conflict", f"the experiment already has {MAX_ACTIONS:,} actions, the maximum: retire one first"
+            )
+        self._dry_run("add_action", action)
+        event = events.ActionAdded(at, action)
+        self.apply(event)
+        return event
+
+    def remove_action(self, action: Label, at: float) -> AnyEvent:
+        """Remove an action from all learners."""
+        self._require_not_retired()
+        self._dry_run("remove_action", action)
+        event = events.ActionRemoved(at, action)
+        self.apply(event)
+        return event
+
+    def add_shadow(self, name: str, policy: PolicySpec, learner: Any, at: float) -> AnyEvent:
+        """Add a shadow: a learner that decides on the same contexts, without effect."""
+        if getattr(learner, "label_budget", None) is not None and self.learner.observe == "explored":
+            raise ApiError(
+                409,
+                "budget",
+                "the shadow has a label budget, but the policy in charge asks only for some rewards: the shadow "
+                "would spend its budget on rewards that never come. Leave the budget out",
+            )
+        self._require_not_retired()
+        if len(self.shadows) >= MAX_SHADOWS:
+            raise ApiError(
+                409, "conflict", f"the experiment already has {MAX_SHADOWS} shadows, the maximum: remove one first"
+            )
+        if learner.actions != self.learner.actions:
+            raise ApiError(409, "conflict", "the actions changed during this request: try again")
+        if name == FORMER or any(shadow.name == name for shadow in self.shadows):
+            raise ApiError(409, "name_taken", f"the shadow name {name!r} is taken or reserved: choose another")
+        event = events.ShadowAdded(at, name, policy, serialize_learner(learner))
+        self.apply(event)
+        return event
+
+    def remove_shadow(self, name: str, at: float) -> AnyEvent:
+        """Remove a shadow."""
+        self._shadow(name)
+        event = events.ShadowRemoved(at, name)
+        self.apply(event)
+        return event
+
+    def promote(self, name: str, at: float) -> AnyEvent:
+        """Put a shadow in charge."""
+        self._require_not_retired()
+        if self._shadow(name).learner.wants_all != self.learner.wants_all:
+            rewards = "of all actions" if self.learner.wants_all else "of the action taken"
+            message = (
+                f"shadow {name!r} can't be promoted: it does not learn from rewards {rewards}, as pending decisions do"
+            )
+            raise ApiError(409, "conflict", message)
+        event = events.Promoted(at, name)
+        self.apply(event)
+        return event
+
+    def retire(self, at: float) -> AnyEvent:
+        """Make no more decisions; the experiment still learns rewards of earlier ones."""
+        event = events.Retired(at)
+        self.apply(event)
+        return event
+
+    def skip_numbers(self, decision: int, at: float) -> AnyEvent:
+        """Skip decision numbers up to this one: clients may have them from the damaged part of the log."""
+        event = events.NumbersSkipped(at, decision)
+        self.apply(event)
+        return event
+
+    # --- events of the log --------------------------------------------------------------------------------------
+
+    def apply(self, event: AnyEvent) -> None:
+        """Replay an event of the log."""
+        match event:
+            case Decided():
+                self._replay_decision(event)
+            case Rewarded(_, decision, reward):
+                pending = self.pending.get(decision)
+                if pending is not None:
+                    self._learn(decision, pending, reward)
+                    self.counters.rewards += 1
+            case Expired():
+                self._expire(event)
+            case events.ActionAdded(_, action):
+                for slot in (self.slot, *self.shadows):
+                    slot.learner.add_action(action)
+                self._actions_changed()
+            case events.ActionRemoved(_, action):
+                self._remove_action(action, event.at)
+            case events.ShadowAdded(_, name, policy, learner):
+                self.shadows.append(
+                    LearnerSlot(name, policy, deserialize_learner(learner), self.ordinal(self.decisions))
+                )
+            case events.ShadowRemoved(_, name):
+                self.shadows.remove(self._shadow(name))
+            case events.Promoted(_, name):
+                self._promote(name)
+            case events.Retired():
+                self.retired = True
+            case events.NumbersSkipped(_, decision):
+                self.gaps.append((self.counters.decisions, decision - self.counters.decisions))
+                self.counters.decisions = decision
+        self.last_at = event.at
+
+    def _replay_decision(self, event: Decided) -> None:
+        choice = self.learner.decide(event.context)
+        if (choice.action, choice.explored) != (event.action, event.explored) and self.diverged is None:
+            self.diverged = event.number
+        for shadow in self.shadows:
+            shadow.learner.decide(event.context)
+        self._record([event])
+
+    # --- changes of the state -----------------------------------------------------------------------------------
+
+    def _record(self, made: list[Decided]) -> None:
+        """Record decisions that the learners have just made, all at the same time."""
+        counters, last = self.counters, made[-1]
+        explored, asked = [event.explored for event in made], [event.wants_reward for event in made]
+        counters.decisions, self.last_at = last.number, last.at
+        counters.explored += sum(explored)
+        counters.asked += sum(asked)
+        within = self.spec.rewards.within_seconds
+        deadline = None if within is None else last.at + within
+        for event in made:
+            if event.wants_reward:
+                self.pending[event.number] = (event.action, event.probability, deadline, event.shadows)
+            if event.key is not None:
+                self.keys[event.key] = event.number
+        self.pending.drop_oldest(self.learner.max_pending)
+        self.keys.drop_oldest()
+        for shadow in self.shadows:
+            shadow.estimate.decisions += len(made)
+            for event in made:
+                shadow.estimate.agreed += event.shadows is not None and event.shadows.get(shadow.name) == event.action
+        self.series.add_decisions(last.at, explored, asked)
+
+    def _learn(self, decision: int, pending: PendingDecision, reward: Reward) -> None:
+        """Pass a validated reward to all learners, and update the estimates of the shadows."""
+        action, ordinal = pending[0], self.ordinal(decision)
+        self.slot.learn(ordinal, reward, action)
+        for shadow in self.shadows:
+            self._update_estimate(shadow, decision, pending, reward)
+            shadow.learn(ordinal, reward, action)
+        gained = reward if isinstance(reward, float) else self.actions.reward_of_action(decision, action, reward) or 0.0
+        self.counters.reward_sum += gained
+        self.series.add_reward(ordinal, gained)
+        del self.pending[decision]
+
+    def _update_estimate(self, shadow: LearnerSlot, decision: int, pending: PendingDecision, reward: Reward) -> None:
+        action, probability, _, choices = pending
+        choice = choices.get(shadow.name) if choices and self.ordinal(decision) > shadow.estimate.since else None
+        if choice is None:
+            return
+        if not isinstance(reward, float):
+            own = self.actions.reward_of_action(decision, choice, reward)
+            if own is not None:
+                shadow.estimate.seen += 1
+                shadow.estimate.add(1.0, own)
+        elif probability:
+            shadow.estimate.seen += 1
+            if choice == action:
+                shadow.estimate.add(1.0 / probability, reward)
+
+    def _expire(self, event: Expired) -> None:
+        for number in event.decisions:
+            pending, value = self.pending[number], self.actions.default_reward(number, self.spec.rewards)
+            if value is None:
+                del self.pending[number]
+                self.counters.dropped += 1
+                self.outcomes.append(RewardRow(number, "dropped", None, event.at))
+            else:
+                self._learn(number, pending, value)
+                self.counters.defaults += 1
+                self.outcomes.append(RewardRow(number, "default", json.dumps(value), event.at))
+        self.last_at = event.at
+
+    def _remove_action(self, action: Label, at: float) -> None:
+        for slot in (self.slot, *self.shadows):
+            slot.learner.remove_action(action)
+        for number in self.pending.with_action(action):
+            del self.pending[number]
+            self.counters.dropped += 1
+            self.outcomes.append(RewardRow(number, "dropped", None, at))
+        self._actions_changed()
+
+    def _promote(self, name: str) -> None:
+        promoted, before = self._shadow(name), self.slot
+        self.shadows = [slot for slot in self.shadows if slot is not promoted and slot.name != FORMER]
+        self.slot = promoted
+        former = LearnerSlot(FORMER, before.policy, before.learner, before.since)
+        former.offset, former.estimate.since = before.offset, self.ordinal(self.decisions)
+        former.decision_seconds = before.decision_seconds
+        self.shadows.append(former)
+
+    def ordinal(self, decision: int) -> int:
+        """Position of a decision among all decisions made: its number minus the numbers skipped before it."""
+        return decision - sum(lost for before, lost in self.gaps if decision > before)
+
+    def _actions_changed(self) -> None:
+        self.actions.append(self.counters.decisions, list(self.learner.actions))
+
+    # --- checks -------------------------------------------------------------------------------------------------
+
+    def to_rows(self, contexts: Sequence[Any]) -> list[list[Any]]:
+        """Convert contexts to lists in the order of the features."""
+        names = self.learner.schema.names
+        try:
+            return [context if type(context) is list else list(ordered_values(context, names)) for context in contexts]
+        except (ValueError, TypeError) as error:
+            raise invalid_request(str(error)) from None
+
+    def _dry_run(self, change: str, action: Label) -> None:
+        """Try a change of the actions on copies: either all learners make it or none."""
+        try:
+            for slot in (self.slot, *self.shadows):
+                getattr(copy.deepcopy(slot.learner), change)(action)
+        except (ValueError, TypeError) as error:
+            known = action in self.learner.actions
+            status, code = (404, "unknown_action") if change == "remove_action" and not known else (409, "conflict")
+            raise ApiError(status, code, str(error)) from None
+
+    def _require_not_retired(self) -> None:
+        if self.retired:
+            raise ApiError(409, "retired", f"experiment {self.spec.name!r} is retired: it makes no more decisions")
+
+    def _shadow(self, name: str) -> LearnerSlot:
+        for shadow in self.shadows:
+            if shadow.name == name:
+                return shadow
+        raise ApiError(404, "unknown_shadow", f"unknown shadow {name!r}")
+
+    # --- results ------------------------------------------------------------------------------------------------
+
+    def counts(self) -> Counts:
+        """The counters for the API."""
+        return self.counters.to_message(len(self.pending))
+
+    def take_outcomes(self) -> list[RewardRow]:
+        """Return the outcomes of decisions since the last call."""
+        taken, self.outcomes = self.outcomes, []
+        return taken
+
+
+def _decide(learner: Any, rows: list[list[Any]]) -> list[Any]:
+    """Decide for all contexts; an error leaves the learner unchanged."""
+    return [learner.decide(rows[0])] if len(rows) == 1 else learner.decide_many(rows)

@@ -1,0 +1,1 @@
+"""HTTP layer: routes, handlers, OpenAPI description, connection limits and metrics."""

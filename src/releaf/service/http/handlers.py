@@ -1,0 +1,314 @@
+"""Request handlers: one coroutine function for each operation of the API."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from releaf._version import __version__
+from releaf.service.errors import ApiError, invalid_request
+from releaf.service.experiments import decision_export, decision_records, explanations
+from releaf.service.experiments.decision_messages import decision_answers
+from releaf.service.experiments.learner_factory import known_policies
+from releaf.service.experiments.served_experiment import LIVE, RECOVERING, ServedExperiment
+from releaf.service.http.asgi import RawResponse, find_header
+from releaf.service.http.endpoint import decode_json, encoder, error_answer
+from releaf.service.http.metrics import CONTENT_TYPE
+from releaf.service.http.operation import ApiRequest
+from releaf.service.http.server_sent_events import open_feed
+from releaf.service.messages import (
+    AllLearnt,
+    Answer,
+    Answers,
+    Ask,
+    ErrorAnswer,
+    ExperimentInfo,
+    ExperimentList,
+    ExplanationInfo,
+    Health,
+    Learnt,
+    PartitionInfo,
+    PolicyList,
+    RecordedPage,
+    RelevanceInfo,
+    RewardOf,
+    SeriesInfo,
+)
+
+_ask_decoder = msgspec.json.Decoder(Ask)
+_reward_decoder = msgspec.json.Decoder(RewardOf)
+
+
+def _experiment(request: ApiRequest) -> ServedExperiment:
+    return request.registry.find(request.path["experiment"])
+
+
+# --- experiments --------------------------------------------------------------------------------------------
+
+
+async def list_policies(request: ApiRequest) -> PolicyList:
+    return PolicyList(known_policies())
+
+
+async def create_experiment(request: ApiRequest) -> ExperimentInfo:
+    request.identity.require(request.body.name, "admin")
+    return (await request.registry.create(request.body)).info()
+
+
+async def list_experiments(request: ApiRequest) -> ExperimentList:
+    experiments = request.registry.experiments.values()
+    allowed = (one for one in experiments if request.identity.allows(one.name, "read"))
+    return ExperimentList([experiment.info() for experiment in allowed])
+
+
+async def get_experiment(request: ApiRequest) -> ExperimentInfo:
+    return _experiment(request).info()
+
+
+async def retire_experiment(request: ApiRequest) -> ExperimentInfo:
+    experiment = _experiment(request)
+    await request.registry.retire(experiment)
+    return experiment.info()
+
+
+async def add_action(request: ApiRequest) -> ExperimentInfo:
+    experiment = _experiment(request)
+    await experiment.change("add_action", request.body.action)
+    return experiment.info()
+
+
+async def retire_action(request: ApiRequest) -> ExperimentInfo:
+    experiment, given = _experiment(request), request.path["action"]
+    known = [action for action in experiment.live().learner.actions if str(action) == given]
+    if not known:
+        raise ApiError(404, "unknown_action", f"unknown action {given!r}")
+    await experiment.change("remove_action", known[0])
+    return experiment.info()
+
+
+# --- shadows ------------------------------------------------------------------------------------------------
+
+
+async def add_shadow(request: ApiRequest) -> ExperimentInfo:
+    experiment = _experiment(request)
+    await experiment.add_shadow(request.body)
+    return experiment.info()
+
+
+async def remove_shadow(request: ApiRequest) -> ExperimentInfo:
+    experiment = _experiment(request)
+    await experiment.change("remove_shadow", request.path["shadow"])
+    return experiment.info()
+
+
+async def promote_shadow(request: ApiRequest) -> ExperimentInfo:
+    experiment = _experiment(request)
+    await experiment.change("promote", request.path["shadow"])
+    return experiment.info()
+
+
+# --- decisions and rewards ----------------------------------------------------------------------------------
+
+
+async def decide(request: ApiRequest) -> Answer | Answers | RawResponse:
+    experiment = _experiment(request)
+    if request.lines is not None:
+        return await _decide_lines(request, experiment)
+    ask: Ask = request.body
+    if (ask.context is UNSET) == (ask.contexts is UNSET):
+        raise invalid_request("expected either context, for one decision, or contexts, for many")
+    if ask.contexts is UNSET:
+        if ask.keys is not None:
+            raise invalid_request("keys go with contexts; expected key")
+        return (await _decide(request, experiment, [ask.context], [ask.key or _header_key(request)]))[0]
+    if ask.key is not None:
+        raise invalid_request("key goes with context; expected keys, one for each context")
+    contexts: list[Any] = ask.contexts
+    _limit_batch(request, len(contexts))
+    experiment.limit_batch(len(contexts))
+    if ask.keys is not None and len(ask.keys) != len(contexts):
+        raise invalid_request(f"got {len(ask.keys)} keys for {len(contexts)} contexts: expected one for each")
+    keys: list[str | None] = [*ask.keys] if ask.keys is not None else [None] * len(contexts)
+    return Answers(await _decide(request, experiment, contexts, keys))
+
+
+def _header_key(request: ApiRequest) -> str | None:
+    key = find_header(request.scope, b"idempotency-key")
+    if key is not None and not 1 <= len(key) <= 200:
+        raise invalid_request(f"the Idempotency-Key header has {len(key)} characters: expected 1 to 200")
+    return key
+
+
+async def _decide(
+    request: ApiRequest, experiment: ServedExperiment, contexts: list[Any], keys: list[str | None]
+) -> list[Answer]:
+    events = await experiment.decide(contexts, keys)
+    request.metrics.recent_decisions(experiment.name).add([event.explored for event in events])
+    return decision_answers(events, experiment.live())
+
+
+def _limit_batch(request: ApiRequest, count: int) -> None:
+    limit = request.settings.batch_limit
+    if count > limit:
+        raise ApiError(413, "too_many", f"{count:,} in one request: expected at most {limit:,}")
+
+
+async def _decide_lines(request: ApiRequest, experiment: ServedExperiment) -> RawResponse:
+    """Decide for each line by itself: an invalid line does not affect the others."""
+    lines: list[bytes] = request.lines or []
+    _limit_batch(request, len(lines))
+    experiment.limit_batch(len(lines))
+    asked = [_read_line(_ask_decoder, line, _require_one_context) for line in lines]
+
+    async def decide_some(some: list[Ask]) -> list[Any]:
+        return await _decide(request, experiment, [one.context for one in some], [one.key for one in some])
+
+    return _encode_lines(await _answer_lines(asked, decide_some))
+
+
+def _require_one_context(ask: Ask) -> None:
+    if ask.context is UNSET or ask.contexts is not UNSET or ask.keys is not None:
+        raise invalid_request("expected a context in each line")
+
+
+def _read_line(decoder: msgspec.json.Decoder[Any], line: bytes, check: Callable[[Any], None]) -> Any:
+    """Decode a line; an error becomes the answer to it."""
+    try:
+        message = decode_json(decoder, line)
+        check(message)
+        return message
+    except ApiError as error:
+        return error_answer(error)
+
+
+async def _answer_lines(messages: list[Any], answer: Callable[[list[Any]], Awaitable[list[Any]]]) -> list[Any]:
+    """Answer all valid lines in one request, which is faster; one by one if that raises an error."""
+    valid = [index for index, message in enumerate(messages) if not isinstance(message, ErrorAnswer)]
+    answers = list(messages)
+    try:
+        answered = await answer([messages[index] for index in valid]) if valid else []
+    except ApiError as error:
+        if error.status >= 500:
+            raise
+        answered = await asyncio.gather(*(_answer_line(messages[index], answer) for index in valid))
+    for index, one in zip(valid, answered, strict=True):
+        answers[index] = one
+    return answers
+
+
+async def _answer_line(message: Any, answer: Callable[[list[Any]], Awaitable[list[Any]]]) -> Any:
+    try:
+        return (await answer([message]))[0]
+    except ApiError as error:
+        return error_answer(error)
+
+
+def _encode_lines(answers: list[Any]) -> RawResponse:
+    return RawResponse(encoder.encode_lines(answers), b"application/x-ndjson")
+
+
+async def reward(request: ApiRequest) -> Learnt | AllLearnt | RawResponse:
+    experiment = _experiment(request)
+    if request.lines is not None:
+        _limit_batch(request, len(request.lines))
+        given = [_read_line(_reward_decoder, line, lambda one: None) for line in request.lines]
+        return _encode_lines(await _answer_lines(given, experiment.reward))
+    body = request.body
+    if (body.rewards is UNSET) == (body.decision is UNSET and body.reward is UNSET):
+        raise invalid_request("expected either decision and reward, or rewards, for many")
+    if body.rewards is not UNSET:
+        _limit_batch(request, len(body.rewards))
+        return AllLearnt(await experiment.reward(body.rewards))
+    if body.decision is UNSET or body.reward is UNSET:
+        raise invalid_request("expected both decision and reward")
+    (learnt,) = await experiment.reward([RewardOf(decision=body.decision, reward=body.reward)])
+    return learnt
+
+
+async def preview(request: ApiRequest) -> ExplanationInfo:
+    return explanations.preview(_experiment(request).live(), request.body.context)
+
+
+# --- explanations, records, feed and model ------------------------------------------------------------------
+
+
+async def get_relevance(request: ApiRequest) -> RelevanceInfo:
+    return explanations.relevance(_experiment(request).live())
+
+
+async def get_partition(request: ApiRequest) -> PartitionInfo:
+    return explanations.partition(_experiment(request).live(), request.path["feature"])
+
+
+async def explain(request: ApiRequest) -> ExplanationInfo:
+    experiment = _experiment(request)
+    event = await experiment.read_decision(_whole_number("decision", request.path["decision"], 1, 2**53))
+    return explanations.explain_decision(experiment.live(), event)
+
+
+def _whole_number(name: str, text: str, least: int, most: int) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 20 and least <= int(text) <= most):
+        raise invalid_request(f"{name} is {text[:40]!r}: expected a whole number from {least} to {most:,}")
+    return int(text)
+
+
+async def list_decisions(request: ApiRequest) -> RecordedPage:
+    query = request.query
+    limit = _whole_number("limit", query.get("limit", "50"), 1, decision_records.MAX_LISTED)
+    before = _whole_number("before", query["before"], 1, 2**53) if "before" in query else None
+    matches = decision_records.make_filter(
+        query.get("action"), query.get("explored"), query.get("outcome"), query.get("since"), query.get("until")
+    )
+    return await decision_records.list_decisions(_experiment(request), limit, before, matches)
+
+
+async def export_decisions(request: ApiRequest) -> RawResponse:
+    experiment, file_format = _experiment(request), request.query.get("format", "csv")
+    experiment.live()
+    if file_format not in decision_export.FORMATS:
+        raise invalid_request(f"format is {file_format!r}: expected one of {', '.join(decision_export.FORMATS)}")
+    content = decision_export.export_decisions(experiment, file_format)
+    name = f'attachment; filename="{experiment.name}.{file_format}"'.encode()
+    return RawResponse(content, decision_export.FORMATS[file_format].encode(), [(b"content-disposition", name)])
+
+
+async def get_series(request: ApiRequest) -> SeriesInfo:
+    return SeriesInfo(_experiment(request).live().series.to_messages())
+
+
+async def get_model(request: ApiRequest) -> RawResponse:
+    experiment = _experiment(request)
+    name = f'attachment; filename="{experiment.name}.releaf"'.encode()
+    content = await asyncio.to_thread(experiment.live().learner.freeze())
+    return RawResponse(content, b"application/octet-stream", [(b"content-disposition", name)])
+
+
+async def feed(request: ApiRequest) -> RawResponse:
+    return open_feed(request, _experiment(request))
+
+
+# --- the service itself -------------------------------------------------------------------------------------
+
+
+async def healthz(request: ApiRequest) -> Health:
+    return Health("alive", __version__, [])
+
+
+async def readyz(request: ApiRequest) -> Health:
+    registry = request.registry
+    recovering = [one.name for one in registry.experiments.values() if one.status == RECOVERING]
+    if not registry.ready or recovering:
+        what = f"experiments are recovering: {', '.join(recovering)}" if recovering else "the service is starting"
+        raise ApiError(503, "not_ready", what, retry_after=1)
+    standby = [one.name for one in registry.experiments.values() if one.status != LIVE]
+    if standby and len(standby) == len(registry.experiments):
+        raise ApiError(503, "standby", f"this process serves none of: {', '.join(standby)}", retry_after=1)
+    return Health("ready", __version__, standby)
+
+
+async def metrics(request: ApiRequest) -> RawResponse:
+    return RawResponse(request.metrics.text(), CONTENT_TYPE.encode())

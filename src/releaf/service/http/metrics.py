@@ -1,0 +1,232 @@
+"""Prometheus metrics (/metrics).
+
+Requests update plain numbers, which costs less than a microsecond; a scrape reads what other parts know (counts of
+experiments, lag of the store). Everything runs in the event loop, so there are no locks.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+from prometheus_client.registry import Collector
+
+from releaf._version import __version__
+from releaf.service.messages import Counts
+
+CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
+STATUSES = ("live", "standby", "recovering", "damaged", "retired")
+RECENT = 1_000  # decisions over which the exploration rate is computed
+LATENCIES = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  # seconds
+BATCHES = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1_000.0, 2_000.0, 5_000.0, 10_000.0)  # events
+
+
+class ExperimentReading(NamedTuple):
+    """An experiment at the time of a scrape."""
+
+    name: str
+    status: str
+    counts: Counts
+    label_budget: int | None
+    events: int
+    snapshot: int
+
+
+class StoreLag(NamedTuple):
+    """Events in memory that are not on disk yet, and the age of the oldest in seconds."""
+
+    events: int
+    seconds: float
+
+
+class Histogram:
+    """Counts of values by range."""
+
+    __slots__ = ("counts", "edges", "total")
+
+    def __init__(self, edges: Sequence[float]) -> None:
+        self.edges, self.counts, self.total = edges, [0] * (len(edges) + 1), 0.0
+
+    def add(self, value: float) -> None:
+        self.counts[bisect_left(self.edges, value)] += 1
+        self.total += value
+
+    def buckets(self) -> list[tuple[str, float]]:
+        """Cumulative counts by upper edge, as Prometheus expects them."""
+        found, below = [], 0
+        for edge, count in zip((*self.edges, math.inf), self.counts, strict=True):
+            below += count
+            found.append(("+Inf" if edge == math.inf else str(edge), float(below)))
+        return found
+
+
+class RecentDecisions:
+    """The share of explored decisions among the last 1,000 of an experiment."""
+
+    __slots__ = ("_explored", "_ring", "_total")
+
+    def __init__(self) -> None:
+        self._ring, self._total, self._explored = bytearray(RECENT), 0, 0
+
+    def add(self, explored: Sequence[bool]) -> None:
+        """Add decisions: whether each explored."""
+        for one in explored:
+            place = self._total % RECENT
+            self._explored += one - self._ring[place]
+            self._ring[place] = one
+            self._total += 1
+
+    @property
+    def exploration_rate(self) -> float | None:
+        """The rate; None before the first decision of this process."""
+        return self._explored / min(self._total, RECENT) if self._total else None
+
+
+class Metrics(Collector):
+    """Collects all metrics, and renders them for Prometheus.
+
+    Attributes
+    ----------
+    experiments
+        Callback that reads the experiments; set by the application.
+    store_lag
+        Callback that reads the lag of the store; set by the application.
+    """
+
+    def __init__(self) -> None:
+        self.experiments: Callable[[], Iterable[ExperimentReading]] = tuple
+        self.store_lag: Callable[[], StoreLag] = lambda: StoreLag(0, 0.0)
+        self._requests: dict[tuple[str, int], int] = {}
+        self._latencies: dict[str, Histogram] = {}
+        self._recent: dict[str, RecentDecisions] = {}
+        self._commit_seconds, self._commit_events = Histogram(LATENCIES), Histogram(BATCHES)
+        self._failed_commits = 0
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(self)
+        ProcessCollector(registry=self._registry)
+
+    # --- updates
+
+    def count_request(self, operation: str, status: int, seconds: float) -> None:
+        """Count a request. Operations are those of the API, so that their number is bounded."""
+        try:
+            self._requests[operation, status] += 1
+            self._latencies[operation].add(seconds)
+        except KeyError:
+            self._requests[operation, status] = 1
+            self._latencies.setdefault(operation, Histogram(LATENCIES)).add(seconds)
+
+    def recent_decisions(self, experiment: str) -> RecentDecisions:
+        """The window of recent decisions of an experiment."""
+        return self._recent.setdefault(experiment, RecentDecisions())
+
+    def count_commit(self, events: int, seconds: float) -> None:
+        """Count a commit."""
+        self._commit_events.add(events)
+        self._commit_seconds.add(seconds)
+
+    def count_failed_commit(self) -> None:
+        """Count a failed commit."""
+        self._failed_commits += 1
+
+    # --- scrapes
+
+    def text(self) -> bytes:
+        """Render all metrics, in the format of ``CONTENT_TYPE``."""
+        return generate_latest(self._registry)
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield all metrics, for the registry."""
+        yield InfoMetricFamily("releaf", "The version of the service.", value={"version": __version__})
+        yield from self._collect_requests()
+        yield from self._collect_experiments(list(self.experiments()))
+        yield from self._collect_store()
+
+    def _collect_requests(self) -> Iterator[Metric]:
+        count = CounterMetricFamily("releaf_requests", "Requests answered.", labels=("operation", "status"))
+        for (operation, status), number in self._requests.items():
+            count.add_metric((operation, str(status)), number)
+        yield count
+        seconds = HistogramMetricFamily("releaf_request_seconds", "Time to answer a request.", labels=("operation",))
+        for operation, taken in self._latencies.items():
+            seconds.add_metric((operation,), taken.buckets(), taken.total)
+        yield seconds
+
+    def _collect_experiments(self, readings: list[ExperimentReading]) -> Iterator[Metric]:
+        """Yield metrics of experiments; an unknown value, such as a missing budget, is left out."""
+        for name, help_text, value in COUNTERS:
+            counter = CounterMetricFamily(name, help_text, labels=("experiment",))
+            for reading in readings:
+                counter.add_metric((reading.name,), value(reading))
+            yield counter
+        rates = {name: recent.exploration_rate for name, recent in self._recent.items()}
+        rate: tuple[str, str, Callable[[ExperimentReading], float | None]] = (
+            "releaf_exploration_rate",
+            f"Share of explored decisions among the last {RECENT:,} of this process.",
+            lambda reading: rates.get(reading.name),
+        )
+        for name, help_text, read in (rate, *GAUGES):
+            gauge = GaugeMetricFamily(name, help_text, labels=("experiment",))
+            for reading in readings:
+                if (known := read(reading)) is not None:
+                    gauge.add_metric((reading.name,), known)
+            yield gauge
+        statuses = GaugeMetricFamily("releaf_experiments", "Experiments by status.", labels=("status",))
+        for status in STATUSES:
+            statuses.add_metric((status,), sum(reading.status == status for reading in readings))
+        yield statuses
+
+    def _collect_store(self) -> Iterator[Metric]:
+        lag = self.store_lag()
+        yield GaugeMetricFamily("releaf_store_lag_events", "Events in memory that are not on disk yet.", lag.events)
+        yield GaugeMetricFamily("releaf_store_lag_seconds", "Age of the oldest of them.", lag.seconds)
+        yield CounterMetricFamily("releaf_commits_failed", "Commits that failed.", self._failed_commits)
+        for name, help_text, taken in (
+            ("releaf_commit_seconds", "Time to write a group of events to disk.", self._commit_seconds),
+            ("releaf_commit_events", "Events written together.", self._commit_events),
+        ):
+            yield HistogramMetricFamily(name, help_text, taken.buckets(), taken.total)
+
+
+COUNTERS: tuple[tuple[str, str, Callable[[ExperimentReading], int]], ...] = (
+    ("releaf_decisions", "Decisions taken.", lambda reading: reading.counts.decisions),
+    ("releaf_explored", "Decisions that explored.", lambda reading: reading.counts.explored),
+    ("releaf_rewards_wanted", "Decisions that asked for their reward.", lambda reading: reading.counts.asked),
+    ("releaf_rewards_received", "Rewards received.", lambda reading: reading.counts.rewards),
+    (
+        "releaf_rewards_default",
+        "Decisions without a reward in time that got the default.",
+        lambda reading: reading.counts.defaults,
+    ),
+    (
+        "releaf_rewards_dropped",
+        "Decisions without a reward in time that were dropped.",
+        lambda reading: reading.counts.dropped,
+    ),
+)
+GAUGES: tuple[tuple[str, str, Callable[[ExperimentReading], float | None]], ...] = (
+    ("releaf_labels_spent", "Rewards asked for, which the label budget counts.", lambda reading: reading.counts.asked),
+    ("releaf_labels_budget", "Label budget: rewards that may be asked for.", lambda reading: reading.label_budget),
+    (
+        "releaf_decisions_waiting",
+        "Pending decisions: those that wait for their reward.",
+        lambda reading: reading.counts.waiting,
+    ),
+    ("releaf_mean_reward", "Mean of the rewards.", lambda reading: reading.counts.mean_reward),
+    (
+        "releaf_snapshot_age_events",
+        "Events since the last snapshot.",
+        lambda reading: reading.events - reading.snapshot,
+    ),
+)

@@ -1,0 +1,122 @@
+"""OpenAPI description of the API (/openapi.json), generated from the table of operations and the messages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Any, get_args
+
+import msgspec
+
+from releaf._version import __version__
+from releaf.service.http.operation import Operation
+from releaf.service.messages import ErrorAnswer
+
+_REF = "#/components/schemas/{name}"
+_COMMON_ERRORS = (400, 403, 422, 503)  # of every operation
+_PATTERNS = {
+    "experiment": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"},
+    "decision": {"type": "integer", "minimum": 1, "maximum": 2**53},
+}
+
+
+def describe(operations: Sequence[Operation]) -> dict[str, Any]:
+    """Generate the OpenAPI 3.1 document."""
+    types = _types(operations)
+    schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
+    components = _portable(components)
+    by_type = dict(zip(map(str, types), schemas, strict=True))
+    paths: dict[str, Any] = {}
+    for operation in operations:
+        path = re.sub(r":\w+}", "}", operation.path)
+        paths.setdefault(path, {})[operation.method.lower()] = _operation(operation, by_type)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "releaf",
+            "version": __version__,
+            "summary": "Decide well while learning which information matters.",
+            "license": {"name": "BSD-3-Clause", "identifier": "BSD-3-Clause"},
+        },
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "securitySchemes": {"key": {"type": "http", "scheme": "bearer", "description": "releaf keys add"}},
+        },
+    }
+
+
+def _types(operations: Sequence[Operation]) -> list[Any]:
+    found: dict[str, Any] = {str(ErrorAnswer): ErrorAnswer}
+    for operation in operations:
+        for given in (operation.body, operation.answer):
+            if given is not None and not isinstance(given, tuple):
+                for kind in get_args(given) or (given,):
+                    found[str(kind)] = kind
+    return list(found.values())
+
+
+def _portable(schema: Any) -> Any:
+    r"""Convert patterns for other languages: their ``$`` is Python's ``\Z``."""
+    if isinstance(schema, dict):
+        return {
+            key: value.replace(r"\Z", "$") if key == "pattern" and isinstance(value, str) else _portable(value)
+            for key, value in schema.items()
+        }
+    return [_portable(one) for one in schema] if isinstance(schema, list) else schema
+
+
+def _operation(operation: Operation, by_type: dict[str, Any]) -> dict[str, Any]:
+    names = re.findall(r"{(\w+)(?::\w+)?}", operation.path)
+    parameters = [
+        {"name": name, "in": "path", "required": True, "schema": _PATTERNS.get(name, {"type": "string"})}
+        for name in names
+    ] + [
+        {
+            "name": one.name,
+            "in": "query",
+            "required": one.required,
+            "description": one.about,
+            "schema": dict(one.schema),
+        }
+        for one in operation.query
+    ]
+    description: dict[str, Any] = {
+        "operationId": operation.name,
+        "summary": operation.summary,
+        "responses": _responses(operation, by_type),
+    }
+    if parameters:
+        description["parameters"] = parameters
+    if operation.body is not None:
+        description["requestBody"] = {
+            "required": True,
+            "content": {"application/json": {"schema": by_type[str(operation.body)]}},
+        }
+        if operation.lines:
+            description["requestBody"]["content"]["application/x-ndjson"] = {"schema": {"type": "string"}}
+    description["security"] = [] if operation.scope == "none" else [{"key": []}, {}]
+    if operation.scope not in ("none", "any"):
+        description["description"] = f"Needs the scope `{operation.scope}` where keys are needed."
+    return description
+
+
+def _responses(operation: Operation, by_type: dict[str, Any]) -> dict[str, Any]:
+    error = {"content": {"application/json": {"schema": by_type[str(ErrorAnswer)]}}}
+    keyed = () if operation.scope == "none" else (401,)
+    statuses = sorted({*_COMMON_ERRORS, *keyed, 429, *((408,) if operation.body else ()), *operation.errors})
+    errors = {str(status): {"description": HTTPStatus(status).phrase, **error} for status in statuses}
+    return {str(operation.status): _answer(operation, by_type), **errors}
+
+
+def _answer(operation: Operation, by_type: dict[str, Any]) -> dict[str, Any]:
+    if isinstance(operation.answer, tuple):
+        kinds = {kind.partition(";")[0] for kind in operation.answer}
+        content: dict[str, Any] = {kind: {"schema": {"type": "string"}} for kind in sorted(kinds)}
+    else:
+        parts = [by_type[str(kind)] for kind in get_args(operation.answer) or (operation.answer,)]
+        content = {"application/json": {"schema": parts[0] if len(parts) == 1 else {"anyOf": parts}}}
+        if operation.lines:
+            content["application/x-ndjson"] = {"schema": {"type": "string"}}
+    return {"description": operation.summary, "content": content}

@@ -1,0 +1,1 @@
+"""Write-ahead log: events, group commit, snapshots, recovery and audit."""

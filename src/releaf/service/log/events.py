@@ -1,0 +1,122 @@
+"""Events of an experiment's log. A page of the log has the events of one group commit, as MessagePack.
+
+A decision event has the answer, not only the request: its action and probability. So readers of the log need no learner
+to know what was done, and a replay that chooses another action is detected.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from releaf.service.messages import PolicySpec
+
+Label = str | int
+Reward = float | list[float]
+
+
+class LogEvent(Struct, array_like=True, gc=False):  # never part of a reference cycle
+    """Base of all events. ``at``: seconds since 1970, never less than that of the previous event."""
+
+    at: float
+
+
+class Decided(LogEvent, tag=1):
+    """The learner in charge chose an action for a context. ``shadows``: the choices of the shadows."""
+
+    number: int
+    context: list[Any]
+    action: Label
+    probability: float | None
+    explored: bool
+    wants_reward: bool
+    estimates: tuple[float, ...] | None
+    relevant: tuple[tuple[int, ...] | None, ...] | None
+    key: str | None
+    shadows: dict[str, Label] | None
+
+
+class Rewarded(LogEvent, tag=2):
+    """A client sent the reward of a decision."""
+
+    decision: int
+    reward: Reward
+
+
+class Expired(LogEvent, tag=3):
+    """The deadline of these decisions passed without a reward."""
+
+    decisions: list[int]
+
+
+class ActionAdded(LogEvent, tag=4):
+    """The experiment has one more action from now on."""
+
+    action: Label
+
+
+class ActionRemoved(LogEvent, tag=5):
+    """The experiment no longer takes an action."""
+
+    action: Label
+
+
+class ShadowAdded(LogEvent, tag=6):
+    """A shadow decides on the same contexts from now on; ``learner`` is its initial state."""
+
+    name: str
+    policy: PolicySpec
+    learner: bytes
+
+
+class ShadowRemoved(LogEvent, tag=7):
+    """A shadow was removed."""
+
+    name: str
+
+
+class Promoted(LogEvent, tag=8):
+    """A shadow is in charge from now on; the policy that was in charge becomes a shadow."""
+
+    name: str
+
+
+class Retired(LogEvent, tag=9):
+    """The experiment makes no more decisions."""
+
+
+class NumbersSkipped(LogEvent, tag=10):
+    """The end of the log was damaged: decision numbers up to this one are not used again."""
+
+    decision: int
+
+
+AnyEvent = (
+    Decided
+    | Rewarded
+    | Expired
+    | ActionAdded
+    | ActionRemoved
+    | ShadowAdded
+    | ShadowRemoved
+    | Promoted
+    | Retired
+    | NumbersSkipped
+)
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(list[AnyEvent])
+
+
+def encode_page(events: list[AnyEvent]) -> bytes:
+    """Serialize the events of a page."""
+    return _encoder.encode(events)
+
+
+def decode_page(body: bytes) -> list[AnyEvent]:
+    """Deserialize the events of a page; a ``ValueError`` if the body has none."""
+    try:
+        return _decoder.decode(body)
+    except msgspec.DecodeError as error:
+        raise ValueError(f"it holds no events: {error}") from None

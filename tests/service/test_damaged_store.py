@@ -1,0 +1,303 @@
+"""Altered or truncated logs and snapshots: the service reports them, and continues from the last sound state."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import functools
+import json
+import os
+import shutil
+import tempfile
+import uuid
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import postgres
+from faults import Service, checked, reward_of, settle
+from releaf.cli import app
+from releaf.service.experiments.serialization import EXPERIMENT_FORMAT
+from releaf.service.experiments.state import ExperimentState
+from releaf.service.log.audit import AuditReport, audit
+from releaf.service.store import open_store
+
+Harm = Callable[[bytes], bytes]
+BEFORE, AFTER = 12, 8  # decisions before the latest snapshot and after it
+
+
+@functools.cache
+def killed(kind: str) -> str:
+    """The store of a service that was killed: it decided before its latest snapshot and after, a page an event."""
+    folder = Path(tempfile.mkdtemp(prefix="releaf-killed-"))
+    atexit.register(shutil.rmtree, folder)
+    address = str(folder / "store.db") if kind == "sqlite" else postgres.database()
+    with Service(folder, address) as service:
+        service.create(rewards={})
+        for _ in range(BEFORE):
+            decide_and_reward(service)
+        assert service.stop() == 0
+        service.start()
+        for _ in range(AFTER):
+            decide_and_reward(service)
+        assert service.decide()["decision"] == BEFORE + AFTER + 1
+        service.kill()
+    return address
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def service(request: pytest.FixtureRequest, tmp_path: Path) -> Service:
+    """One that was killed and is to be started again, with a store of its own."""
+    address = killed(request.param)
+    if request.param == "postgres":
+        return Service(tmp_path, asyncio.run(copied(address)))
+    for suffix in ("", "-wal"):
+        shutil.copy(f"{address}{suffix}", tmp_path)
+    return Service(tmp_path, str(tmp_path / "store.db"))
+
+
+async def copied(address: str) -> str:
+    """The address of a copy of a database."""
+    import asyncpg
+
+    copy, original = f"copy_{uuid.uuid4().hex}", address.rpartition("/")[2]
+    other = await asyncpg.connect(postgres.database())
+    await other.execute(f"CREATE DATABASE {copy} TEMPLATE {original}")
+    await other.close()
+    return address.replace(original, copy)
+
+
+SNAPSHOT, LAST = 2 * BEFORE, 2 * (BEFORE + AFTER) + 1  # events
+
+
+def cut(body: bytes) -> bytes:
+    return body[:-9]
+
+
+def altered(body: bytes) -> bytes:
+    return body[:-9] + bytes([body[-9] ^ 1]) + body[-8:]
+
+
+def decide_and_reward(service: Service) -> None:
+    number = service.decide()["decision"]
+    assert reward(service, number) == 200
+
+
+def reward(service: Service, number: int) -> int:
+    body = {"decision": number, "reward": reward_of(number)}
+    return int(service.call("POST", "/v1/experiments/shop/reward", body)[0])
+
+
+def alter(address: str, table: str, last: int, harm: Harm) -> None:
+    """Change the body of a page or snapshot."""
+    asyncio.run(_alter(address, table, last, harm))
+
+
+async def _alter(address: str, table: str, last: int, harm: Harm) -> None:
+    if address.startswith("postgresql"):
+        import asyncpg
+
+        connection = await asyncpg.connect(address)
+        body = await connection.fetchval(f"SELECT body FROM releaf.{table} WHERE last = $1", last)
+        await connection.execute(f"UPDATE releaf.{table} SET body = $1 WHERE last = $2", harm(body), last)
+        await connection.close()
+        return
+    import apsw
+
+    with closing(apsw.Connection(address)) as file:
+        body = file.execute(f"SELECT body FROM {table} WHERE last = ?", (last,)).get
+        file.execute(f"UPDATE {table} SET body = ? WHERE last = ?", (harm(body), last))
+
+
+def report(address: str) -> AuditReport[ExperimentState]:
+    async def made() -> AuditReport[ExperimentState]:
+        store = open_store(address)
+        await store.open()
+        try:
+            return await audit(store, EXPERIMENT_FORMAT)
+        finally:
+            await store.close()
+
+    return asyncio.run(made())
+
+
+def told(service: Service, words: str) -> Any:
+    """The experiment's description, which says so; so does the log of the process."""
+    info = service.info()
+    assert any(words in message for message in info["messages"]), info["messages"]
+    assert words in service.said()
+    return info
+
+
+def assert_sound_after(service: Service) -> None:
+    settle_waiting(service)
+    model = service.model()
+    assert service.stop() == 0
+    checked(service.store, model=model)
+
+
+def settle_waiting(service: Service) -> None:
+    for number in range(1, service.info()["counts"]["decisions"] + 1):
+        assert reward(service, number) in (200, 404)
+    settle(service)
+
+
+# --- releaf store check -----------------------------------------------------------------------------------------
+
+
+def check(address: str, *options: str) -> tuple[int, str]:
+    """The exit code and output of the command."""
+    done = CliRunner().invoke(app, ["store", "check", "--store", address, *options])
+    return done.exit_code, done.output
+
+
+def test_the_audit_of_a_store_replays_its_logs(service: Service) -> None:
+    code, output = check(service.store, "--json")
+    told = json.loads(output)
+    (found,) = told.pop("experiments")
+    assert (code, told) == (0, {"sound": True})
+    assert {name: found[name] for name in ("name", "events", "decisions", "rewards", "snapshots", "findings")} == {
+        "name": "shop",
+        "events": LAST,
+        "decisions": BEFORE + AFTER + 1,
+        "rewards": BEFORE + AFTER,
+        "snapshots": [0, SNAPSHOT],
+        "findings": [],
+    }
+    assert "sound" in check(service.store)[1]
+
+
+def test_the_audit_finds_a_reward_that_differs_from_the_log(service: Service) -> None:
+    statement = "UPDATE {}rewards SET reward = '0.125' WHERE decision = 3"
+    asyncio.run(execute(service.store, statement))
+    code, output = check(service.store)
+    assert code == 1
+    assert "the table of rewards has RewardRow(decision=3, outcome='rewarded', reward='0.125'" in " ".join(
+        output.split()
+    )
+    with service:
+        assert "another process serves experiment 'shop'" in check(service.store)[1]
+
+
+async def execute(address: str, statement: str) -> None:
+    """Run a statement, whose {} is for the schema."""
+    if address.startswith("postgresql"):
+        import asyncpg
+
+        connection = await asyncpg.connect(address)
+        await connection.execute(statement.format("releaf."))
+        await connection.close()
+        return
+    import apsw
+
+    with closing(apsw.Connection(address)) as file:
+        file.execute(statement.format(""))
+
+
+# --- the log ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("harm", [cut, altered])
+def test_a_damaged_last_page_is_set_aside_and_reported(service: Service, harm: Harm) -> None:
+    alter(service.store, "pages", LAST, harm)
+    (found,) = report(service.store).experiments
+    assert found.findings == [f"the log is damaged after event {LAST - 1}: its checksum does not match"]
+    with service:
+        info = told(service, f"the log is damaged after event {LAST - 1} (its checksum does not match): 1 pages")
+        lost = BEFORE + AFTER + 1
+        assert info["counts"]["decisions"] == lost
+        assert reward(service, lost) == 404  # what it was is not known any more
+        assert service.decide()["decision"] == lost + 1  # a client may still have the lost number
+        assert reward(service, lost + 1) == 200
+        assert service.call("GET", f"/v1/experiments/shop/explain/{lost + 1}")[0] == 200
+        assert service.call("GET", f"/v1/experiments/shop/explain/{lost}")[0] == 404
+        assert_sound_after(service)
+        service.start()
+        assert service.info()["messages"] == []
+
+
+def test_pages_after_a_damaged_one_are_set_aside_too(service: Service) -> None:
+    alter(service.store, "pages", SNAPSHOT + 3, cut)
+    with service:
+        told(service, f"{LAST - SNAPSHOT - 2} pages with decisions {BEFORE + 2} to {BEFORE + AFTER + 1} were set aside")
+        assert reward(service, BEFORE + 1) == 200  # given before, and still known
+        assert service.decide()["decision"] == BEFORE + AFTER + 2
+        assert_sound_after(service)
+
+
+def test_a_damaged_page_before_the_latest_snapshot_is_reported_and_loses_no_state(service: Service) -> None:
+    alter(service.store, "pages", SNAPSHOT, altered)
+    with service:
+        info = told(service, f"the log between events 0 and {SNAPSHOT} is damaged")
+        assert info["counts"]["decisions"] == BEFORE + AFTER + 1
+        assert service.decide()["decision"] == BEFORE + AFTER + 2
+
+
+# --- snapshots --------------------------------------------------------------------------------------------------
+
+
+def test_a_damaged_snapshot_is_reported_and_an_older_one_used(service: Service) -> None:
+    alter(service.store, "snapshots", SNAPSHOT, altered)
+    (found,) = report(service.store).experiments
+    assert found.findings == [f"the snapshot after event {SNAPSHOT} is damaged: its checksum does not match"]
+    with service:
+        info = told(service, f"the snapshot after event {SNAPSHOT} is damaged (its checksum does not match)")
+        assert info["counts"]["decisions"] == BEFORE + AFTER + 1
+        assert reward(service, BEFORE + AFTER + 1) == 200
+        assert_sound_after(service)  # it is gone, now that there is a good one
+        service.start()
+        assert service.info()["messages"] == []
+
+
+def test_without_a_sound_snapshot_an_experiment_is_damaged_and_others_stay_live(service: Service) -> None:
+    for last in (0, SNAPSHOT):
+        alter(service.store, "snapshots", last, lambda body: body[1:])
+    with service:
+        info = told(service, "no snapshot can be read: restore the store from a backup")
+        assert info["status"] == "damaged"
+        status, headers, answer = service.call("POST", "/v1/experiments/shop/decide", {"context": [40, 7, "plus"]})
+        assert (status, "Retry-After" in headers) == (503, True)
+        assert "none of its snapshots can be read" in answer["error"]["message"]
+        service.create(name="other")
+        assert service.decide("other")["decision"] == 1
+
+
+# --- bytes of the embedded store's file -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def embedded(tmp_path: Path) -> Service:
+    """One that was killed, with all that it did still in the write-ahead log."""
+    with Service(tmp_path, str(tmp_path / "store.db")) as service:
+        service.create(rewards={})
+        for _ in range(BEFORE):
+            decide_and_reward(service)
+        service.kill()
+        return service
+
+
+def test_a_truncated_write_ahead_log_is_reported(embedded: Service) -> None:
+    wal = Path(f"{embedded.store}-wal")
+    os.truncate(wal, wal.stat().st_size - 1000)
+    with embedded:
+        assert "ends in the middle of a write" in embedded.said()
+        before = embedded.info()["counts"]["decisions"]
+        assert before in (BEFORE - 1, BEFORE)
+        assert embedded.decide()["decision"] == before + 1
+        assert_sound_after(embedded)
+
+
+def test_altered_bytes_of_the_file_are_reported(embedded: Service) -> None:
+    embedded.start()
+    assert embedded.stop() == 0  # all is in the file itself now
+    path = Path(embedded.store)
+    content = path.read_bytes()
+    place = content.rindex(b"\xa4plus")  # the context of a decision in a page of the log
+    path.write_bytes(content[:place] + b"\xa4Plus" + content[place + 5 :])
+    with embedded:
+        told(embedded, "the log between events 0 and")
+        assert embedded.decide()["decision"] == BEFORE + 1

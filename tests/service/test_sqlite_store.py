@@ -1,0 +1,396 @@
+"""The SQLite store when its file is damaged, truncated, moved, or its disk is full."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from releaf.service.store import FIRST_CHECKSUM, Commit, LogPage, RewardRow, StoreError
+from releaf.service.store.migrations import SQLITE
+from releaf.service.store.sqlite import SqliteStore
+
+PAGES = 400
+BODY = b"body of a page, " * 60
+
+
+def run(test: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(test, 120))
+
+
+def commit(last: int, body: bytes = BODY) -> Commit:
+    return Commit(LogPage(1, last, 1, last, 0.5, FIRST_CHECKSUM, body), [RewardRow(last, "rewarded", "1", 0.5)])
+
+
+async def lasts(store: SqliteStore) -> list[int]:
+    return [page.last async for page in store.pages(1)]
+
+
+async def filled(path: Path) -> SqliteStore:
+    """An open store with an experiment, a snapshot and some pages."""
+    store = SqliteStore(path)
+    await store.open()
+    await store.create("shop", 1.0, b"{}", b"state" * 100)
+    assert await store.acquire(1)
+    for first in range(1, PAGES + 1, 100):
+        await store.commit([commit(last) for last in range(first, first + 100)])
+    return store
+
+
+@pytest.fixture
+def closed(tmp_path: Path) -> Path:
+    """A store's file after it was closed."""
+    path = tmp_path / "store.db"
+
+    async def fill() -> None:
+        await (await filled(path)).close()
+
+    run(fill())
+    return path
+
+
+@pytest.fixture
+def left(tmp_path: Path) -> Path:
+    """A store's files as a process leaves them that dies, with commits in the write-ahead log."""
+    path, copy = tmp_path / "alive.db", tmp_path / "store.db"
+
+    async def fill() -> None:
+        store = await filled(path)
+        for suffix in ("", "-wal"):
+            shutil.copy(f"{path}{suffix}", f"{copy}{suffix}")
+        await store.close()
+
+    run(fill())
+    return copy
+
+
+def overwrite(path: Path, start: float, length: int) -> None:
+    """Damage a stretch of a file that begins at a fraction of its length."""
+    with path.open("r+b") as file:
+        file.seek(round(path.stat().st_size * start / 4096) * 4096)
+        file.write(b"\xa5" * length)
+
+
+def cut(path: Path, share: float) -> None:
+    os.truncate(path, int(path.stat().st_size * share) + 7)
+
+
+def flip_in_the_middle(path: Path) -> None:
+    overwrite(path, 0.5, 4096)
+
+
+def flip_the_last_page(path: Path) -> None:
+    overwrite(path, 1 - 4096 / path.stat().st_size, 4096)
+
+
+def flip_the_head(path: Path) -> None:
+    overwrite(path, 0, 4096)
+
+
+def cut_in_half(path: Path) -> None:
+    cut(path, 0.5)
+
+
+def replace_by_a_text(path: Path) -> None:
+    path.write_text("Dear diary, today somebody put a text where a database was.\n" * 5)
+
+
+def kept(message: str) -> Path:
+    """Where the damaged file is, as a message says."""
+    return Path(message.split("the damaged file is ")[1])
+
+
+@pytest.mark.parametrize("harm", [flip_in_the_middle, flip_the_last_page, cut_in_half])
+def test_a_repair_keeps_all_readable_rows_of_a_damaged_file(closed: Path, harm: Callable[[Path], None]) -> None:
+    harm(closed)
+    damaged = closed.read_bytes()
+
+    async def test() -> None:
+        store = SqliteStore(closed)
+        (message,) = await store.open()
+        assert "was damaged" in message
+        assert kept(message).read_bytes() == damaged
+        assert [row.name for row in await store.experiments()] == ["shop"]
+        saved = await lasts(store)
+        assert 50 < len(saved) <= PAGES
+        assert f"{len(saved)} pages" in message
+        assert all([page.body == BODY async for page in store.pages(1)])
+        assert await store.acquire(1)
+        await store.commit([commit(saved[-1] + 1)])
+        await store.close()
+        assert await store.open() == []
+        assert await lasts(store) == [*saved, saved[-1] + 1]
+        await store.close()
+
+    run(test())
+
+
+def test_a_repair_deletes_rows_of_lost_events_and_experiments(closed: Path) -> None:
+    async def test() -> None:
+        store = SqliteStore(closed)
+        await store.open()
+        assert (await store.create("other", 1.0, b"{}", b"")).id == 2
+        assert await store.acquire(2)
+        await store.commit([Commit(LogPage(2, 1, 1, 1, 0.5, FIRST_CHECKSUM, BODY), [])])
+        store._writer.execute("DELETE FROM pages WHERE experiment = 1 AND last > 100")
+        store._writer.execute("DELETE FROM experiments WHERE id = 2")
+        root = store._writer.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'pages_by_decision'").get
+        await store.close()
+        overwrite(closed, (root - 1) * 4096 / closed.stat().st_size, 4096)
+        (message,) = await store.open()
+        assert "was damaged" in message
+        assert await lasts(store) == list(range(1, 101))
+        assert max(await store.rewards(1, 1, PAGES)) <= 100
+        assert await store.acquire(1)
+        await store.commit([commit(101)])
+        assert (await store.create("third", 1.0, b"{}", b"")).id == 2
+        assert [page async for page in store.pages(2)] == []
+        await store.close()
+
+    run(test())
+
+
+@pytest.mark.parametrize("harm", [flip_the_head, replace_by_a_text])
+def test_an_unreadable_file_is_moved_aside_and_a_new_one_created(closed: Path, harm: Callable[[Path], None]) -> None:
+    harm(closed)
+    damaged = closed.read_bytes()
+
+    async def test() -> None:
+        store = SqliteStore(closed)
+        (message,) = await store.open()
+        assert "0 experiments, 0 pages" in message
+        assert kept(message).read_bytes() == damaged
+        assert await store.experiments() == []
+        await store.create("shop", 1.0, b"{}", b"")
+        await store.close()
+
+    run(test())
+
+
+def test_a_missing_or_empty_file_that_was_in_use_is_reported(closed: Path) -> None:
+    async def reopened() -> list[str]:
+        store = SqliteStore(closed)
+        messages = await store.open()
+        assert await store.experiments() == []
+        await store.close()
+        return messages
+
+    os.truncate(closed, 0)
+    (message,) = asyncio.run(reopened())
+    assert "was in use and is now missing or empty" in message
+    assert asyncio.run(reopened()) == []
+    closed.unlink()
+    (message,) = asyncio.run(reopened())
+    assert "was in use and is now missing or empty" in message
+
+
+def test_the_file_of_a_dead_process_needs_no_repair(left: Path) -> None:
+    async def test() -> None:
+        store = SqliteStore(left)
+        assert await store.open() == []
+        assert await lasts(store) == list(range(1, PAGES + 1))
+        await store.close()
+
+    run(test())
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.6, 0.9])
+def test_complete_commits_of_a_truncated_write_ahead_log_are_kept(left: Path, share: float) -> None:
+    cut(Path(f"{left}-wal"), share)
+
+    async def test() -> None:
+        store = SqliteStore(left)
+        messages = await store.open()
+        assert "ends in the middle of a write" in messages[0]
+        saved = await lasts(store) if await store.experiments() else []
+        assert saved == list(range(1, len(saved) + 1))
+        assert len(saved) % 100 == 0
+        assert len(saved) < PAGES
+        assert sorted(await store.rewards(1, 1, PAGES)) == saved
+        await store.close()
+
+    run(test())
+
+
+def test_a_damaged_file_in_use_is_not_repaired(closed: Path) -> None:
+    async def test() -> None:
+        first, second = SqliteStore(closed), SqliteStore(closed)
+        await first.open()
+        flip_in_the_middle(closed)
+        assert await second.open() == []  # the first would go on writing to a file that was moved away
+        with pytest.raises(StoreError, match="the file is damaged; restart the service"):
+            await lasts(second)
+        await second.close()
+        await first.close()
+        (message,) = await first.open()
+        assert "was damaged" in message
+        await first.close()
+
+    run(test())
+
+
+def test_an_interrupted_repair_is_finished(closed: Path) -> None:
+    async def test() -> None:
+        closed.rename(f"{closed}-salvage")  # complete, but not yet in its place
+        store = SqliteStore(closed)
+        (message,) = await store.open()
+        assert "A fresh file has all readable rows" in message
+        assert await lasts(store) == list(range(1, PAGES + 1))
+        await store.close()
+
+    run(test())
+
+
+def test_a_damaged_file_of_an_older_version_is_repaired_and_migrated(closed: Path) -> None:
+    flip_in_the_middle(closed)
+
+    async def test() -> None:
+        store = SqliteStore(closed, (*SQLITE, "ALTER TABLE pages_set_aside ADD COLUMN note TEXT"))
+        (message,) = await store.open()
+        assert "1 experiments" in message
+        assert len(await lasts(store)) > 50
+        await store.close()
+
+    run(test())
+
+
+def test_a_database_of_another_program_is_rejected(tmp_path: Path) -> None:
+    path = tmp_path / "other.db"
+    other = apsw.Connection(str(path))
+    other.execute("CREATE TABLE theirs (x)")
+    other.close()
+    with pytest.raises(StoreError, match="database of another program: use another file for the store"):
+        asyncio.run(SqliteStore(path).open())
+
+
+def test_a_missing_folder_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="create the folder"):
+        asyncio.run(SqliteStore(tmp_path / "nowhere" / "store.db").open())
+
+
+def test_a_file_that_was_moved_while_in_use_rejects_commits(closed: Path) -> None:
+    async def test() -> None:
+        store = SqliteStore(closed)
+        await store.open()
+        assert await store.acquire(1)
+        closed.rename(closed.with_name("elsewhere.db"))
+        for attempt in (store.commit([commit(PAGES + 1)]), store.ping()):
+            with pytest.raises(StoreError, match="restore the file"):
+                await attempt
+        closed.with_name("elsewhere.db").rename(closed)
+        await store.commit([commit(PAGES + 1)])
+        await store.close()
+
+    run(test())
+
+
+def test_a_full_file_accepts_commits_again_when_there_is_space(closed: Path) -> None:
+    async def test() -> None:
+        store = SqliteStore(closed)
+        await store.open()
+        assert await store.acquire(1)
+        store._writer.pragma("max_page_count", 1)  # which is raised to the present size
+        with pytest.raises(StoreError, match="the disk is full; free some space"):
+            await store.commit([commit(PAGES + 1), commit(PAGES + 2, bytes(1 << 20))])
+        assert store.holds(1)
+        assert await lasts(store) == list(range(1, PAGES + 1))
+        store._writer.pragma("max_page_count", 1 << 30)
+        await store.commit([commit(PAGES + 1)])
+        assert (await lasts(store))[-1] == PAGES + 1
+        await store.close()
+
+    run(test())
+
+
+ON_A_SMALL_DISK = """
+import asyncio, resource, signal, sys
+from releaf.service.store import FIRST_CHECKSUM, Commit, LogPage, StoreError, open_store
+
+def limit(size):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+async def main():
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    store = open_store(sys.argv[1])
+    await store.open()
+    number = (await store.create("shop", 1.0, b"{}", b"")).id
+    await store.acquire(number)
+    limit(300_000)
+    last = 0
+    try:
+        while last < 1000:
+            await store.commit([Commit(LogPage(number, last + 1, 1, 1, 0.0, FIRST_CHECKSUM, bytes(10_000)), [])])
+            last += 1
+    except StoreError as error:
+        print(error)
+    try:
+        await store.ping()
+    except StoreError:
+        print("still full")
+    assert [page.last async for page in store.pages(number)] == list(range(1, last + 1))
+    limit(resource.RLIM_INFINITY)
+    await store.ping()
+    await store.commit([Commit(LogPage(number, last + 1, 1, 1, 0.0, FIRST_CHECKSUM, bytes(10_000)), [])])
+    await store.close()
+    assert await store.open() == []
+    assert [page.last async for page in store.pages(number)] == list(range(1, last + 2))
+    await store.close()
+    print(last, "commits")
+
+asyncio.run(main())
+"""
+
+
+def test_a_file_that_can_not_grow_keeps_all_acknowledged_commits(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", ON_A_SMALL_DISK, str(tmp_path / "store.db")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "check its health and free space" in done.stdout
+    assert int(done.stdout.split()[-2]) > 5
+
+
+@pytest.mark.skipif(os.getuid() != 0 or shutil.which("mount") is None, reason="only root may mount a small disk")
+def test_a_full_disk_is_an_error_and_the_store_recovers(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", disk]).returncode != 0:
+        pytest.skip("root may not mount here")
+
+    acknowledged: list[int] = []
+
+    async def commit_until_full(store: SqliteStore) -> None:
+        for last in range(1, 1000):
+            await store.commit([commit(last, bytes(10_000))])
+            acknowledged.append(last)
+
+    async def test() -> None:
+        store = SqliteStore(disk / "store.db")
+        await store.open()
+        await store.create("shop", 1.0, b"{}", b"")
+        assert await store.acquire(1)
+        ballast = disk / "ballast"
+        ballast.write_bytes(bytes(1_000_000))
+        with pytest.raises(StoreError, match=r"the disk is full; free some space|free space"):
+            await commit_until_full(store)
+        last = acknowledged[-1]
+        assert await lasts(store) == acknowledged
+        ballast.unlink()
+        await store.ping()
+        await store.commit([commit(last + 1)])
+        await store.close()
+        assert await store.open() == []
+        assert await lasts(store) == list(range(1, last + 2))
+        await store.close()
+
+    try:
+        run(test())
+    finally:
+        subprocess.run(["umount", "-l", disk], check=True)
