@@ -97,8 +97,10 @@ def test_network_intrusion_is_the_first_records_of_the_file_scaled(monkeypatch: 
     assert stream.actions == ("attack", "no attack")
     assert stream.rewards.sum(axis=1).tolist() == [1.0] * 20_000
     assert stream.rewards[:, 0].sum() == 3821
-    later = streams.intrusion(100, start=19_900, scaled_by=20_000)
-    assert np.array_equal(later.contexts, stream.contexts[-100:])
+    assert np.array_equal(streams.intrusion(100, start=19_900).contexts, stream.contexts[-100:])
+    by_themselves = streams.intrusion(20_000, scaled_by=20_000).contexts
+    assert by_themselves.max(axis=0).min() == 1.0  # of every feature
+    assert stream.contexts.max(axis=0).min() < 1.0  # the largest of some come later in the file
     with pytest.raises(ValueError, match="more than the file has"):
         streams.intrusion(10, start=494_020)
 

@@ -88,10 +88,10 @@ class Intrusion:
         count = 8 if seed is None else 6
         size = 500 if steps < STEPS else TRAINING // 6
         training = count * TRAINING // 6
-        cases = {"stream": "intrusion", "arguments": {"steps": training, "start": STEPS, "scaled_by": steps}}
+        cases = {"stream": "intrusion", "arguments": {"steps": training, "start": STEPS}}
         given: dict[str, Any] = {"experts": {**cases, "count": count, "size": size, "seed": seed}}
         if policy == "AdaBoost":
-            arguments = {"steps": SAMPLE, "start": STEPS + training, "scaled_by": steps}
+            arguments = {"steps": SAMPLE, "start": STEPS + training}
             given["sample"] = {"stream": "intrusion", "arguments": arguments, "size": SAMPLE}
         return given
 
@@ -103,9 +103,10 @@ class Intrusion:
                 "Network intrusion",
                 COLUMNS,
                 [line(name, COLUMNS, results, PAPER.get(name.removesuffix(CONSECUTIVE), ())) for name in names],
-                f"The first 20,000 records of the KDD'99 10 % file, 15 features. {RELEAF_TOLD}. Base classifiers are "
-                "of 6 × 5,000 later records, or, in the rows “consecutive chunks”, of 8 × 5,000. The stream is always "
-                "the same, so policies that draw nothing at random don't vary.",
+                "The first 20,000 records of the KDD'99 10 % file, 15 features, scaled by the minimum and maximum of "
+                f"the whole file. {RELEAF_TOLD}. Base classifiers are of 6 × 5,000 later records, or, in the rows "
+                "“consecutive chunks”, of 8 × 5,000. The stream is always the same, so policies that draw nothing at "
+                "random don't vary.",
             )
         ]
 
