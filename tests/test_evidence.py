@@ -29,8 +29,10 @@ def tool(name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
         ("at most", 0.07, 0.24, "reproduced"),
         ("at most", 1.4, 1.24, "near"),
         ("at most", 2.3, 1.68, "not reproduced"),
-        ("at least", 100.0, 95.0, "reproduced"),
-        ("at least", 60.0, 95.0, "not reproduced"),
+        ("bound", 0.827, 0.828, "holds"),
+        ("bound", 0.83, 0.828, "violated"),
+        ("coverage", 100.0, 95.0, "holds"),
+        ("coverage", 94.0, 95.0, "violated"),
         ("untestable", 1.0, 6.62, "not testable here"),
     ],
 )

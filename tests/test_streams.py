@@ -105,6 +105,13 @@ def test_network_intrusion_is_the_first_records_of_the_file_scaled(monkeypatch: 
         streams.intrusion(10, start=494_020)
 
 
+def test_records_that_can_not_be_are_refused_before_the_file_is_looked_for() -> None:
+    with pytest.raises(ValueError, match="steps=10, start=-1: expected at least one record, from 0 on"):
+        streams.intrusion(10, start=-1)
+    with pytest.raises(ValueError, match="scaled_by=0: expected a number of records from 1 on, or None"):
+        streams.intrusion(10, scaled_by=0)
+
+
 # --- webpages -------------------------------------------------------------------------------------------------
 
 USER = "|user 2:0.1 3:0.2 4:0.3 5:0.4 6:0.0 1:1.0"

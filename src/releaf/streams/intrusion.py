@@ -61,6 +61,10 @@ def intrusion(
     progress
         Told the bytes so far and in all while the file is downloaded, which happens once (2 MB).
     """
+    if steps < 1 or start < 0:
+        raise ValueError(f"steps={steps}, start={start}: expected at least one record, from 0 on")
+    if scaled_by is not None and scaled_by < 1:
+        raise ValueError(f"scaled_by={scaled_by}: expected a number of records from 1 on, or None")
     path = fetch_intrusion(progress)
     values, attacks = _records(path)
     if start + steps > len(values):
