@@ -65,7 +65,7 @@ STEPS_IN_PAIRS: dict[tuple[str, int], dict[int, int]] = {
     ("CMABRL", 2): {5: 3_000, 10: 1_500},
 }
 MOST_QUICK_STEPS = 600
-FEWER_SEEDS, FEWER_FROM = 5, 100  # runs, with so many features
+FEWER_SEEDS, FEWER_FROM = 5, 50  # runs, with so many features
 FEWEST_SEEDS = 2  # of RELEAF at d = 2 and D = 20
 
 
