@@ -18,9 +18,9 @@ from typing import Any
 
 import numba
 
-from releaf.core.lanes import load, lowest, splat, store
-from releaf.core.model import ACTIONS, FEATURES, view
-from releaf.core.partition import locate
+from releaf.core.releaf.model import ACTIONS, FEATURES, view
+from releaf.core.releaf.partition import locate
+from releaf.core.releaf.vector_lanes import load, lowest, splat, store
 
 Kernel = Callable[..., Any]
 _OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True}

@@ -42,7 +42,7 @@ def peak_bytes() -> int:
 def live_through(features: int, gamma: int, actions: int) -> dict[str, Any]:
     """What ``python -m benchmarks.memory`` does: let a learner live, and tell how much memory that took."""
     from benchmarks.workload import experienced
-    from releaf.core.model import HASHED, ROWS
+    from releaf.core.releaf.model import HASHED, ROWS
 
     before = peak_bytes()
     engine = experienced(ARRIVALS, features, actions, gamma_rel=gamma, observe="always")._engine

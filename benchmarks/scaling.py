@@ -14,7 +14,7 @@ import numpy as np
 from benchmarks.floor import floors
 from benchmarks.measure import Finding, Say, in_turn
 from benchmarks.workload import experienced, rewinder, stream
-from releaf.core.model import HASHED
+from releaf.core.releaf.model import HASHED
 
 MOST = 1.25
 LIVED = 20_000  # enough for 8 intervals a feature (4 for γ=2) and the explorations that these ask for

@@ -24,7 +24,7 @@ import releaf
 from benchmarks.measure import Finding, Say
 from benchmarks.workload import Array
 from releaf import streams
-from releaf.core import merging, partition
+from releaf.core.releaf import merging, partition
 from releaf.executors import Local
 
 MINUTES = 10

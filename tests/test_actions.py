@@ -12,8 +12,8 @@ import pytest
 
 import releaf
 from everyone import LOGGED, NAMES, POLICIES, make, refused
-from releaf.core.engine import Settings
-from releaf.core.model import HASHED
+from releaf.core.releaf.engine import Settings
+from releaf.core.releaf.model import HASHED
 from releaf.ensembles.ensemble import Ensemble
 from twins import knowledge, live, plain, stream
 

@@ -10,7 +10,7 @@ import pytest
 
 import releaf
 from everyone import POLICIES, make
-from releaf.policies.waiting import SHARED
+from releaf.policies.pending_decisions import SHARED
 from twins import knowledge, plain, stream
 
 CONTEXTS, REWARDS = stream(600, actions=3, seed=8)

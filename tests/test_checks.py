@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from releaf import Boolean, GreedyReleaf, Releaf, Schema
-from releaf.policies.checks import positive, whole
+from releaf.policies.argument_checks import positive, whole
 
 POLICIES = (Releaf, GreedyReleaf)
 

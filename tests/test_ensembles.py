@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 
 import releaf
 from plain_rivals import boosted
-from releaf.core.rivals.votes import boost
+from releaf.core.baselines.voting import boost
 from releaf.ensembles import (
     AdaBoost,
     AverageMajority,

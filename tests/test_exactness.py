@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import releaf
 from reference import Reference
 from releaf import theory
-from releaf.core.engine import Engine
+from releaf.core.releaf.engine import Engine
 from releaf.policies.partitioned import PartitionedPolicy
 
 TIES = [0.0, 1.0, 0.5, 0.25, 0.75, 1 / 3, 2 / 3, 1 / 9, 0.1, math.nextafter(0.5, 1), math.nextafter(1 / 3, 0)]

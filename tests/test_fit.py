@@ -16,8 +16,8 @@ import pytest
 import releaf
 from reference import GRAIN
 from releaf import theory
-from releaf.core import merging, summing
-from releaf.core.model import EXPLOITED, HASHED
+from releaf.core.releaf import merging, summing
+from releaf.core.releaf.model import EXPLOITED, HASHED
 from releaf.executors import Local
 from releaf.streams import batches
 from releaf.train import Report, fit, fit_log

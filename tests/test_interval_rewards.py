@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import releaf
 from reference import Reference
-from releaf.core.model import HASHED
+from releaf.core.releaf.model import HASHED
 from releaf.policies.partitioned import PartitionedPolicy
 from test_exactness import TIES, configurations, limit_dense_cells, quick, streams, twin_of
 

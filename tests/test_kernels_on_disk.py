@@ -45,7 +45,9 @@ def test_an_install_without_any_folder_to_write_to_runs(tmp_path: Path) -> None:
     installed = copy_package(tmp_path)
     blocked = tmp_path / "not-a-folder"
     blocked.write_text("")
-    (installed / "releaf" / "core" / "__pycache__").write_text("")
+    core = installed / "releaf" / "core"
+    for package in [core, *(path for path in core.iterdir() if path.is_dir())]:
+        (package / "__pycache__").write_text("")
     environment = {"HOME": str(blocked), "XDG_CACHE_HOME": str(blocked), "NUMBA_CACHE_DIR": ""}
     output = finish(start(installed, **environment))
     assert str(installed) in output

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import releaf
 from plain_rivals import Ridge
-from releaf.core.rivals.ridge import chance_of_highest
+from releaf.core.baselines.ridge import chance_of_highest
 
 
 @settings(max_examples=25, deadline=None)

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 import releaf
 from reference import GRAIN
-from releaf.core import cells, merging
-from releaf.core.lanes import MAX_WIDTH
-from releaf.core.model import OBSERVED
+from releaf.core.releaf import cells, merging
+from releaf.core.releaf.model import OBSERVED
+from releaf.core.releaf.vector_lanes import MAX_WIDTH
 from releaf.policies.partitioned import PartitionedPolicy
 
 SCHEMAS: dict[str, Any] = {

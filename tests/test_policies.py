@@ -26,7 +26,7 @@ from everyone import (
     make,
     wanted,
 )
-from releaf.core import state
+from releaf.core.runtime import state_file
 from twins import knowledge, live, plain, stream
 
 CONTEXTS, REWARDS = stream(600, seed=4)
@@ -277,13 +277,13 @@ def test_waiting_decisions_that_can_not_be_are_refused(policy: Any, part: str, v
     bandit = make(policy, 2, SCHEMA)
     bandit.decide([30, "free", True, 0.5])
     bandit.save(tmp_path / "good.releaf")
-    header, arrays = state.read(tmp_path / "good.releaf")
+    header, arrays = state_file.read(tmp_path / "good.releaf")
     arrays["waiting.numbers"] = np.array([1])
     arrays["waiting.contexts"] = np.array([[0.25, 0.5, 0.5, 0.5]])
     arrays["waiting.choices"] = np.array([[0, 2]])
-    state.write(tmp_path / "still-good.releaf", header, arrays)
+    state_file.write(tmp_path / "still-good.releaf", header, arrays)
     releaf.load(tmp_path / "still-good.releaf")
-    state.write(tmp_path / "bad.releaf", header, {**arrays, f"waiting.{part}": value})
+    state_file.write(tmp_path / "bad.releaf", header, {**arrays, f"waiting.{part}": value})
     with pytest.raises(releaf.StateError):
         releaf.load(tmp_path / "bad.releaf")
 
@@ -293,7 +293,7 @@ def test_an_altered_file_is_refused(policy: Any, tmp_path: Path) -> None:
     bandit = make(policy)
     live(bandit, CONTEXTS[:200], REWARDS[:200])
     bandit.save(tmp_path / "good.releaf")
-    header, arrays = state.read(tmp_path / "good.releaf")
+    header, arrays = state_file.read(tmp_path / "good.releaf")
     for name, array in arrays.items():
         if not name.startswith("policy.") or not array.size:
             continue
@@ -307,7 +307,7 @@ def test_an_altered_file_is_refused(policy: Any, tmp_path: Path) -> None:
         if array.dtype.kind == "i":
             others.append({**arrays, name: np.full_like(array, np.iinfo(array.dtype).min)})
         for altered in others:
-            state.write(tmp_path / "bad.releaf", header, altered)
+            state_file.write(tmp_path / "bad.releaf", header, altered)
             with pytest.raises(releaf.StateError):
                 releaf.load(tmp_path / "bad.releaf")
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import releaf
-from releaf.core import state
+from releaf.core.runtime import state_file
 from test_exactness import limit_dense_cells
 
 TAMPERED: dict[str, Any] = {
@@ -55,11 +55,11 @@ CASES = [case for case in CASES if case not in (("slot", True), ("caps", True))]
 def test_arrays_that_contradict_one_another_are_refused(tmp_path: Path, field: str, hashed: bool) -> None:
     path = tmp_path / "tampered.releaf"
     learner(hashed).save(path)
-    header, arrays = state.read(path)
+    header, arrays = state_file.read(path)
     change = {**TAMPERED, **TAMPERED_HASH}[field]
     arrays[f"policy.{field}"] = change(arrays[f"policy.{field}"])
     header.pop("format")
-    state.write(path, header, arrays)
+    state_file.write(path, header, arrays)
     with pytest.raises(releaf.StateError, match=r"tampered\.releaf is no learner that this version"):
         releaf.load(path)
 
@@ -68,17 +68,17 @@ def test_arrays_that_contradict_one_another_are_refused(tmp_path: Path, field: s
 def test_a_header_that_lacks_a_part_is_refused(tmp_path: Path, key: str) -> None:
     path = tmp_path / "lacking.releaf"
     learner(hashed=False).save(path)
-    header, arrays = state.read(path)
+    header, arrays = state_file.read(path)
     header.pop("format")
     header.pop(key)
-    state.write(path, header, arrays)
+    state_file.write(path, header, arrays)
     with pytest.raises(releaf.StateError, match=r"lacking\.releaf"):
         releaf.load(path)
 
 
 GUARDED = """
 import numpy as np
-from releaf.core.model import Memory, FIELDS
+from releaf.core.releaf.model import Memory, FIELDS
 import releaf, sys
 PAD, FILL = 64, 77
 padded = []

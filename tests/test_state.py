@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 
 import releaf
 from releaf import Boolean, Categorical, Continuous, GreedyReleaf, Quantile, Releaf, Schema
-from releaf.core import state
-from releaf.core.engine import Settings
-from releaf.core.model import HASHED
+from releaf.core.releaf.engine import Settings
+from releaf.core.releaf.model import HASHED
+from releaf.core.runtime import state_file
 from twins import Array, knowledge, live, plain, stream
 
 STEPS = 400
@@ -214,10 +214,10 @@ def test_a_file_of_another_kind_is_refused(content: bytes, tmp_path: Path) -> No
 
 def rewrite(path: Path, header: dict[str, Any], arrays: dict[str, Any], format_number: int = 1) -> None:
     """Write a learner's file anew, with another header and a checksum that matches."""
-    found = state.read(path)
+    found = state_file.read(path)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(state, "FORMAT", format_number)
-        state.write(path, found[0] | header, found[1] | arrays)
+        patch.setattr(state_file, "FORMAT", format_number)
+        state_file.write(path, found[0] | header, found[1] | arrays)
 
 
 def test_a_future_format_is_refused_with_the_version_that_reads_it(small: Path) -> None:
@@ -272,10 +272,10 @@ def test_a_header_and_arrays_of_any_shape_come_back_as_they_went(tmp_path: Path)
         "flags": np.array([True, False]),
         "across": np.arange(6.0).reshape(2, 3).T,
     }
-    content = state.to_bytes(header, arrays)
-    state.write(tmp_path / "file", header, arrays)
+    content = state_file.to_bytes(header, arrays)
+    state_file.write(tmp_path / "file", header, arrays)
     assert (tmp_path / "file").read_bytes() == content
-    for found, back in (state.from_bytes(content, "it"), state.read(tmp_path / "file")):
+    for found, back in (state_file.from_bytes(content, "it"), state_file.read(tmp_path / "file")):
         assert {key: found[key] for key in header} == header
         assert back.keys() == arrays.keys()
         for name, array in arrays.items():
@@ -310,11 +310,11 @@ def test_bytes_cut_off_or_with_something_behind_their_end_are_refused(small: Pat
 
 
 def test_crafted_bytes_are_refused_by_what_is_wrong_with_them(small: Path) -> None:
-    header, arrays = state.read(small)
+    header, arrays = state_file.read(small)
     with pytest.raises(releaf.StateError, match=r"^content holds a 'Clairvoyant', which this version"):
-        releaf.from_bytes(state.to_bytes({**header, "class": "Clairvoyant"}, arrays))
+        releaf.from_bytes(state_file.to_bytes({**header, "class": "Clairvoyant"}, arrays))
     with pytest.raises(releaf.StateError, match=r"^content is no learner that this version of releaf can go on with"):
-        releaf.from_bytes(state.to_bytes(header, {**arrays, "policy.clock": np.zeros(3, dtype=np.int64)}))
+        releaf.from_bytes(state_file.to_bytes(header, {**arrays, "policy.clock": np.zeros(3, dtype=np.int64)}))
 
 
 @pytest.mark.parametrize("content", ["releaf-state", None, 7, [1, 2]])
@@ -411,16 +411,16 @@ def test_a_file_that_two_processes_replace_is_whole_whenever_it_is_read(small: P
 @pytest.mark.parametrize("place", [0, 3, 4])
 @pytest.mark.parametrize("value", [-1e6, float("inf"), float("nan"), 1e300])
 def test_crafted_quantiles_are_refused(tmp_path: Path, place: int, value: float) -> None:
-    from releaf.core import state
+    from releaf.core.runtime import state_file
 
     bandit = releaf.AdaptiveReleaf(2, Schema(x=Quantile(8)), seed=0)
     for number in range(20):
         bandit.decide([float(number)])
     bandit.save(tmp_path / "m")
-    header, arrays = state.read(tmp_path / "m")
+    header, arrays = state_file.read(tmp_path / "m")
     arrays["encoder.quantile0"] = arrays["encoder.quantile0"].copy()
     arrays["encoder.quantile0"][place] = value
-    state.write(tmp_path / "m", header, arrays)
+    state_file.write(tmp_path / "m", header, arrays)
     if place == 4 and np.isfinite(value):
         releaf.load(tmp_path / "m").decide([3.0])  # any number may have been seen
     else:
@@ -429,12 +429,12 @@ def test_crafted_quantiles_are_refused(tmp_path: Path, place: int, value: float)
 
 
 def test_the_first_files_of_adaptive_learners_are_still_read(tmp_path: Path) -> None:
-    from releaf.core import state
+    from releaf.core.runtime import state_file
 
     bandit = releaf.AdaptiveReleaf(2, 3, seed=0, label_budget=50)
     bandit.replay(np.random.default_rng(0).random((100, 3)), np.ones((100, 2)))
     bandit.save(tmp_path / "m")
-    header, arrays = state.read(tmp_path / "m")
+    header, arrays = state_file.read(tmp_path / "m")
     del arrays["policy.sums"], header["parameters"]["observe"]
-    state.write(tmp_path / "m", header, arrays)
+    state_file.write(tmp_path / "m", header, arrays)
     assert releaf.load(tmp_path / "m").observations == bandit.observations

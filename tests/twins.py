@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from releaf.core import state
+from releaf.core.runtime import state_file
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -44,6 +44,6 @@ def knowledge(bandit: Any) -> dict[str, Any]:
     """All that a learner knows: its settings, every array of its state, the decisions that wait."""
     with TemporaryDirectory() as folder:
         bandit.save(Path(folder) / "learner")
-        header, arrays = state.read(Path(folder) / "learner")
+        header, arrays = state_file.read(Path(folder) / "learner")
     known = {name: (array.dtype, array.shape, array.tobytes()) for name, array in arrays.items()}
     return header | known | {"token": None, "pending": bandit.pending}

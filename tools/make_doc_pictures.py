@@ -19,7 +19,7 @@ import vl_convert
 
 import releaf
 from releaf import streams
-from releaf.core.adaptive.rule import look_up
+from releaf.core.adaptive.decision_step import look_up
 
 ROOT = Path(__file__).parents[1]
 PICTURES = ROOT / "docs" / "pictures"

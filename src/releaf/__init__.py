@@ -20,7 +20,7 @@ from releaf.schema import Schema
 
 if TYPE_CHECKING:
     from releaf import plot
-    from releaf.core.state import StateError
+    from releaf.core.runtime.state_file import StateError
     from releaf.policies.adaptive import AdaptiveReleaf
     from releaf.policies.cmab_rl import CMABRL
     from releaf.policies.epsilon_greedy import EpsilonGreedy
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from releaf.policies.linucb import LinUCB
     from releaf.policies.random import Random
     from releaf.policies.releaf import Releaf
-    from releaf.policies.saving import from_bytes, load
+    from releaf.policies.serialization import from_bytes, load
     from releaf.policies.ucb1 import UCB1
     from releaf.policies.zooming import ContextualZooming
     from releaf.train import fit_log
@@ -81,7 +81,7 @@ _LATER = {
     "Random": "releaf.policies.random",
     "Releaf": "releaf.policies.releaf",
     "UCB1": "releaf.policies.ucb1",
-    "StateError": "releaf.core.state",
+    "StateError": "releaf.core.runtime.state_file",
     "fit_log": "releaf.train",
     "from_bytes": "releaf.ensembles",
     "load": "releaf.ensembles",  # the highest room that decides: it knows all policies

@@ -35,7 +35,7 @@ from releaf.table import is_table, ordered_columns, ordered_rows, ordered_values
 from releaf.toml import features_from_toml, features_to_toml
 
 if TYPE_CHECKING:
-    from releaf.core.quantile import QuantileSketch
+    from releaf.core.quantile_sketch import QuantileSketch
 
 __all__ = ["Encoder", "Features", "Schema"]
 
@@ -278,7 +278,7 @@ class Encoder:
 
 
 def _new_sketch(size: int) -> QuantileSketch:
-    from releaf.core.quantile import QuantileSketch  # with Numba, which takes its time to import
+    from releaf.core.quantile_sketch import QuantileSketch  # with Numba, which takes its time to import
 
     return QuantileSketch(size)
 

@@ -37,7 +37,7 @@ def doctor(as_json: Json = False) -> None:
     import platform
     from importlib.metadata import PackageNotFoundError, version
 
-    from releaf.core import jit
+    from releaf.core.runtime import jit
     from releaf.streams.files import cache_folder, find
 
     found: dict[str, str | None] = {}

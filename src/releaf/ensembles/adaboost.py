@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from releaf.core.rivals.votes import FIXED, ONLINE_BOOSTING, boost
+from releaf.core.baselines.voting import FIXED, ONLINE_BOOSTING, boost
 from releaf.ensembles.ensemble import Ensemble
 from releaf.ensembles.experts import Array, Experts, columns_of, encoded
-from releaf.policies.checks import whole
-from releaf.policies.rewards import checked_table
+from releaf.policies.argument_checks import whole
+from releaf.policies.reward_checks import checked_table
 from releaf.policies.traits import Traits
 from releaf.policy import Actions
 from releaf.schema import Features

@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from releaf.core.rivals.common import USED
-from releaf.core.rivals.design import width_of
-from releaf.core.rivals.votes import Votes, new_votes
+from releaf.core.baselines.design_matrix import width_of
+from releaf.core.baselines.voting import Votes, new_votes
+from releaf.core.runtime.primitives import USED
 from releaf.ensembles.experts import Experts, encoded, schema_design
 from releaf.policies.base import Array
 from releaf.policies.compiled import CompiledPolicy

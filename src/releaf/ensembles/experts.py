@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from releaf.core.rivals.design import design_of, lay_out_all, width_of
-from releaf.core.rivals.votes import UNKNOWN
+from releaf.core.baselines.design_matrix import design_of, lay_out_all, width_of
+from releaf.core.baselines.voting import UNKNOWN
 from releaf.decision import Label
 from releaf.features import Quantile
-from releaf.policies.checks import positive, whole
-from releaf.policies.rewards import checked_table
+from releaf.policies.argument_checks import positive, whole
+from releaf.policies.reward_checks import checked_table
 from releaf.policy import Actions, action_labels
 from releaf.schema import Features, Schema
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from releaf.core.rivals.votes import FIXED
+from releaf.core.baselines.voting import FIXED
 from releaf.ensembles.ensemble import Ensemble
 from releaf.ensembles.experts import Experts
 from releaf.policies.traits import Traits

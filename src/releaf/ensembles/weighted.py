@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import ClassVar
 
-from releaf.core.rivals.votes import BLUM, WEIGHTED_MAJORITY
+from releaf.core.baselines.voting import BLUM, WEIGHTED_MAJORITY
 from releaf.ensembles.ensemble import Ensemble
 from releaf.ensembles.experts import Experts
-from releaf.policies.checks import positive
+from releaf.policies.argument_checks import positive
 from releaf.policies.traits import Traits
 from releaf.policy import Actions
 from releaf.schema import Features

@@ -9,8 +9,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from releaf.core.adaptive.rule import ADAPTIVE, ADAPTIVE_OF_LABELS, expect, renew_all
-from releaf.core.adaptive.soundness import is_sound
+from releaf.core.adaptive.decision_step import ADAPTIVE, ADAPTIVE_OF_LABELS, expect, renew_all
 from releaf.core.adaptive.state import (
     ALWAYS,
     ASKED,
@@ -23,10 +22,11 @@ from releaf.core.adaptive.state import (
     new_adaptive,
     rows_kept,
 )
-from releaf.core.rivals.common import TIME
+from releaf.core.adaptive.state_check import is_sound
+from releaf.core.runtime.primitives import TIME
 from releaf.decision import Decision
+from releaf.policies.argument_checks import positive, whole
 from releaf.policies.base import Array, Relevant, Verdict
-from releaf.policies.checks import positive, whole
 from releaf.policies.compiled import CompiledPolicy
 from releaf.policies.explanation import Effect, Relevance, effects, explanation, relevant_features
 from releaf.policies.traits import Traits

@@ -13,13 +13,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from releaf.decision import Decision, Label
-from releaf.policies.checks import whole
-from releaf.policies.reading import Reading
-from releaf.policies.rewards import checked_column, checked_reward, checked_rewards, checked_table, positions_of
-from releaf.policies.saving import Saved
-from releaf.policies.serving import Served
+from releaf.policies.argument_checks import whole
+from releaf.policies.context_encoding import Reading
+from releaf.policies.pending_decisions import Waiting, rows_to_keep, without_action
+from releaf.policies.reward_checks import checked_column, checked_reward, checked_rewards, checked_table, positions_of
+from releaf.policies.serialization import Saved
+from releaf.policies.service_hooks import Served
 from releaf.policies.traits import Traits
-from releaf.policies.waiting import Waiting, rows_to_keep, without_action
 from releaf.policy import Actions, Trace, action_labels, plain_label
 from releaf.schema import Features, Schema
 

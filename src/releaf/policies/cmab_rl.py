@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from releaf.core.rivals.uniform import CMAB_RL, Uniform, cells_of, new_uniform
+from releaf.core.baselines.cmab_rl import CMAB_RL, Uniform, cells_of, new_uniform
+from releaf.policies.argument_checks import positive, scale, whole
 from releaf.policies.base import Array, Relevant
-from releaf.policies.checks import positive, scale, whole
 from releaf.policies.compiled import CompiledPolicy
 from releaf.policies.traits import Traits
 from releaf.policy import Actions

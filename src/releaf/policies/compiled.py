@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from releaf.core.rivals.common import RANDOM, SINCE, TIME
-from releaf.core.rivals.doors import Doors, book_of
+from releaf.core.runtime.entry_points import Doors, book_of
+from releaf.core.runtime.primitives import RANDOM, SINCE, TIME
+from releaf.policies.argument_checks import whole
 from releaf.policies.base import Array, OnlinePolicy, Relevant, Verdict
-from releaf.policies.checks import whole
 from releaf.policy import Actions, Trace
 from releaf.schema import Features
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from releaf.core.rivals.means import EPSILON_GREEDY, Means, new_means
-from releaf.policies.exploring import Exploring
+from releaf.core.baselines.context_free import EPSILON_GREEDY, Means, new_means
+from releaf.policies.random_exploration import Exploring
 from releaf.policies.traits import Traits
 from releaf.policy import Actions
 from releaf.schema import Features

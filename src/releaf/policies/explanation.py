@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from releaf.core.adaptive.rule import expect, look_up
+from releaf.core.adaptive.decision_step import expect, look_up
 from releaf.core.adaptive.state import FIRST, NO_FEATURE, SECOND, START, TABLES, UNLIKE, WIDTH, Adaptive
-from releaf.core.rivals.common import TIME, Array
+from releaf.core.runtime.primitives import TIME, Array
 from releaf.decision import Decision, Label
 from releaf.features import MISSING, Quantile
 from releaf.schema import Encoder, Schema

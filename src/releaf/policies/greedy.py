@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from releaf.policies.checks import scale
+from releaf.policies.argument_checks import scale
 from releaf.policies.partitioned import PartitionedPolicy
 from releaf.policies.traits import Traits
 from releaf.policy import Actions

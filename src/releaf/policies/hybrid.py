@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from releaf.core.rivals.common import LATEST, USED
-from releaf.core.rivals.groups import HYBRID_EPSILON, Groups, new_groups
-from releaf.policies.checks import positive, whole
-from releaf.policies.exploring import Exploring
+from releaf.core.baselines.hybrid_epsilon import HYBRID_EPSILON, Groups, new_groups
+from releaf.core.runtime.primitives import LATEST, USED
+from releaf.policies.argument_checks import positive, whole
+from releaf.policies.random_exploration import Exploring
 from releaf.policies.traits import Traits
 from releaf.policy import Actions
 from releaf.schema import Features

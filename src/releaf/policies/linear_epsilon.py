@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from releaf.core.rivals.ridge import LINEAR_EPSILON_GREEDY
-from releaf.policies.exploring import Exploring
+from releaf.core.baselines.ridge import LINEAR_EPSILON_GREEDY
 from releaf.policies.linear import LinearPolicy
+from releaf.policies.random_exploration import Exploring
 from releaf.policies.traits import Traits
 from releaf.policy import Actions
 from releaf.schema import Features

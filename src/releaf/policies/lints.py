@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from releaf.core.rivals.ridge import LINTS, chance_of_highest
-from releaf.policies.checks import positive
+from releaf.core.baselines.ridge import LINTS, chance_of_highest
+from releaf.policies.argument_checks import positive
 from releaf.policies.linear import LinearPolicy
 from releaf.policies.traits import Traits
 from releaf.policy import Actions

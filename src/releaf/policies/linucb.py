@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from releaf.core.rivals.ridge import LINUCB
-from releaf.policies.checks import positive
+from releaf.core.baselines.ridge import LINUCB
+from releaf.policies.argument_checks import positive
 from releaf.policies.linear import LinearPolicy
 from releaf.policies.traits import Traits
 from releaf.policy import Actions

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from releaf import theory
-from releaf.core import kernels, merging
-from releaf.core.engine import Engine, Settings
-from releaf.core.marginals import observed_in_leaves
-from releaf.core.model import EXPLOITED, EXPLORED, OBSERVED, RANDOM, TIME, UNDER_EXPLORED
+from releaf.core.releaf import decision_step, merging
+from releaf.core.releaf.engine import Engine, Settings
+from releaf.core.releaf.marginals import observed_in_leaves
+from releaf.core.releaf.model import EXPLOITED, EXPLORED, OBSERVED, RANDOM, TIME, UNDER_EXPLORED
 from releaf.decision import Decision, Label
 from releaf.features import MISSING, Continuous, Quantile
+from releaf.policies.argument_checks import positive, scale, whole
 from releaf.policies.base import Array, OnlinePolicy, Relevant, Verdict
-from releaf.policies.checks import positive, scale, whole
 from releaf.policy import Trace
 
 OBSERVE = ("explored", "always", "all-actions", "labels")
@@ -121,7 +121,7 @@ class PartitionedPolicy(OnlinePolicy):
         if decision < 0:
             decision = engine.decide(context)  # which makes room where that was lacking
         if decision < 0:
-            raise self._out_of_range(context, kernels.BAD_VALUE - decision)
+            raise self._out_of_range(context, decision_step.BAD_VALUE - decision)
         if decision & 1:
             return decision >> 1, True, 1.0 / engine.clock(UNDER_EXPLORED), None, None
         found = engine.relevant.tobytes()

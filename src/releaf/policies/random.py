@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from releaf.core.rivals.means import CHANCE, Means, new_means
+from releaf.core.baselines.context_free import CHANCE, Means, new_means
 from releaf.policies.compiled import CompiledPolicy
 from releaf.policies.traits import Traits
 from releaf.policy import Actions

@@ -6,7 +6,7 @@ import math
 from typing import Literal
 
 from releaf import theory
-from releaf.policies.checks import positive, scale, whole
+from releaf.policies.argument_checks import positive, scale, whole
 from releaf.policies.partitioned import PartitionedPolicy
 from releaf.policies.traits import Traits
 from releaf.policy import Actions

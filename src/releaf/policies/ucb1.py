@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from releaf.core.rivals.means import UCB1 as DOORS
-from releaf.core.rivals.means import Means, new_means
-from releaf.policies.checks import positive
+from releaf.core.baselines.context_free import UCB1 as DOORS
+from releaf.core.baselines.context_free import Means, new_means
+from releaf.policies.argument_checks import positive
 from releaf.policies.compiled import CompiledPolicy
 from releaf.policies.traits import Traits
 from releaf.policy import Actions

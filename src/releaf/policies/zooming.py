@@ -6,10 +6,10 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from releaf.core.rivals.balls import ANY, OUTDATED, ZOOMING, Balls, new_balls
-from releaf.core.rivals.common import LATEST, USED
+from releaf.core.baselines.zooming import ANY, OUTDATED, ZOOMING, Balls, new_balls
+from releaf.core.runtime.primitives import LATEST, USED
 from releaf.decision import Label
-from releaf.policies.checks import scale, whole
+from releaf.policies.argument_checks import scale, whole
 from releaf.policies.compiled import CompiledPolicy
 from releaf.policies.traits import Traits
 from releaf.policy import Actions

@@ -213,7 +213,7 @@ class DecisionServer(uvicorn.Server):
 
 def _compile_kernels() -> None:
     """After a fresh install, compile kernels in a subprocess; otherwise the first experiment waits a minute for JIT."""
-    from releaf.core.jit import kept_kernels
+    from releaf.core.runtime.jit import kept_kernels
 
     kernels = kept_kernels()
     if not kernels.compiled and kernels.writable:

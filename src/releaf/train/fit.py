@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from releaf.core import summing
-from releaf.core.cells import GRAIN
-from releaf.core.engine import Settings
-from releaf.core.merging import Leaves, Rows
+from releaf.core.releaf import summing
+from releaf.core.releaf.cells import GRAIN
+from releaf.core.releaf.engine import Settings
+from releaf.core.releaf.merging import Leaves, Rows
 from releaf.decision import Label
 from releaf.executors import Executor, Local
 from releaf.features import Quantile

@@ -7,9 +7,9 @@ import math
 
 import numpy as np
 
-from releaf.core.adaptive.regression import invert, logistic, product, weight_at
+from releaf.core.adaptive.logistic_regression import invert, logistic, product, weight_at
 from releaf.core.adaptive.state import CONSTANT, START, UNLIKE, WIDTH
-from releaf.core.jit import inner, outlined
+from releaf.core.runtime.jit import inner, outlined
 
 LONGEST_STEP = 4.0  # of a logit, in one round
 CONSTANT_PRECISION = 0.3

@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 
 from releaf.core.adaptive.levels import MOST_LEVELS
-from releaf.core.adaptive.tables import find_places
-from releaf.core.jit import inner, outlined
+from releaf.core.adaptive.table_columns import find_places
+from releaf.core.runtime.jit import inner, outlined
 
 BINS = MOST_LEVELS + 1  # of a feature: its levels, and one for missing values
 THIRDS = 4  # groups of levels in a coarse look, and one for missing values

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from releaf.core.jit import inner, outlined
+from releaf.core.runtime.jit import inner, outlined
 
 INSIDE = 4  # knots of a number between the ends of its range
 COARSE = 4  # levels of a number in a coarse table

@@ -9,8 +9,8 @@ import numpy as np
 
 from releaf.core.adaptive.gains import BINS
 from releaf.core.adaptive.state import FIRST, FIRST_COLUMN, NO_FEATURE, SECOND, START, WIDTH
-from releaf.core.jit import inner, outlined
-from releaf.core.rivals.ridge import below
+from releaf.core.runtime.jit import inner, outlined
+from releaf.core.runtime.primitives import normal_cdf
 
 CONSTANTS = 1  # entries of a remembered row before those of tables: it is like itself
 MOST_LOOKED_AT = 1024  # rewards, the latest ones
@@ -134,5 +134,5 @@ def credit(feature, explained, noise, wide, strengths, certainties):
     if wide > 0.0 and noise > 0.0:
         strengths[feature] += max(explained - noise, 0.0)
         spread = 2.0 / (9.0 * wide)
-        certainty = below(((explained / noise) ** (1.0 / 3.0) - (1.0 - spread)) / math.sqrt(spread))
+        certainty = normal_cdf(((explained / noise) ** (1.0 / 3.0) - (1.0 - spread)) / math.sqrt(spread))
         certainties[feature] = max(certainties[feature], certainty)

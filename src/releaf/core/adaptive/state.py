@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from releaf.core.adaptive.levels import MOST_LEVELS, STRETCH
-from releaf.core.rivals.common import Array, new_clock
+from releaf.core.runtime.primitives import Array, new_clock
 
 # Of the clock, besides time and generator: rewards asked for, and fits so far.
 ASKED, FITS = 3, 4

@@ -1,0 +1,194 @@
+"""From a learner to a file or bytes and back: plain arrays and JSON, checked before anything goes on from them."""
+
+from __future__ import annotations
+
+import os
+import threading
+from abc import abstractmethod
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from releaf._version import __version__
+from releaf.core.runtime import state_file
+from releaf.decision import Label
+from releaf.features import MISSING
+from releaf.policies.argument_checks import whole
+from releaf.policies.pending_decisions import Waiting, as_arrays
+from releaf.schema import Encoder, Schema
+
+Array = np.ndarray[Any, np.dtype[Any]]
+MOST_STEPS = 2**53  # numbers of decisions that JSON keeps exactly wherever it is read
+_REGISTRY: dict[str, type[Saved]] = {}
+
+
+class Saved:
+    """A learner that can be written to a file; what it consists of is here, what it does elsewhere."""
+
+    parameters: ClassVar[tuple[str, ...]]  # names of the constructor's arguments that are saved
+    _labels: tuple[Label, ...]
+    _schema: Schema
+    _encoder: Encoder
+    _steps: int
+    _token: int
+    _waiting: OrderedDict[int, Waiting]
+    _lock: threading.RLock
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        _REGISTRY[cls.__name__] = cls
+
+    @abstractmethod
+    def _arrays(self) -> dict[str, Array]:
+        """Copies of all that was learnt."""
+
+    @abstractmethod
+    def _take_up(self, arrays: dict[str, Array]) -> None:
+        """Continue from what ``_arrays`` gave."""
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the learner to a file, whole or not at all; ``releaf.load`` goes on exactly where it stood.
+
+        The file holds plain arrays and JSON behind a checksum; loading it runs no code.
+        """
+        with self._lock:
+            header, arrays = self._contents()
+        state_file.write(path, header, arrays)
+
+    def to_bytes(self) -> bytes:
+        """The learner as bytes, those that ``save`` writes; ``releaf.from_bytes`` goes on exactly where it stood."""
+        return self.freeze()()
+
+    def freeze(self) -> Callable[[], bytes]:
+        """Hold on to the learner as it is now, which takes no time; what is returned makes the bytes of it.
+
+        So another thread can make them while this one goes on to decide.
+        """
+        with self._lock:
+            header, arrays = self._header(), self._learnt()
+            numbers, waiting = list(self._waiting), list(self._waiting.values())
+        width = len(self._schema)
+        return lambda: state_file.to_bytes(header, arrays | as_arrays(numbers, waiting, width))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles go the way of ``save``: the kernels' addresses must not be copied."""
+        with self._lock:
+            return type(self)._revive, self._contents()
+
+    def _contents(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        return self._header(), self._learnt() | as_arrays(
+            list(self._waiting), list(self._waiting.values()), len(self._schema)
+        )
+
+    def _learnt(self) -> dict[str, Array]:
+        arrays = {f"policy.{name}": array for name, array in self._arrays().items()}
+        return arrays | {f"encoder.{name}": array for name, array in self._encoder.state().items()}
+
+    def _header(self) -> dict[str, Any]:
+        return {
+            "class": type(self).__name__,
+            "version": __version__,
+            "parameters": {name: getattr(self, name) for name in self.parameters},
+            "actions": self._labels,
+            "schema": self._schema.to_dict(),
+            "steps": self._steps,
+            "token": self._token,
+        }
+
+    @classmethod
+    def _given(cls, header: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
+        """Arguments of the constructor that are made of arrays."""
+        return {}
+
+    @classmethod
+    def _revive(cls, header: dict[str, Any], arrays: dict[str, Array]) -> Self:
+        policy = cls(  # type: ignore[call-arg]
+            actions=header["actions"],
+            features=Schema.from_dict(header["schema"]),
+            **header["parameters"],
+            **cls._given(header, arrays),
+        )
+        policy._labels = tuple(header["actions"])
+        policy._steps = whole("steps", header["steps"], least=0, most=MOST_STEPS)
+        policy._token = whole("token", header["token"], least=0)
+        numbers, contexts, choices = (arrays[f"waiting.{part}"] for part in ("numbers", "contexts", "choices"))
+        policy._require_waiting(numbers, contexts, choices)
+        own = np.array(contexts)
+        policy._waiting = OrderedDict(
+            (number, (context, index, actions))
+            for number, context, (index, actions) in zip(numbers.tolist(), own, choices.tolist(), strict=True)
+        )
+        policy._encoder.restore({name[8:]: a for name, a in arrays.items() if name.startswith("encoder.")})
+        policy._take_up({name[7:]: a for name, a in arrays.items() if name.startswith("policy.")})
+        return policy
+
+    def _require_waiting(self, numbers: Array, contexts: Array, choices: Array) -> None:
+        """Raise a ValueError where waiting decisions from a file would lead the kernels astray."""
+        fits = (
+            numbers.ndim == 1
+            and contexts.shape == (len(numbers), len(self._schema))
+            and contexts.dtype == np.dtype(np.float64)
+        )
+        fits = fits and choices.shape == (len(numbers), 2) and numbers.dtype == choices.dtype == np.dtype(np.int64)
+        fits = fits and bool((np.diff(numbers) > 0).all() and (numbers >= 1).all() and (numbers <= self._steps).all())
+        if fits:
+            categories = np.array([feature.categories > 0 for feature in self._schema.features])
+            optional = np.array([feature.missing for feature in self._schema.features]) & ~categories
+            inside = (contexts >= 0) & ((contexts < 1) | ((contexts == 1) & ~categories))
+            fits = bool((inside | ((contexts == MISSING) & optional)).all())
+            actions, known = choices[:, 1], len(self._labels)
+            fits = fits and bool(((choices[:, 0] >= 0) & (choices[:, 0] < actions) & (actions <= known)).all())
+        if not fits:
+            raise ValueError("its waiting decisions contradict the rest")
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """The learner that ``save`` wrote. It goes on exactly as the saved one would have, random draws included.
+
+    Raises
+    ------
+    releaf.StateError
+        When the file is not a whole, unaltered learner of a version that this one can read.
+    """
+    return _revived(*state_file.read(path), str(path))
+
+
+def from_bytes(content: bytes) -> Any:
+    """The learner that ``to_bytes`` gave, or that a file holds whose bytes these are.
+
+    Parameters
+    ----------
+    content
+        The bytes, whole.
+
+    Raises
+    ------
+    releaf.StateError
+        When they are not a whole, unaltered learner of a version that this one can read.
+
+    Examples
+    --------
+    >>> import releaf
+    >>> bandit = releaf.Releaf(actions=2, features=3, seed=0)
+    >>> releaf.from_bytes(bandit.to_bytes())
+    Releaf(2 actions, 3 features, 0 decisions)
+    """
+    if not isinstance(content, bytes | bytearray | memoryview):
+        raise TypeError(f"content must be bytes, as to_bytes gives them, got {type(content).__name__}")
+    return _revived(*state_file.from_bytes(bytes(content), "content"), "content")
+
+
+def _revived(header: dict[str, Any], arrays: dict[str, Array], name: str) -> Any:
+    """The learner of a state; errors call it by this name."""
+    if header.get("class") not in _REGISTRY:
+        raise state_file.StateError(
+            f"{name} holds a {header.get('class')!r}, which this version of releaf does not know"
+        )
+    try:
+        return _REGISTRY[header["class"]]._revive(header, arrays)
+    except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
+        raise state_file.StateError(
+            f"{name} is no learner that this version of releaf can go on with: {error}"
+        ) from error
