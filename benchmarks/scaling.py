@@ -80,7 +80,7 @@ def _prepare(series: Series, features: int) -> tuple[dict[str, Side], Side, dict
     timed: dict[str, Side] = {"": lambda: engine.replay(contexts, rewards)}
     if series.gamma == 1 and not note["hashed"]:
         read, unused = floors(writes=False)["lanes"], np.zeros(steps, dtype=np.int64)
-        timed[FLOOR] = lambda: read(engine.memory.book, contexts, unused, rewards[:, 0], engine.width)
+        timed[FLOOR] = lambda: read(engine.arrays.pointer_table, contexts, unused, rewards[:, 0], engine.width)
     return timed, rewind, note
 
 

@@ -12,7 +12,7 @@ import releaf
 from releaf import ensembles, policies
 from releaf.ensembles.ensemble import Ensemble
 from releaf.policies.base import OnlinePolicy
-from releaf.policy import action_labels
+from releaf.policy import action_names
 from twins import knowledge, stream
 
 assert ensembles
@@ -76,7 +76,7 @@ _TRAINED: dict[str, ensembles.Experts] = {}
 def _experts(actions: Any, schema: releaf.Schema) -> ensembles.Experts:
     key = f"{actions!r} {schema.to_dict()!r}"
     if key not in _TRAINED:
-        contexts, rewards = stream(400, len(schema), len(action_labels(actions)), seed=99)
+        contexts, rewards = stream(400, len(schema), len(action_names(actions)), seed=99)
         given = {"actions": actions, "features": schema, "count": 5, "size": 40}
         _TRAINED[key] = ensembles.train_experts(in_own_terms(contexts, schema), rewards, **given)
     return _TRAINED[key]

@@ -12,7 +12,7 @@ import pytest
 
 import releaf
 from everyone import LOGGED, NAMES, POLICIES, make, refused
-from releaf.core.releaf.engine import Settings
+from releaf.core.releaf.engine import EngineSettings
 from releaf.core.releaf.model import HASHED
 from releaf.ensembles.ensemble import Ensemble
 from twins import knowledge, live, plain, stream
@@ -40,7 +40,7 @@ def without(rewards: Any, removed: int) -> Any:
 def wide_hash(**further: Any) -> Any:
     """A RELEAF whose cells are hashed."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("releaf.policies.partitioned.Settings", partial(Settings, dense_limit=0))
+        patch.setattr("releaf.policies.partitioned.EngineSettings", partial(EngineSettings, dense_limit=0))
         return releaf.Releaf(ACTIONS, 3, seed=6, **further)
 
 

@@ -308,7 +308,7 @@ def test_a_crafted_state_is_refused(name: str) -> None:
     crafted = {"watch": 1e12, "fresh_knots": 0.5, "tables": 7, "levels": 9, "counts": 10**6}
     arrays[name][...] = crafted[name]
     with pytest.raises(ValueError, match="contradict"):
-        bandit._take_up(arrays)
+        bandit._load_state(arrays)
 
 
 def test_an_effect_is_the_mean_change_of_the_estimates() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import releaf
 from plain_rivals import Ridge
-from releaf.core.baselines.ridge import chance_of_highest
+from releaf.core.baselines.ridge import probability_of_highest
 
 
 @settings(max_examples=25, deadline=None)
@@ -134,13 +134,13 @@ def test_the_chance_of_two_actions_is_the_closed_form() -> None:
     means, spreads = bandit._state.estimates, bandit._state.spreads
     gap = (means[choice.index] - means[1 - choice.index]) / math.hypot(*spreads)
     assert choice.probability == pytest.approx(0.5 * (1 + math.erf(gap / math.sqrt(2))))
-    assert choice.probability == pytest.approx(chance_of_highest(means, spreads, choice.index), abs=1e-9)
+    assert choice.probability == pytest.approx(probability_of_highest(means, spreads, choice.index), abs=1e-9)
 
 
 @pytest.mark.parametrize("spreads", [[1.0, 1.0, 1.0], [0.5, 0.01, 0.02], [0.01, 0.5, 0.3], [1e-4, 1e-3, 0.5]])
 def test_the_chances_of_all_actions_add_up_to_one(spreads: list[float]) -> None:
     means = np.array([0.3, 0.5, 0.45])
-    chances = [chance_of_highest(means, np.array(spreads), action) for action in range(3)]
+    chances = [probability_of_highest(means, np.array(spreads), action) for action in range(3)]
     assert sum(chances) == pytest.approx(1.0, abs=2e-3)
     drawn = np.random.default_rng(0).normal(means, spreads, (200_000, 3)).argmax(axis=1)
     assert chances == pytest.approx(np.bincount(drawn, minlength=3) / 200_000, abs=4e-3)

@@ -75,7 +75,9 @@ def _hashed(one: Any) -> Any:
     from dataclasses import replace
 
     settings_ = replace(one._engine.settings, dense_limit=0)
-    one._use(merging.assemble(settings_, len(one.actions), one.seed, merging.gather(one._engine, one.seed)))
+    one._use(
+        merging.build_engine(settings_, len(one.actions), one.seed, merging.extract_statistics(one._engine, one.seed))
+    )
     return one
 
 
@@ -136,7 +138,7 @@ def test_parts_of_the_same_partition_know_what_one_learner_of_all_cases_would() 
                 count, total = expected.get(key, (0, 0.0))
                 expected[key] = (count + 1, total + float(earned[row, actions[row]]))
     whole = parts[0].merge(parts[1]).merge(parts[2])
-    rows = merging.gather(whole._engine, whole.seed).rows
+    rows = merging.extract_statistics(whole._engine, whole.seed).rows
     found = {
         (int(pair), *places.tolist(), action): (int(counts[action]), float(sums[action]))
         for pair, places, counts, sums in zip(*rows, strict=True)
@@ -188,10 +190,10 @@ def test_the_sum_has_room_for_as_many_decisions_as_the_roomier_of_both() -> None
 def nearly_full(short_of: int) -> Any:
     """A learner all of whose cells lack so many rewards of being full, with a mean of a quarter."""
     made = part(3, observe="always", rho=60.0)
-    memory = made._engine.memory
-    memory["counts"][:] = memory["clock"][OBSERVED] = cells.MOST_COUNTED - short_of
-    memory["sums"][:] = 0.25 * memory["counts"]
-    table = memory["cells"][:-MAX_WIDTH].reshape(-1, 4)
+    arrays = made._engine.arrays
+    arrays["counts"][:] = arrays["clock"][OBSERVED] = cells.MOST_COUNTED - short_of
+    arrays["sums"][:] = 0.25 * arrays["counts"]
+    table = arrays["cells"][:-MAX_WIDTH].reshape(-1, 4)
     table[:, 0], table[:, 1:] = cells.MOST_COUNTED - short_of, 0.25
     return made
 
@@ -203,7 +205,7 @@ def test_a_full_cell_takes_in_no_more_and_keeps_its_mean(limit: int) -> None:
         one = _hashed(one)
     for _ in range(3):
         one.learn(one.decide([0.4] * 4), 1.0)
-    counts, sums = one._engine.memory["counts"], one._engine.memory["sums"]
+    counts, sums = one._engine.arrays["counts"], one._engine.arrays["sums"]
     assert counts.min() >= 0
     filled = counts == cells.MOST_COUNTED
     assert filled.sum() == 6  # one cell for each pair of features
@@ -213,7 +215,7 @@ def test_a_full_cell_takes_in_no_more_and_keeps_its_mean(limit: int) -> None:
 
 def test_cells_that_are_more_than_full_together_have_the_mean_of_both() -> None:
     both = nearly_full(short_of=1000).merge(nearly_full(short_of=1000))
-    rows = merging.gather(both._engine, both.seed).rows
+    rows = merging.extract_statistics(both._engine, both.seed).rows
     assert len(rows.tuples)
     assert (rows.counts == cells.MOST_COUNTED).all()
     assert np.allclose(rows.sums / rows.counts, 0.25, rtol=0, atol=GRAIN)
@@ -227,7 +229,7 @@ def test_an_interval_that_one_has_split_is_split_in_the_sum_and_what_the_other_s
     assert [i[:3] for i in both.partition(0)] == [i[:3] for i in fine.partition(0)]
     assert both.observations == fine.observations + 1
     same = fine.merge(learner())
-    assert np.array_equal(both._engine.memory["counts"], same._engine.memory["counts"])
+    assert np.array_equal(both._engine.arrays["counts"], same._engine.arrays["counts"])
 
 
 def test_the_sum_goes_on_learning_and_can_be_saved(tmp_path: Any) -> None:

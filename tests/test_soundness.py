@@ -78,11 +78,11 @@ def test_a_header_that_lacks_a_part_is_refused(tmp_path: Path, key: str) -> None
 
 GUARDED = """
 import numpy as np
-from releaf.core.releaf.model import Memory, FIELDS
+from releaf.core.releaf.model import StateArrays, FIELDS
 import releaf, sys
 PAD, FILL = 64, 77
 padded = []
-original = Memory.__setitem__
+original = StateArrays.__setitem__
 def guarded(self, field, values):
     original(self, field, values)
     array = self._arrays[field]
@@ -90,8 +90,8 @@ def guarded(self, field, values):
     whole[PAD:-PAD] = array
     padded.append((field, whole))
     self._arrays[field] = whole[PAD:-PAD]
-    self.book[FIELDS.index(field)] = self._arrays[field].ctypes.data
-Memory.__setitem__ = guarded
+    self.pointer_table[FIELDS.index(field)] = self._arrays[field].ctypes.data
+StateArrays.__setitem__ = guarded
 generator = np.random.default_rng(int(sys.argv[1]))
 for _ in range(12):
     features, actions = int(generator.integers(2, 8)), int(generator.choice([1, 2, 5, 8, 9, 17]))

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import releaf
 from releaf import Boolean, Categorical, Continuous, GreedyReleaf, Quantile, Releaf, Schema
-from releaf.core.releaf.engine import Settings
+from releaf.core.releaf.engine import EngineSettings
 from releaf.core.releaf.model import HASHED
 from releaf.core.runtime import state_file
 from twins import Array, knowledge, live, plain, stream
@@ -33,7 +33,7 @@ MIXED = Schema(
 def hashed(dense_limit: int, **options: Any) -> Releaf:
     """A learner whose cells are hashed from the start, or from some size on."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("releaf.policies.partitioned.Settings", partial(Settings, dense_limit=dense_limit))
+        patch.setattr("releaf.policies.partitioned.EngineSettings", partial(EngineSettings, dense_limit=dense_limit))
         return Releaf(2, 4, seed=1, **options)
 
 

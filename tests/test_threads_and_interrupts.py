@@ -59,7 +59,7 @@ def test_a_replay_that_is_interrupted_leaves_a_learner_that_goes_on() -> None:
     assert done.stdout.split() == ["interrupted", "True"]
 
 
-@pytest.mark.parametrize(("room", "name"), [(cells, "move_dense"), (cells, "_make_rows"), (partition, "make_room")])
+@pytest.mark.parametrize(("room", "name"), [(cells, "move_dense"), (cells, "_make_rows"), (partition, "grow")])
 def test_memory_that_runs_out_while_growing_leaves_the_learner_as_it_was(
     room: object, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,7 +19,7 @@ import vl_convert
 
 import releaf
 from releaf import streams
-from releaf.core.adaptive.decision_step import look_up
+from releaf.core.adaptive.decision_step import predict_with_columns
 
 ROOT = Path(__file__).parents[1]
 PICTURES = ROOT / "docs" / "pictures"
@@ -156,7 +156,7 @@ def tables() -> Any:
 def _believed(bandit: Any, context: Any) -> dict[str, float]:
     """The only action's estimate, and its 95 % interval."""
     state = bandit._state
-    logit, spread = look_up(state, context, 0, np.zeros(state.weights.shape[1]))
+    logit, spread = predict_with_columns(state, context, 0, np.zeros(state.weights.shape[1]))
     widths = {"mean": 0.0, "low": -1.96, "high": 1.96}
     return {name: float(1 / (1 + np.exp(-logit - width * spread))) for name, width in widths.items()}
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-Label = str | int | float | bool
+ActionName = str | int | float | bool
 Row = np.ndarray[Any, np.dtype[np.float64]]
 
 
@@ -39,7 +39,7 @@ class Decision:
     """
 
     id: int
-    action: Label
+    action: ActionName
     index: int
     explored: bool
     wants_reward: bool
@@ -48,7 +48,7 @@ class Decision:
     relevant: tuple[tuple[int, ...] | None, ...] | None
     _context: Row
     _learner: int
-    _actions: tuple[Label, ...]  # of the learner at that time, which the estimates are about
+    _actions: tuple[ActionName, ...]  # of the learner at that time, which the estimates are about
 
     @property
     def context(self) -> Row:

@@ -9,13 +9,13 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from releaf.decision import Decision, Label
+from releaf.decision import ActionName, Decision
 from releaf.schema import Schema
 
 __all__ = ["Actions", "Policy", "Trace", "replay"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
-Actions = int | Sequence[Label]  # how many, or their labels
+Actions = int | Sequence[ActionName]  # how many, or their labels
 
 
 @runtime_checkable
@@ -23,7 +23,7 @@ class Policy(Protocol):
     """Decides for a context, and learns from the reward where it asks for one."""
 
     @property
-    def actions(self) -> tuple[Label, ...]: ...
+    def actions(self) -> tuple[ActionName, ...]: ...
 
     @property
     def schema(self) -> Schema: ...
@@ -32,13 +32,13 @@ class Policy(Protocol):
 
     def decide_many(self, contexts: Any) -> list[Decision]: ...
 
-    def learn(self, choice: Decision | int, reward: Any, action: Label | None = None) -> None: ...
+    def learn(self, choice: Decision | int, reward: Any, action: ActionName | None = None) -> None: ...
 
     def replay(self, contexts: Any, rewards: Any) -> Trace: ...
 
-    def add_action(self, action: Label | None = None) -> Label: ...
+    def add_action(self, action: ActionName | None = None) -> ActionName: ...
 
-    def remove_action(self, action: Label) -> None: ...
+    def remove_action(self, action: ActionName) -> None: ...
 
     def save(self, path: str | os.PathLike[str]) -> None: ...
 
@@ -98,7 +98,7 @@ def replay(policy: Policy, contexts: Any, rewards: Any) -> Trace:
     return policy.replay(contexts, rewards)
 
 
-def action_labels(actions: Actions) -> tuple[Label, ...]:
+def action_names(actions: Actions) -> tuple[ActionName, ...]:
     """The labels of the actions: those given, or 0 … A-1 for a count."""
     if isinstance(actions, bool | float | str | set | frozenset) or actions is None:
         raise TypeError(f"actions must be a count or a sequence of labels, got {actions!r}")
@@ -106,7 +106,7 @@ def action_labels(actions: Actions) -> tuple[Label, ...]:
         if actions < 1:
             raise ValueError(f"actions must be at least 1, got actions={actions}")
         return tuple(range(int(actions)))
-    labels = tuple(plain_label(label) for label in actions)
+    labels = tuple(plain_name(label) for label in actions)
     if not labels:
         raise ValueError("actions must have at least one label, got none")
     if len(set(labels)) < len(labels):
@@ -114,7 +114,7 @@ def action_labels(actions: Actions) -> tuple[Label, ...]:
     return labels
 
 
-def plain_label(label: Any) -> Label:
+def plain_name(label: Any) -> ActionName:
     """The label as a plain Python value, which saves and loads unchanged."""
     if type(label) is str or type(label) is int:
         return label

@@ -199,7 +199,7 @@ class Encoder:
             row[place] = self._to_unit(place, value)
         for place, sketch in self.sketches.items():
             if not is_missing(values[place]):
-                row[place] = sketch.see(float(row[place]))
+                row[place] = sketch.add(float(row[place]))
         return row
 
     def encode_many(self, contexts: Any, learns: bool = True) -> Row:
@@ -214,7 +214,7 @@ class Encoder:
         for place, column in enumerate(columns):
             matrix[place] = self._column_to_unit(place, column)
         for place, sketch in self.sketches.items():
-            (sketch.see_many if learns else sketch.rank_many)(matrix[place])
+            (sketch.add_many if learns else sketch.rank_many)(matrix[place])
             matrix[place, np.isnan(matrix[place])] = MISSING
         return np.ascontiguousarray(matrix.T)
 

@@ -241,8 +241,8 @@ from releaf.service.experiments.learner_factory import precompile
 
 learner = releaf.AdaptiveReleaf(["a", "b"], 3, seed=0)
 def kernels():
-    doors = learner._doors
-    return [len(getattr(doors, name).signatures) for name in ("decide", "decide_all", "learn")]
+    entry_points = learner._entry_points
+    return [len(getattr(entry_points, name).signatures) for name in ("decide", "decide_all", "learn")]
 precompile(learner)
 before = kernels()
 made = learner.decide_many([[0.1, 0.2, 0.3]] * 5) + [learner.decide([0.1, 0.2, 0.3])]

@@ -46,7 +46,7 @@ def doctor(as_json: Json = False) -> None:
             found[package] = version(package)
         except PackageNotFoundError:
             found[package] = None
-    kernels = jit.kept_kernels()
+    kernels = jit.kernel_cache()
     report: dict[str, Any] = {
         "releaf": __version__,
         "python": platform.python_version(),

@@ -1,4 +1,4 @@
-"""The distribution of a stream of numbers, learnt from a sample of it."""
+"""Quantile sketch: ranks of a stream's values, from a reservoir sample."""
 
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
@@ -8,24 +8,26 @@ from typing import Any
 
 import numpy as np
 
-from releaf.core.runtime.jit import door, inner, outlined
-from releaf.core.runtime.random_generator import whole_below
+from releaf.core.runtime.jit import entry_point, inlined, outlined
+from releaf.core.runtime.random_generator import integer_below
 
 Array = np.ndarray[Any, np.dtype[Any]]
-SEEN, RANDOM, KEPT, RANKED = range(4)  # of the counts: values seen, generator, values in the sample and in the ranks
+SEEN, RANDOM, KEPT, RANKED = range(
+    4
+)  # fields of the counts: values seen, generator state, values in the sample, values in the ranks
 
 
 class QuantileSketch:
-    """Ranks among a uniform sample of all values seen, taken anew whenever their number has doubled.
+    """Ranks among a uniform sample of all values seen, sorted anew whenever the number of values has doubled.
 
-    The sample is a reservoir (Vitter's algorithm R) with a generator of its own, so that the same stream gives the same
-    ranks. A rank is the fraction of the sample below a value, ties counted half, with straight lines between
+    The sample is a reservoir (Vitter's algorithm R) with its own generator, so that the same stream gives the same
+    ranks. A rank is the fraction of the sample below a value, ties counted half, linearly interpolated between
     the values of the sample; the first value of a stream has rank 0.5.
 
     Examples
     --------
     >>> sketch = QuantileSketch(size=100)
-    >>> [sketch.see(value) for value in (3.0, 1.0, 2.0, 0.0)]
+    >>> [sketch.add(value) for value in (3.0, 1.0, 2.0, 0.0)]
     [0.5, 0.25, 0.5, 0.125]
     """
 
@@ -36,31 +38,31 @@ class QuantileSketch:
         self._counts = np.zeros(4, dtype=np.int64)
         self._sample, self._ranked = np.zeros(size), np.zeros(size)
 
-    def see(self, value: float) -> float:
-        """Take in a value and give its rank."""
-        return see(self._counts, self._sample, self._ranked, value)  # type: ignore[no-any-return]
+    def add(self, value: float) -> float:
+        """Add a value and return its rank."""
+        return add(self._counts, self._sample, self._ranked, value)  # type: ignore[no-any-return]
 
-    def see_many(self, values: Array) -> None:
-        """Take in values one after the other and put their ranks in their place; NaN is none, and stays."""
-        see_many(self._counts, self._sample, self._ranked, values)
+    def add_many(self, values: Array) -> None:
+        """Add values one after the other and replace each by its rank; NaN stays."""
+        add_many(self._counts, self._sample, self._ranked, values)
 
     def rank(self, value: float) -> float:
-        """The rank of a value, in [0, 1], without taking it in."""
+        """Rank of a value, in [0, 1], without adding it."""
         return rank_of(self._counts, self._ranked, value)  # type: ignore[no-any-return]
 
     def value(self, rank: float) -> float:
-        """The value that has a rank, as far as there are some; the rank itself before the first value."""
+        """Value of a rank (the inverse of ``rank``); the rank itself before the first value."""
         count = int(self._counts[RANKED])
         if not count:
             return rank
         return float(np.interp(rank * count - 0.5, np.arange(count), self._ranked[:count]))
 
     def rank_many(self, values: Array) -> None:
-        """Put the ranks of values in their place, without taking them in; NaN stays."""
+        """Replace values by their ranks, without adding them; NaN stays."""
         rank_many(self._counts, self._ranked, values)
 
     def state(self) -> Array:
-        """All of it as one array: seen, the generator's two halves, lengths, sample, ranks."""
+        """State as one array: values seen, the generator's two halves, length of the sample, sample, ranks."""
         seen, random, kept, ranked = self._counts.tolist()
         word = random & 0xFFFFFFFFFFFFFFFF
         return np.concatenate(
@@ -68,7 +70,7 @@ class QuantileSketch:
         )
 
     def restore(self, state: Array) -> None:
-        """Take up what ``state`` gave."""
+        """Load what ``state`` returned."""
         if state.ndim != 1 or len(state) < 4 or not np.isfinite(state).all():
             raise ValueError("its quantiles contradict the schema")
         seen, high, low, kept = (int(value) for value in state[:4])
@@ -83,16 +85,16 @@ class QuantileSketch:
         self._ranked[:ranked] = state[4 + kept :]
 
 
-@inner
-def take_in(counts, sample, ranked, value):
-    """Take in a value and give its rank."""
+@inlined
+def insert(counts, sample, ranked, value):
+    """Add a value and return its rank."""
     counts[SEEN] += 1
     seen = counts[SEEN]
     if counts[KEPT] < len(sample):
         sample[counts[KEPT]] = value
         counts[KEPT] += 1
     else:
-        place = whole_below(counts, RANDOM, seen)
+        place = integer_below(counts, RANDOM, seen)
         if place < len(sample):
             sample[place] = value
     if seen & (seen - 1) == 0:  # a power of two
@@ -106,9 +108,9 @@ def sort_into(counts, sample, ranked):
     counts[RANKED] = counts[KEPT]
 
 
-@inner
+@inlined
 def first_above(ranked, count, value, or_equal):
-    """How many of the sorted values are below a value, or equal to it where that counts too."""
+    """Count the sorted values below a value, and with ``or_equal`` those equal to it."""
     low, high = 0, count
     while low < high:
         middle = (low + high) // 2
@@ -119,7 +121,7 @@ def first_above(ranked, count, value, or_equal):
     return low
 
 
-@inner
+@inlined
 def rank(ranked, count, value):
     """The rank of a value, in [0, 1]."""
     if count == 0:
@@ -132,29 +134,29 @@ def rank(ranked, count, value):
     if below == count:
         return 1.0
     left, right = ranked[below - 1], ranked[below]
-    if right - left == math.inf:  # further apart than the largest number
+    if right - left == math.inf:  # the difference overflows
         left, value, right = left / 2, value / 2, right / 2
     return (below - 0.5 + (value - left) / (right - left)) / count
 
 
-@door
-def see(counts, sample, ranked, value):
-    return take_in(counts, sample, ranked, value)
+@entry_point
+def add(counts, sample, ranked, value):
+    return insert(counts, sample, ranked, value)
 
 
-@door
+@entry_point
 def rank_of(counts, ranked, value):
     return rank(ranked, counts[RANKED], value)
 
 
-@door
-def see_many(counts, sample, ranked, values):
+@entry_point
+def add_many(counts, sample, ranked, values):
     for place in range(len(values)):
         if values[place] == values[place]:
-            values[place] = take_in(counts, sample, ranked, values[place])
+            values[place] = insert(counts, sample, ranked, values[place])
 
 
-@door
+@entry_point
 def rank_many(counts, ranked, values):
     for place in range(len(values)):
         if values[place] == values[place]:

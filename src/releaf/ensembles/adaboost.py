@@ -52,7 +52,7 @@ class AdaBoost(Ensemble):
         learns_online=False,
         observes="nothing",
     )
-    _doors = FIXED
+    _entry_points = FIXED
 
     def __init__(
         self,
@@ -108,8 +108,8 @@ class OnlineAdaBoost(Ensemble):
         prior_training=True,
         observes="the label (all rewards), always",
     )
-    _doors = ONLINE_BOOSTING
-    _kept = (*Ensemble._kept, "window")
+    _entry_points = ONLINE_BOOSTING
+    _saved_arrays = (*Ensemble._saved_arrays, "window")
 
     def __init__(
         self,

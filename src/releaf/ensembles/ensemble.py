@@ -24,7 +24,7 @@ class Ensemble(CompiledPolicy):
     action's share of the votes.
     """
 
-    _kept: ClassVar[tuple[str, ...]] = ("clock", "coefficients", "intercepts", "weights")
+    _saved_arrays: ClassVar[tuple[str, ...]] = ("clock", "coefficients", "intercepts", "weights")
     _learns_from_logs = False
     _window = 1
 
@@ -69,13 +69,13 @@ class Ensemble(CompiledPolicy):
             params=self._rule,
         )
 
-    def _take_in(self, context: Array, step: int, index: int, reward: float) -> None:
+    def _learn(self, context: Array, step: int, index: int, reward: float) -> None:
         raise NotImplementedError("an ensemble learns from labels, the rewards of all actions")
 
-    def _take_in_all(self, context: Array, step: int, rewards: Array) -> None:
-        self._doors.learn(self._book, context, step, rewards)
+    def _learn_all(self, context: Array, step: int, rewards: Array) -> None:
+        self._entry_points.learn(self._pointer_table, context, step, rewards)
 
-    def _narrow(self, index: int) -> None:
+    def _remove_action(self, index: int) -> None:
         raise ValueError(
             f"{type(self).__name__} can't forget action {self.actions[index]!r}, which its base classifiers vote for: "
             "train others without it"
@@ -102,18 +102,18 @@ class Ensemble(CompiledPolicy):
     def _arrays(self) -> dict[str, Array]:
         return {**super()._arrays(), "labels": np.array([self._experts.labels, self._sample])}
 
-    def _take_up(self, arrays: dict[str, Array]) -> None:
+    def _load_state(self, arrays: dict[str, Array]) -> None:
         if arrays["labels"].shape != (2,) or (arrays["labels"] < 0).any():
             raise ValueError("its labels contradict the rest")
-        super()._take_up(arrays)
+        super()._load_state(arrays)
         self._sample = int(arrays["labels"][1])
 
-    def _require_sound(self, state: Any) -> None:
+    def _check_state(self, state: Any) -> None:
         if (state.weights < 0).any() or not state.weights.sum() > 0 or not 0 <= state.clock[USED] <= self._steps:
             raise ValueError("its weights contradict the rest")
 
     @classmethod
-    def _given(cls, header: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
+    def _constructor_arrays(cls, header: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
         coefficients, intercepts = arrays["policy.coefficients"], arrays["policy.intercepts"]
         actions, schema = tuple(header["actions"]), Schema.from_dict(header["schema"])
         return {"experts": Experts(coefficients, intercepts, int(arrays["policy.labels"][0]), actions, schema)}

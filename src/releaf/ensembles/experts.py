@@ -9,11 +9,11 @@ import numpy as np
 
 from releaf.core.baselines.design_matrix import design_of, lay_out_all, width_of
 from releaf.core.baselines.voting import UNKNOWN
-from releaf.decision import Label
+from releaf.decision import ActionName
 from releaf.features import Quantile
 from releaf.policies.argument_checks import positive, whole
 from releaf.policies.reward_checks import checked_table
-from releaf.policy import Actions, action_labels
+from releaf.policy import Actions, action_names
 from releaf.schema import Features, Schema
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -38,7 +38,7 @@ class Experts:
     coefficients: Array
     intercepts: Array
     labels: int
-    actions: tuple[Label, ...]
+    actions: tuple[ActionName, ...]
     schema: Schema
 
     def __post_init__(self) -> None:
@@ -120,7 +120,7 @@ def train_experts(
     >>> ensemble.decide(cases.contexts[0]).wants_reward
     False
     """
-    labels, schema = action_labels(actions), Schema.of(features)
+    labels, schema = action_names(actions), Schema.of(features)
     count, size = whole("count", count, least=1), whole("size", size, least=1)
     regularisation = positive("regularisation", regularisation)
     columns = columns_of(encoded(contexts, schema), schema)

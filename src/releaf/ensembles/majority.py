@@ -29,7 +29,7 @@ class AverageMajority(Ensemble):
         learns_online=False,
         observes="nothing",
     )
-    _doors = FIXED
+    _entry_points = FIXED
 
     def __init__(
         self,

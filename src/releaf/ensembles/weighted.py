@@ -40,8 +40,8 @@ class WeightedMajority(Ensemble):
         prior_training=True,
         observes=_OBSERVES,
     )
-    _doors = WEIGHTED_MAJORITY
-    _kept = (*Ensemble._kept, "logs")
+    _entry_points = WEIGHTED_MAJORITY
+    _saved_arrays = (*Ensemble._saved_arrays, "logs")
 
     def __init__(
         self,
@@ -128,8 +128,8 @@ class Blum(Ensemble):
         prior_training=True,
         observes=_OBSERVES,
     )
-    _doors = BLUM
-    _kept = (*Ensemble._kept, "logs")
+    _entry_points = BLUM
+    _saved_arrays = (*Ensemble._saved_arrays, "logs")
 
     def __init__(
         self,

@@ -9,24 +9,24 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from releaf.core.adaptive.decision_step import ADAPTIVE, ADAPTIVE_OF_LABELS, expect, renew_all
+from releaf.core.adaptive.decision_step import ADAPTIVE, ADAPTIVE_OF_LABELS, predict_many, refit_due_actions
 from releaf.core.adaptive.state import (
     ALWAYS,
-    ASKED,
     AUTO,
     BUDGET,
     COST,
     GUARANTEE,
     LEARNT,
+    REQUESTED,
     Adaptive,
     new_adaptive,
-    rows_kept,
+    rows_stored,
 )
-from releaf.core.adaptive.state_check import is_sound
+from releaf.core.adaptive.state_check import is_valid_state
 from releaf.core.runtime.primitives import TIME
 from releaf.decision import Decision
 from releaf.policies.argument_checks import positive, whole
-from releaf.policies.base import Array, Relevant, Verdict
+from releaf.policies.base import Array, Relevant, Selection
 from releaf.policies.compiled import CompiledPolicy
 from releaf.policies.explanation import Effect, Relevance, effects, explanation, relevant_features
 from releaf.policies.traits import Traits
@@ -114,12 +114,12 @@ class AdaptiveReleaf(CompiledPolicy):
         finds_relevance=True,
         observes="the reward of its action, always or where it can change a decision",
     )
-    _kept = (
+    _saved_arrays = (
         *("clock", "seen", "fresh_knots", "fresh_levels", "knots", "levels", "counts", "tables", "precisions"),
         *("weights", "covariance", "dispersion", "ranges", "typical", "strengths", "certainties", "watch"),
         *("rows", "payoffs", "sums"),
     )
-    _doors = ADAPTIVE
+    _entry_points = ADAPTIVE
     _signed = ("clock", "tables")
 
     def __init__(
@@ -149,7 +149,7 @@ class AdaptiveReleaf(CompiledPolicy):
             raise ValueError(f"delta and epsilon go together, got delta={delta!r}, epsilon={epsilon!r}")
         super().__init__(actions, features, _checked_observe(observe, given), seed, max_pending)
         if self.observe == "labels":
-            self._doors = ADAPTIVE_OF_LABELS
+            self._entry_points = ADAPTIVE_OF_LABELS
         self.reward_range = self._low, self._high = _checked_range(reward_range)
         self._span = self._high - self._low
         self._is_unit = self.reward_range == (0.0, 1.0)
@@ -161,7 +161,7 @@ class AdaptiveReleaf(CompiledPolicy):
         )
         self.delta = None if delta is None else positive("delta", delta, below=1.0)
         self.epsilon = None if epsilon is None else positive("epsilon", epsilon, below=self._span)
-        self.forget = _checked_memory(forget, rows_kept(len(self.schema)))
+        self.forget = _checked_memory(forget, rows_stored(len(self.schema)))
         self.optimism = positive("optimism", optimism, zero=True, most=100.0)
         self.least_probability = positive("least_probability", least_probability, zero=True, most=0.5)
         self._may_be_due = False
@@ -187,56 +187,56 @@ class AdaptiveReleaf(CompiledPolicy):
     def _build(self, actions: int) -> Adaptive:
         categories = np.array([feature.categories for feature in self.schema.features], dtype=np.int64)
         state = new_adaptive(self.seed, self.schema.lowest(), categories, actions, self._params(actions))
-        renew_all(state)
+        refit_due_actions(state)
         return state
 
-    def _adopt(self, state: Adaptive) -> None:
-        super()._adopt(state)
+    def _use_state(self, state: Adaptive) -> None:
+        super()._use_state(state)
         self._named = None
 
-    def _renew(self) -> None:
+    def _refit(self) -> None:
         """Fit anew what is due; the only way in which what is relevant changes."""
         self._named = None
-        renew_all(self._state)
+        refit_due_actions(self._state)
 
-    def _make_room(self) -> None:
+    def _grow_if_full(self) -> None:
         if self._may_be_due:
-            self._renew()
+            self._refit()
 
-    def _take_in(self, context: Array, step: int, index: int, reward: float) -> None:
-        if self._doors.learn(self._book, context, step, index, reward):
-            self._renew()
+    def _learn(self, context: Array, step: int, index: int, reward: float) -> None:
+        if self._entry_points.learn(self._pointer_table, context, step, index, reward):
+            self._refit()
 
-    def _take_in_all(self, context: Array, step: int, rewards: Array) -> None:
-        if self._doors.learn(self._book, context, step, rewards):
-            self._renew()
+    def _learn_all(self, context: Array, step: int, rewards: Array) -> None:
+        if self._entry_points.learn(self._pointer_table, context, step, rewards):
+            self._refit()
 
-    def _live_through_log(self, units: Array, taken: Array, rewards: Array) -> None:
+    def _learn_log(self, units: Array, taken: Array, rewards: Array) -> None:
         ADAPTIVE.open(self._state)
         reached = 0
         try:
             while reached < len(units):
-                reached = ADAPTIVE.learn_log(self._book, units, taken, rewards, reached)
-                self._renew()
+                reached = ADAPTIVE.learn_log(self._pointer_table, units, taken, rewards, reached)
+                self._refit()
         finally:
             self._steps = int(self._state.clock[TIME])
 
-    def _expect(self, units: Array) -> Array:
+    def _estimate(self, units: Array) -> Array:
         expected = np.empty((len(units), len(self.actions)))
-        expect(self._state, units, expected)
+        predict_many(self._state, units, expected)
         return self._low + self._span * expected
 
-    def _live_through(self, units: Array, rewards: Array) -> Trace:
+    def _replay(self, units: Array, rewards: Array) -> Trace:
         self._may_be_due = True  # the loop stops for that
         try:
-            return super()._live_through(units, rewards)
+            return super()._replay(units, rewards)
         finally:
-            self._make_room()
+            self._grow_if_full()
             self._may_be_due = False
 
-    def _choose(self, context: Array) -> Verdict:
+    def _choose(self, context: Array) -> Selection:
         # all in one place, since calls would take as long as the decision itself
-        decision = self._doors.decide(self._book, context)
+        decision = self._entry_points.decide(self._pointer_table, context)
         if decision < 0:
             raise self._out_of_range(context, -2 - decision)
         probability = self._state.chance.item()
@@ -247,11 +247,11 @@ class AdaptiveReleaf(CompiledPolicy):
             estimates = [self._low + self._span * estimate for estimate in estimates]
         return decision >> 1, False, probability, tuple(estimates), self._named or self._name_relevant()
 
-    def _choose_all(self, units: Array) -> Iterable[Verdict]:
+    def _choose_all(self, units: Array) -> Iterable[Selection]:
         count = len(units)
         decisions, chances = np.empty(count, dtype=np.int64), np.empty(count)
         estimates = np.empty((count, len(self.actions)))
-        self._doors.decide_all(self._book, units, decisions, chances, estimates)
+        self._entry_points.decide_all(self._pointer_table, units, decisions, chances, estimates)
         if not self._is_unit:
             estimates = self._low + self._span * estimates
         relevant = self._named or self._name_relevant()
@@ -289,11 +289,11 @@ class AdaptiveReleaf(CompiledPolicy):
 
     # --- saving and loading -------------------------------------------------------------------------------
 
-    def _changed_by_deciding(self) -> dict[str, Array]:
+    def _changed_by_decision(self) -> dict[str, Array]:
         names = ("clock", "seen", "fresh_knots", "fresh_levels", "sums")
         return {name: getattr(self._state, name).copy() for name in names}
 
-    def _undo_deciding(self, arrays: dict[str, Array]) -> None:
+    def _undo_decision(self, arrays: dict[str, Array]) -> None:
         for name, array in arrays.items():
             getattr(self._state, name)[...] = array
 
@@ -303,8 +303,8 @@ class AdaptiveReleaf(CompiledPolicy):
             arrays = {**arrays, "policy.sums": np.zeros(2)}
         return super()._revive(header, arrays)
 
-    def _require_sound(self, state: Adaptive) -> None:
-        if not is_sound(state):
+    def _check_state(self, state: Adaptive) -> None:
+        if not is_valid_state(state):
             raise ValueError("its tables contradict the rest")
 
     # --- what it has learnt -------------------------------------------------------------------------------
@@ -317,7 +317,7 @@ class AdaptiveReleaf(CompiledPolicy):
     @property
     def explorations(self) -> int:
         """How many decisions asked for a reward because it could change a decision; 0 where every reward is learnt."""
-        return int(self._state.clock[ASKED])
+        return int(self._state.clock[REQUESTED])
 
     def relevance(self) -> Array:
         """The share of each feature in what is explained of each action's reward (A × D).

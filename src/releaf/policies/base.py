@@ -12,15 +12,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from releaf.decision import Decision, Label
+from releaf.decision import ActionName, Decision
 from releaf.policies.argument_checks import whole
-from releaf.policies.context_encoding import Reading
-from releaf.policies.pending_decisions import Waiting, rows_to_keep, without_action
+from releaf.policies.context_encoding import ContextEncoding
+from releaf.policies.pending_decisions import PendingDecision, rows_to_keep, without_action
 from releaf.policies.reward_checks import checked_column, checked_reward, checked_rewards, checked_table, positions_of
-from releaf.policies.serialization import Saved
-from releaf.policies.service_hooks import Served
+from releaf.policies.serialization import Serializable
+from releaf.policies.service_hooks import ServiceHooks
 from releaf.policies.traits import Traits
-from releaf.policy import Actions, Trace, action_labels, plain_label
+from releaf.policy import Actions, Trace, action_names, plain_name
 from releaf.schema import Features, Schema
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -29,10 +29,10 @@ _FLOAT64 = np.dtype(np.float64)
 Relevant = tuple[tuple[int, ...] | None, ...]
 # What a policy's own rule says to one context: action, explored, probability, estimates, relevant. Plain tuples here
 # and for what waits, because they are made on every decision.
-Verdict = tuple[int, bool, float | None, tuple[float, ...] | None, Relevant | None]
+Selection = tuple[int, bool, float | None, tuple[float, ...] | None, Relevant | None]
 
 
-class OnlinePolicy(Saved, Reading, Served, ABC):
+class OnlinePolicy(Serializable, ContextEncoding, ServiceHooks, ABC):
     """A policy that decides step by step. A subclass supplies the rule; see the methods that raise.
 
     Threads may share a policy: their calls take turns.
@@ -59,38 +59,38 @@ class OnlinePolicy(Saved, Reading, Served, ABC):
         observe: str,
         max_pending: int,
     ) -> None:
-        self._labels = action_labels(actions)
-        self._read(features)
+        self._action_names = action_names(actions)
+        self._set_schema(features)
         self.observe = observe
         self._always_wants = observe in ("always", "labels")
         self._wants_all = observe in ("all-actions", "labels")
         self.max_pending = whole("max_pending", max_pending, least=1)
         self._checked_reward: Callable[[Any], float] = checked_reward  # or of another range
         self._steps = 0
-        self._waiting: OrderedDict[int, Waiting] = OrderedDict()
+        self._pending: OrderedDict[int, PendingDecision] = OrderedDict()
         self._token = secrets.randbits(62)
         self._lock = threading.RLock()
 
     # --- what a subclass supplies -------------------------------------------------------------------------
 
     @abstractmethod
-    def _choose(self, context: Array) -> Verdict:
+    def _choose(self, context: Array) -> Selection:
         """Decide for a context in [0, 1]; raise for a value that is out of range, and then change nothing."""
 
     @abstractmethod
-    def _take_in(self, context: Array, step: int, index: int, reward: float) -> None:
+    def _learn(self, context: Array, step: int, index: int, reward: float) -> None:
         """Learn the reward of one action, taken at decision ``step``."""
 
     @abstractmethod
-    def _take_in_all(self, context: Array, step: int, rewards: Array) -> None:
+    def _learn_all(self, context: Array, step: int, rewards: Array) -> None:
         """Learn the rewards of all actions, or of the first ones where some were added since."""
 
     @abstractmethod
-    def _widen(self) -> None:
+    def _add_action(self) -> None:
         """Make room for one more action."""
 
     @abstractmethod
-    def _narrow(self, index: int) -> None:
+    def _remove_action(self, index: int) -> None:
         """Forget one action of several, and move those after it up."""
 
     @abstractmethod
@@ -98,15 +98,15 @@ class OnlinePolicy(Saved, Reading, Served, ABC):
         """Let the next random draws follow from another state of the generator."""
 
     def __repr__(self) -> str:
-        name, actions, features = type(self).__name__, len(self._labels), len(self._schema)
+        name, actions, features = type(self).__name__, len(self._action_names), len(self._schema)
         return f"{name}({actions} actions, {features} features, {self._steps:,} decisions)"
 
     # --- the protocol -------------------------------------------------------------------------------------
 
     @property
-    def actions(self) -> tuple[Label, ...]:
+    def actions(self) -> tuple[ActionName, ...]:
         """The labels of the actions."""
-        return self._labels
+        return self._action_names
 
     @property
     def schema(self) -> Schema:
@@ -121,7 +121,7 @@ class OnlinePolicy(Saved, Reading, Served, ABC):
     @property
     def pending(self) -> int:
         """How many decisions wait for their reward."""
-        return len(self._waiting)
+        return len(self._pending)
 
     def decide(self, context: Any) -> Decision:
         """Choose an action for a context.
@@ -136,18 +136,18 @@ class OnlinePolicy(Saved, Reading, Served, ABC):
         else:
             unit = self._encode(context)
         with self._lock:
-            return self._decided(unit, self._choose(unit))
+            return self._record_decision(unit, self._choose(unit))
 
-    def _decided(self, unit: Array, verdict: Verdict) -> Decision:
+    def _record_decision(self, unit: Array, selection: Selection) -> Decision:
         """The decision for an encoded context, remembered where its reward is wanted; under the lock."""
-        index, explored, probability, estimates, relevant = verdict
-        labels, token = self._labels, self._token
+        index, explored, probability, estimates, relevant = selection
+        labels, token = self._action_names, self._token
         self._steps = step = self._steps + 1
         wants_reward = self._always_wants or (explored and self.observe != "never")
         if wants_reward:
-            self._waiting[step] = (unit, index, len(labels))
-            if len(self._waiting) > self.max_pending:
-                self._waiting.popitem(last=False)
+            self._pending[step] = (unit, index, len(labels))
+            if len(self._pending) > self.max_pending:
+                self._pending.popitem(last=False)
         return Decision(
             step, labels[index], index, explored, wants_reward, probability, estimates, relevant, unit, token, labels
         )
@@ -165,9 +165,9 @@ class OnlinePolicy(Saved, Reading, Served, ABC):
         """
         with self._lock:
             units = self._encode_many(contexts)
-            return list(map(self._decided, rows_to_keep(units), self._choose_all(units)))
+            return list(map(self._record_decision, rows_to_keep(units), self._choose_all(units)))
 
-    def _choose_all(self, units: Array) -> Iterable[Verdict]:
+    def _choose_all(self, units: Array) -> Iterable[Selection]:
         """Choose for encoded contexts, one by one as they are wanted; a policy with a compiled loop does it there."""
         return map(self._choose, units)
 
@@ -180,16 +180,16 @@ class OnlinePolicy(Saved, Reading, Served, ABC):
             As for ``decide``.
         """
         with self._lock:
-            arrays, encoder = self._changed_by_deciding(), self._encoder.state()
-            waiting, steps = self._waiting.copy(), self._steps
+            arrays, encoder = self._changed_by_decision(), self._encoder.state()
+            pending, steps = self._pending.copy(), self._steps
             try:
                 return self.decide(context)
             finally:
-                self._waiting, self._steps = waiting, steps
-                self._undo_deciding(arrays)
+                self._pending, self._steps = pending, steps
+                self._undo_decision(arrays)
                 self._encoder.restore(encoder)
 
-    def learn(self, choice: Decision | int, reward: Any, action: Label | None = None) -> None:
+    def learn(self, choice: Decision | int, reward: Any, action: ActionName | None = None) -> None:
         """Learn the reward of a decision that wants one: at once, late, or in any order.
 
         Parameters
@@ -208,21 +208,21 @@ class OnlinePolicy(Saved, Reading, Served, ABC):
         else:
             number = self._number_of(choice)
         with self._lock:
-            waiting = self._waiting.get(number)
-            if waiting is None:
-                raise ValueError(self._why_not_waiting(choice, number))
-            context, index, actions = waiting
+            pending = self._pending.get(number)
+            if pending is None:
+                raise ValueError(self._why_not_pending(choice, number))
+            context, index, actions = pending
             if isinstance(choice, Decision) and choice._context is not context:
                 self._require_same(choice, context, index)
             if action is not None:
                 index = self._taken_instead(action, index)
             if self._wants_all:
-                self._take_in_all(context, number, checked_rewards(reward, self._labels[:actions]))
+                self._learn_all(context, number, checked_rewards(reward, self._action_names[:actions]))
             else:
-                self._take_in(context, number, index, self._checked_reward(reward))
-            del self._waiting[number]
+                self._learn(context, number, index, self._checked_reward(reward))
+            del self._pending[number]
 
-    def _taken_instead(self, action: Label, chosen: int) -> int:
+    def _taken_instead(self, action: ActionName, chosen: int) -> int:
         """The position of the action that was taken, where its reward can be learnt."""
         if self._wants_all:
             raise ValueError(
@@ -231,38 +231,38 @@ class OnlinePolicy(Saved, Reading, Served, ABC):
             )
         index = self._index_of(action)
         if index != chosen and not self._learns_from_logs:
-            name, own = type(self).__name__, self._labels[chosen]
+            name, own = type(self).__name__, self._action_names[chosen]
             raise ValueError(f"{name} can't learn the reward of {action!r}: expected the action that it chose, {own!r}")
         return index
 
-    def _index_of(self, action: Label) -> int:
-        label = plain_label(action)
-        if label not in self._labels:
-            raise ValueError(f"unknown action {label!r}: the actions are {self._labels!r}")
-        return self._labels.index(label)
+    def _index_of(self, action: ActionName) -> int:
+        label = plain_name(action)
+        if label not in self._action_names:
+            raise ValueError(f"unknown action {label!r}: the actions are {self._action_names!r}")
+        return self._action_names.index(label)
 
     def replay(self, contexts: Any, rewards: Any) -> Trace:
         """Live through a recorded stream; see :func:`releaf.replay`."""
         if not hasattr(contexts, "__len__"):
             raise TypeError(f"contexts must be a matrix, a table or a sequence of contexts, got {contexts!r}")
         with self._lock:
-            table = checked_table(rewards, len(contexts), self._labels)
+            table = checked_table(rewards, len(contexts), self._action_names)
             if not np.isnan(table).any():
-                return self._live_through(self._encode_many(contexts), table)
+                return self._replay(self._encode_many(contexts), table)
             backup = self._snapshot()  # a reward that is needed may turn out to be NaN: then nothing has happened
             try:
-                return self._live_through(self._encode_many(contexts), table)
+                return self._replay(self._encode_many(contexts), table)
             except ValueError:
-                self._return_to(backup)
+                self._restore(backup)
                 raise
 
-    def _live_through(self, units: Array, rewards: Array) -> Trace:
+    def _replay(self, units: Array, rewards: Array) -> Trace:
         """Replay checked input, step by step; a policy with a compiled loop does it there."""
         actions = np.zeros(len(units), dtype=np.int64)
         explored, observed = np.zeros(len(units), dtype=np.bool_), np.zeros(len(units), dtype=np.bool_)
         for step, unit in enumerate(units):
             unit = unit.copy()
-            choice = self._decided(unit, self._choose(unit))
+            choice = self._record_decision(unit, self._choose(unit))
             actions[step], explored[step], observed[step] = choice.index, choice.explored, choice.wants_reward
             if choice.wants_reward:
                 self.learn(choice, rewards[step] if self._wants_all else rewards[step, choice.index])
@@ -286,14 +286,14 @@ class OnlinePolicy(Saved, Reading, Served, ABC):
         if not self._learns_from_logs:
             raise ValueError(f"{type(self).__name__} can't learn from a log, which has the reward of one action a row")
         with self._lock:
-            taken, gained = positions_of(actions, self._labels), checked_column(rewards, self._checked_reward)
+            taken, gained = positions_of(actions, self._action_names), checked_column(rewards, self._checked_reward)
             if not len(contexts) == len(taken) == len(gained):
                 lengths = f"{len(contexts)} contexts, {len(taken)} actions and {len(gained)} rewards"
                 raise ValueError(f"a log needs an action and a reward for each context, got {lengths}")
-            self._live_through_log(self._encode_many(contexts), taken, gained)
+            self._learn_log(self._encode_many(contexts), taken, gained)
 
     @abstractmethod
-    def _live_through_log(self, units: Array, taken: Array, rewards: Array) -> None:
+    def _learn_log(self, units: Array, taken: Array, rewards: Array) -> None:
         """Decide for each context, and learn the reward of the action that was taken instead."""
 
     def estimate(self, contexts: Any) -> Array:
@@ -308,22 +308,22 @@ class OnlinePolicy(Saved, Reading, Served, ABC):
             A matrix, a table, or a sequence of contexts.
         """
         with self._lock:
-            return self._expect(self._encode_many(contexts, learns=False))
+            return self._estimate(self._encode_many(contexts, learns=False))
 
-    def _expect(self, units: Array) -> Array:
+    def _estimate(self, units: Array) -> Array:
         """Estimates for encoded contexts, one by one; a policy with a compiled loop does it there."""
-        expected = np.full((len(units), len(self._labels)), np.nan)
+        expected = np.full((len(units), len(self._action_names)), np.nan)
         for row, unit in enumerate(units):
-            changed = self._changed_by_deciding()
+            changed = self._changed_by_decision()
             try:
                 estimates = self._choose(unit)[3]
             finally:
-                self._undo_deciding(changed)
+                self._undo_decision(changed)
             if estimates is not None:
                 expected[row] = estimates
         return expected
 
-    def add_action(self, action: Label | None = None) -> Label:
+    def add_action(self, action: ActionName | None = None) -> ActionName:
         """Add an action while running; it starts with no observations, so it is explored.
 
         Parameters
@@ -332,15 +332,15 @@ class OnlinePolicy(Saved, Reading, Served, ABC):
             Its label; when None, the number of actions so far, or the next that is no label yet.
         """
         with self._lock:
-            free = (number for number in count(len(self._labels)) if number not in self._labels)
-            label = next(free) if action is None else plain_label(action)
-            if label in self._labels:
-                raise ValueError(f"action {label!r} exists already; the actions are {self._labels!r}")
-            self._widen()
-            self._labels = (*self._labels, label)
+            free = (number for number in count(len(self._action_names)) if number not in self._action_names)
+            label = next(free) if action is None else plain_name(action)
+            if label in self._action_names:
+                raise ValueError(f"action {label!r} exists already; the actions are {self._action_names!r}")
+            self._add_action()
+            self._action_names = (*self._action_names, label)
         return label
 
-    def remove_action(self, action: Label) -> None:
+    def remove_action(self, action: ActionName) -> None:
         """Remove an action while running, with all that is known of it; what is known of the others stays.
 
         The actions after it move up by one place. Its decisions that wait for their reward no longer do, the others
@@ -353,11 +353,11 @@ class OnlinePolicy(Saved, Reading, Served, ABC):
         """
         with self._lock:
             index = self._index_of(action)
-            if len(self._labels) == 1:
+            if len(self._action_names) == 1:
                 raise ValueError(f"action {action!r} can't be removed: it is the only one, and one must stay")
-            self._narrow(index)
-            self._labels = self._labels[:index] + self._labels[index + 1 :]
-            self._waiting = without_action(self._waiting, index)
+            self._remove_action(index)
+            self._action_names = self._action_names[:index] + self._action_names[index + 1 :]
+            self._pending = without_action(self._pending, index)
 
     def merge(self, other: Any) -> Any:
         """What this learner and another know together, where learners of this kind add up.
@@ -387,10 +387,10 @@ class OnlinePolicy(Saved, Reading, Served, ABC):
 
     def _require_same(self, choice: Decision, context: Array, action: int) -> None:
         """Two learners loaded from one file share their past, and part with the first decision after it."""
-        if choice.action != self._labels[action] or not np.array_equal(choice._context, context):
+        if choice.action != self._action_names[action] or not np.array_equal(choice._context, context):
             raise ValueError(f"{choice!r} was made by another learner: expected a decision of this one")
 
-    def _why_not_waiting(self, choice: Decision | int, number: int) -> str:
+    def _why_not_pending(self, choice: Decision | int, number: int) -> str:
         if not 1 <= number <= self._steps:
             return f"unknown decision {number}: this learner has made decisions 1 to {self._steps}"
         if self.observe == "never":
@@ -406,18 +406,18 @@ class OnlinePolicy(Saved, Reading, Served, ABC):
 
     # --- going back ---------------------------------------------------------------------------------------
 
-    def _changed_by_deciding(self) -> dict[str, Array]:
+    def _changed_by_decision(self) -> dict[str, Array]:
         """Copies of all that a decision may change; a policy that knows copies less than all there is."""
         return self._arrays()
 
-    def _undo_deciding(self, arrays: dict[str, Array]) -> None:
-        """Go back to what ``_changed_by_deciding`` gave."""
-        self._take_up(arrays)
+    def _undo_decision(self, arrays: dict[str, Array]) -> None:
+        """Go back to what ``_changed_by_decision`` gave."""
+        self._load_state(arrays)
 
     def _snapshot(self) -> tuple[Any, ...]:
-        return self._arrays(), self._encoder.state(), self._waiting.copy(), self._steps
+        return self._arrays(), self._encoder.state(), self._pending.copy(), self._steps
 
-    def _return_to(self, snapshot: tuple[Any, ...]) -> None:
-        arrays, encoder, self._waiting, self._steps = snapshot
-        self._take_up(arrays)
+    def _restore(self, snapshot: tuple[Any, ...]) -> None:
+        arrays, encoder, self._pending, self._steps = snapshot
+        self._load_state(arrays)
         self._encoder.restore(encoder)

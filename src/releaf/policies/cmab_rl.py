@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from releaf.core.baselines.cmab_rl import CMAB_RL, Uniform, cells_of, new_uniform
+from releaf.core.baselines.cmab_rl import CMAB_RL, UniformPartition, cells_of, new_uniform_partition
 from releaf.policies.argument_checks import positive, scale, whole
 from releaf.policies.base import Array, Relevant
 from releaf.policies.compiled import CompiledPolicy
@@ -61,8 +61,8 @@ class CMABRL(CompiledPolicy):
 
     parameters = ("seed", "horizon", "gamma_rel", "lipschitz", "confidence", "intervals", "max_pending")
     traits = Traits("CMAB-RL", "Turğay et al. 2020", finds_relevance=True)
-    _doors = CMAB_RL
-    _kept = ("clock", "taken", "counts", "sums", "tallies")
+    _entry_points = CMAB_RL
+    _saved_arrays = ("clock", "taken", "counts", "sums", "tallies")
 
     def __init__(
         self,
@@ -110,18 +110,20 @@ class CMABRL(CompiledPolicy):
         categories = np.array([feature.categories for feature in self.schema.features])
         return np.where(categories > 0, categories, numbers).astype(np.int64)
 
-    def _build(self, actions: int) -> Uniform:
+    def _build(self, actions: int) -> UniformPartition:
         categories = np.array([feature.categories for feature in self.schema.features])
         tuples = math.comb(len(self.schema) - 1, 2 * self.gamma_rel - 1)
         terms = 2 * actions * self.horizon**1.5 * tuples * float(self.intervals) ** (2 * self.gamma_rel)
         radius = self.confidence**2 * (2 + 4 * math.log(terms))
         tolerance = 2 * self.lipschitz * math.sqrt(self.gamma_rel) / self.intervals
         sizes, params = self._sizes(), (radius, tolerance)
-        return new_uniform(self.seed, self.schema.lowest(), sizes, categories, self.gamma_rel, actions, params)
+        return new_uniform_partition(
+            self.seed, self.schema.lowest(), sizes, categories, self.gamma_rel, actions, params
+        )
 
-    def _widen(self) -> None:
+    def _add_action(self) -> None:
         self._require_size(len(self.actions) + 1)
-        super()._widen()
+        super()._add_action()
 
     def _probability(self, action: int) -> float | None:
         return None if self._state.chance[0] < 0 else 1.0

@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from releaf.core.runtime.entry_points import Doors, book_of
+from releaf.core.runtime.entry_points import EntryPoints, pointer_table_of
 from releaf.core.runtime.primitives import RANDOM, SINCE, TIME
 from releaf.policies.argument_checks import whole
-from releaf.policies.base import Array, OnlinePolicy, Relevant, Verdict
+from releaf.policies.base import Array, OnlinePolicy, Relevant, Selection
 from releaf.policy import Actions, Trace
 from releaf.schema import Features
 
@@ -19,12 +19,14 @@ from releaf.schema import Features
 class CompiledPolicy(OnlinePolicy):
     """Owns a state, a named tuple of arrays, and calls the doors of its rule with it.
 
-    A subclass gives ``_doors`` and ``_build``, and says which arrays it keeps in files and which may grow.
+    A subclass gives ``_entry_points`` and ``_build``, and says which arrays it keeps in files and which may grow.
     """
 
-    _doors: Doors
+    _entry_points: EntryPoints
     _state: Any
-    _kept: ClassVar[tuple[str, ...]]  # arrays that were learnt; the others follow from the parameters, or are scratch
+    _saved_arrays: ClassVar[
+        tuple[str, ...]
+    ]  # arrays that were learnt; the others follow from the parameters, or are scratch
     _signed: ClassVar[tuple[str, ...]] = ("clock",)  # whole numbers that may be negative
     _growing: ClassVar[Mapping[str, int]] = {}  # arrays with an axis that is as long as was needed, and that axis
 
@@ -45,12 +47,12 @@ class CompiledPolicy(OnlinePolicy):
 
     def _start(self) -> None:
         """Begin; a subclass calls it when all parameters are checked and kept."""
-        self._adopt(self._build(len(self.actions)))
+        self._use_state(self._build(len(self.actions)))
 
-    def _adopt(self, state: Any) -> None:
+    def _use_state(self, state: Any) -> None:
         """Go on with this state; the only way to change it for another, since the doors know it by addresses."""
-        self._doors.open(state)
-        self._state, self._book = state, book_of(state)
+        self._entry_points.open(state)
+        self._state, self._pointer_table = state, pointer_table_of(state)
 
     def _stretch(self) -> Array:
         """What makes categories 1 apart, which are the closer the more there are; 1 for numbers."""
@@ -58,10 +60,10 @@ class CompiledPolicy(OnlinePolicy):
 
     # --- the rule -----------------------------------------------------------------------------------------
 
-    def _choose(self, context: Array) -> Verdict:
+    def _choose(self, context: Array) -> Selection:
         if self._growing:
-            self._make_room()
-        decision = self._doors.decide(self._book, context)
+            self._grow_if_full()
+        decision = self._entry_points.decide(self._pointer_table, context)
         if decision < 0:
             raise self._out_of_range(context, -2 - decision)
         action = decision >> 1
@@ -82,21 +84,21 @@ class CompiledPolicy(OnlinePolicy):
         """The features that each estimate rests on, where the policy tells some from others."""
         return None
 
-    def _take_in(self, context: Array, step: int, index: int, reward: float) -> None:
-        self._make_room()
-        self._doors.learn(self._book, context, step, index, reward)
+    def _learn(self, context: Array, step: int, index: int, reward: float) -> None:
+        self._grow_if_full()
+        self._entry_points.learn(self._pointer_table, context, step, index, reward)
 
-    def _take_in_all(self, context: Array, step: int, rewards: Array) -> None:
+    def _learn_all(self, context: Array, step: int, rewards: Array) -> None:
         raise NotImplementedError(f"{type(self).__name__} learns from the reward of its own action only")
 
-    def _live_through(self, units: Array, rewards: Array) -> Trace:
+    def _replay(self, units: Array, rewards: Array) -> Trace:
         actions = np.zeros(len(units), dtype=np.int64)
         explored = np.zeros(len(units), dtype=np.bool_)
         reached = 0
         try:
             while 0 <= reached < len(units):
-                self._make_room()
-                reached = self._doors.replay(self._book, units, rewards, reached, actions, explored)
+                self._grow_if_full()
+                reached = self._entry_points.replay(self._pointer_table, units, rewards, reached, actions, explored)
         finally:  # also where it is interrupted
             self._steps = int(self._state.clock[TIME])
         if reached < 0:
@@ -105,52 +107,54 @@ class CompiledPolicy(OnlinePolicy):
         observed = explored & (self.observe == "explored") | self._always_wants
         return Trace(actions, explored, observed, rewards[np.arange(len(units)), actions])
 
-    def _live_through_log(self, units: Array, taken: Array, rewards: Array) -> None:
+    def _learn_log(self, units: Array, taken: Array, rewards: Array) -> None:
         reached = 0
         try:
             while reached < len(units):
-                self._make_room()
-                reached = self._doors.learn_log(self._book, units, taken, rewards, reached)
+                self._grow_if_full()
+                reached = self._entry_points.learn_log(self._pointer_table, units, taken, rewards, reached)
         finally:
             self._steps = int(self._state.clock[TIME])
 
     # --- room ---------------------------------------------------------------------------------------------
 
-    def _make_room(self) -> None:
+    def _grow_if_full(self) -> None:
         """Let the growing arrays grow where the next decision or reward might need more of them."""
 
-    def _double(self) -> None:
+    def _double_capacity(self) -> None:
         """Twice as long growing arrays."""
-        self._adopt(self._with_room(self._state, 2 * self._room(self._state)))
+        self._use_state(self._with_capacity(self._state, 2 * self._capacity(self._state)))
 
-    def _room(self, state: Any) -> int:
+    def _capacity(self, state: Any) -> int:
         """How long the growing arrays are."""
-        lengths = {getattr(state, name).shape[axis] for name, axis in self._growing.items() if name in self._kept}
+        lengths = {
+            getattr(state, name).shape[axis] for name, axis in self._growing.items() if name in self._saved_arrays
+        }
         if len(lengths) > 1:
             raise ValueError("its sizes contradict one another")
         if 0 in lengths:
             raise ValueError("its sizes are zero")
         return int(lengths.pop()) if lengths else 0
 
-    def _with_room(self, state: Any, room: int) -> Any:
+    def _with_capacity(self, state: Any, room: int) -> Any:
         sized = {name: _sized(getattr(state, name), axis, room) for name, axis in self._growing.items()}
         return state._replace(**sized)
 
-    def _widen(self) -> None:
-        wider = self._with_room(self._build(len(self.actions) + 1), self._room(self._state))
-        for name in self._kept:
+    def _add_action(self) -> None:
+        wider = self._with_capacity(self._build(len(self.actions) + 1), self._capacity(self._state))
+        for name in self._saved_arrays:
             old = getattr(self._state, name)
             getattr(wider, name)[tuple(slice(length) for length in old.shape)] = old
         wider.clock[SINCE] = wider.clock[TIME]
-        self._adopt(wider)
+        self._use_state(wider)
 
-    def _narrow(self, index: int) -> None:
-        self._adopt(self._without(index))
+    def _remove_action(self, index: int) -> None:
+        self._use_state(self._without(index))
 
     def _without(self, index: int) -> Any:
         """A state that knows all that this one does, but for one action."""
-        narrower = self._with_room(self._build(len(self.actions) - 1), self._room(self._state))
-        for name in self._kept:
+        narrower = self._with_capacity(self._build(len(self.actions) - 1), self._capacity(self._state))
+        for name in self._saved_arrays:
             old, new = getattr(self._state, name), getattr(narrower, name)
             axes = [axis for axis in range(old.ndim) if old.shape[axis] != new.shape[axis]]  # that of the actions
             new[...] = np.delete(old, index, axes[0]) if axes else old
@@ -162,25 +166,25 @@ class CompiledPolicy(OnlinePolicy):
         self._state.clock[RANDOM] = state
 
     def _arrays(self) -> dict[str, Array]:
-        return {name: getattr(self._state, name).copy() for name in self._kept}
+        return {name: getattr(self._state, name).copy() for name in self._saved_arrays}
 
-    def _take_up(self, arrays: dict[str, Array]) -> None:
+    def _load_state(self, arrays: dict[str, Array]) -> None:
         fresh = self._build(len(self.actions))
-        state = fresh._replace(**{name: np.array(arrays[name], order="C") for name in self._kept})
-        fresh = self._with_room(fresh, self._room(state))
-        for name in self._kept:
+        state = fresh._replace(**{name: np.array(arrays[name], order="C") for name in self._saved_arrays})
+        fresh = self._with_capacity(fresh, self._capacity(state))
+        for name in self._saved_arrays:
             array, model = arrays[name], getattr(fresh, name)
             if array.dtype != model.dtype or array.shape != model.shape or not np.isfinite(array).all():
                 raise ValueError(f"its {name} contradict the rest")
             if array.dtype.kind == "i" and name not in self._signed and (array < 0).any():
                 raise ValueError(f"its {name} contradict the rest")
-        state = fresh._replace(**{name: getattr(state, name) for name in self._kept})
+        state = fresh._replace(**{name: getattr(state, name) for name in self._saved_arrays})
         if state.clock[TIME] != self._steps:
             raise ValueError("its clock contradicts the rest")
-        self._require_sound(state)
-        self._adopt(state)
+        self._check_state(state)
+        self._use_state(state)
 
-    def _require_sound(self, state: Any) -> None:
+    def _check_state(self, state: Any) -> None:
         """Raise a ValueError where a state from a file would lead the kernels astray, which check no bounds."""
 
 

@@ -11,18 +11,18 @@ from releaf.schema import Encoder, Features, Schema
 from releaf.table import width_error
 
 Array = np.ndarray[Any, np.dtype[Any]]
-ODD = frozenset((str, bytes, np.str_, np.bytes_, type(None)))  # what numpy would make a number of, but is none
+NOT_NUMBERS = frozenset((str, bytes, np.str_, np.bytes_, type(None)))  # what numpy would make a number of, but is none
 LISTS = frozenset((list,))
 
 
-class Reading:
+class ContextEncoding:
     """Makes rows of numbers of contexts of any kind; what it decides by them is elsewhere."""
 
     _schema: Schema
     _encoder: Encoder
     _lock: threading.RLock
 
-    def _read(self, features: Features) -> None:
+    def _set_schema(self, features: Features) -> None:
         """Read contexts of these features from now on."""
         self._schema = Schema.of(features)
         self._encoder = self._schema.encoder()
@@ -41,7 +41,7 @@ class Reading:
                 row = np.array(context, dtype=np.float64)
             except (TypeError, ValueError, OverflowError):
                 return self._encoder.encode(context)  # names the feature that is wrong
-            if row.shape == self._shape and ODD.isdisjoint(map(type, context)):
+            if row.shape == self._shape and NOT_NUMBERS.isdisjoint(map(type, context)):
                 return row
         return self._encoder.encode(context)
 

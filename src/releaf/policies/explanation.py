@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from releaf.core.adaptive.decision_step import expect, look_up
+from releaf.core.adaptive.decision_step import predict_many, predict_with_columns
 from releaf.core.adaptive.state import FIRST, NO_FEATURE, SECOND, START, TABLES, UNLIKE, WIDTH, Adaptive
 from releaf.core.runtime.primitives import TIME, Array
-from releaf.decision import Decision, Label
+from releaf.decision import ActionName, Decision
 from releaf.features import MISSING, Quantile
 from releaf.schema import Encoder, Schema
 
@@ -61,8 +61,8 @@ def effects(state: Adaptive, encoder: Encoder, place: int, span: float) -> list[
     tried[:, place] = np.repeat(units, len(contexts))
     values = [encoder.from_unit(place, float(unit)) for unit in units]
     usual, there = (np.empty((len(rows), len(state.estimates))) for rows in (contexts, tried))
-    expect(state, contexts, usual)
-    expect(state, tried, there)
+    predict_many(state, contexts, usual)
+    predict_many(state, tried, there)
     moves = there.reshape(len(units), len(contexts), len(state.estimates)) - usual
     amounts = moves.mean(axis=1) if len(contexts) else np.zeros((len(units), len(state.estimates)))
     return [
@@ -87,7 +87,11 @@ def _places_shown(state: Adaptive, schema: Schema, place: int, came: Array) -> A
 
 
 def explanation(
-    choice: Decision, state: Adaptive, encoder: Encoder, actions: tuple[Label, ...], reward_range: tuple[float, float]
+    choice: Decision,
+    state: Adaptive,
+    encoder: Encoder,
+    actions: tuple[ActionName, ...],
+    reward_range: tuple[float, float],
 ) -> str:
     """A line for the decision, then for each action its estimate and what it is made of, which adds up to it."""
     low, span = reward_range[0], reward_range[1] - reward_range[0]
@@ -112,7 +116,7 @@ def explanation(
     return "\n".join(lines)
 
 
-def _headline(choice: Decision, actions: tuple[Label, ...], best: list[int], hopeful: bool) -> str:
+def _headline(choice: Decision, actions: tuple[ActionName, ...], best: list[int], hopeful: bool) -> str:
     chance = "" if choice.probability is None else f", with probability {choice.probability:.3g}"
     chose = f"Decision {choice.id} chose {choice.action!r}{chance}"
     if choice.index in best:
@@ -134,7 +138,7 @@ class Account(NamedTuple):
 
 def _account(state: Adaptive, context: Array, action: int, encoder: Encoder) -> Account:
     columns = np.zeros(state.weights.shape[1])
-    logit, spread = look_up(state, np.array(context), action, columns)
+    logit, spread = predict_with_columns(state, np.array(context), action, columns)
     moves = state.weights[action] * (columns - state.typical[action])
     merged: dict[tuple[int, ...], float] = {}
     for table in state.tables[action, : state.counts[action, TABLES]]:

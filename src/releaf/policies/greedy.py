@@ -62,7 +62,7 @@ class GreedyReleaf(PartitionedPolicy):
         max_pending: int = 100_000,
     ) -> None:
         super().__init__(actions, features, observe, max_pending)
-        self._keep(seed, rho, delta, control_divisor, observation_cost, base)
+        self._set_common_parameters(seed, rho, delta, control_divisor, observation_cost, base)
         self.lipschitz = scale("lipschitz", lipschitz)
         self._start(
             gamma=1,

@@ -7,13 +7,13 @@ from typing import ClassVar
 from releaf.core.baselines.hybrid_epsilon import HYBRID_EPSILON, Groups, new_groups
 from releaf.core.runtime.primitives import LATEST, USED
 from releaf.policies.argument_checks import positive, whole
-from releaf.policies.random_exploration import Exploring
+from releaf.policies.random_exploration import RandomExploration
 from releaf.policies.traits import Traits
 from releaf.policy import Actions
 from releaf.schema import Features
 
 
-class HybridEpsilon(Exploring):
+class HybridEpsilon(RandomExploration):
     """Groups similar contexts, and within each group takes the action with the highest mean, or any at random.
 
     The context goes to the group whose founder it is most similar to, or founds one of its own where none is similar
@@ -51,8 +51,8 @@ class HybridEpsilon(Exploring):
 
     parameters = ("seed", "exploration", "epsilon", "similarity", "max_groups", "max_pending")
     traits = Traits("Hybrid-ε", "Bouneffouf et al. 2012")
-    _doors = HYBRID_EPSILON
-    _kept = ("clock", "founders", "arrivals", "counts", "sums")
+    _entry_points = HYBRID_EPSILON
+    _saved_arrays = ("clock", "founders", "arrivals", "counts", "sums")
     _growing: ClassVar = dict.fromkeys(("founders", "arrivals", "counts", "sums"), 0)
 
     def __init__(
@@ -68,7 +68,7 @@ class HybridEpsilon(Exploring):
         max_pending: int = 100_000,
     ) -> None:
         super().__init__(actions, features, "always", seed, max_pending)
-        self._keep_exploration(exploration, epsilon)
+        self._set_exploration(exploration, epsilon)
         self.similarity = positive("similarity", similarity, zero=True, most=1.0)
         self.max_groups = whole("max_groups", max_groups, least=1)
         self._start()
@@ -82,15 +82,15 @@ class HybridEpsilon(Exploring):
         params = (*self._rates, self.similarity, float(self.max_groups))
         return new_groups(self.seed, self.schema.lowest(), self._stretch(), actions, params)
 
-    def _make_room(self) -> None:
+    def _grow_if_full(self) -> None:
         if len(self._state.arrivals) == self._state.clock[USED] < self.max_groups:
-            self._double()
+            self._double_capacity()
 
-    def _widen(self) -> None:
-        super()._widen()
+    def _add_action(self) -> None:
+        super()._add_action()
         self._state.arrivals[:] = 0
 
-    def _require_sound(self, state: Groups) -> None:
+    def _check_state(self, state: Groups) -> None:
         used, steps = int(state.clock[USED]), self._steps
         fits = 0 <= used <= min(len(state.arrivals), self.max_groups) and (used > 0 or steps == 0)
         fits = fits and 0 <= state.clock[LATEST] < max(used, 1)

@@ -20,7 +20,7 @@ LEAST_RIDGE = 1e-8
 class LinearPolicy(CompiledPolicy):
     """A ridge regression for each action; how it is used to choose is the subclass's."""
 
-    _kept = ("clock", "taken", "inverse", "theta")
+    _saved_arrays = ("clock", "taken", "inverse", "theta")
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class LinearPolicy(CompiledPolicy):
             params=self._rule,
         )
 
-    def _require_sound(self, state: Any) -> None:
+    def _check_state(self, state: Any) -> None:
         if (state.taken < 0).any() or not np.array_equal(state.inverse, state.inverse.transpose(0, 2, 1)):
             raise ValueError("its regressions contradict the rest")
 

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from releaf.core.baselines.ridge import LINTS, chance_of_highest
+from releaf.core.baselines.ridge import LINTS, probability_of_highest
 from releaf.policies.argument_checks import positive
 from releaf.policies.linear import LinearPolicy
 from releaf.policies.traits import Traits
@@ -40,7 +40,7 @@ class LinTS(LinearPolicy):
 
     parameters = ("seed", "spread", "ridge", "intercept", "max_pending")
     traits = Traits("LinTS", "Agrawal and Goyal 2013")
-    _doors = LINTS
+    _entry_points = LINTS
 
     def __init__(
         self,
@@ -69,4 +69,4 @@ class LinTS(LinearPolicy):
         if len(means) == 2:
             gap = (means[action] - means[1 - action]) / math.hypot(*spreads)
             return 0.5 * math.erfc(-gap * math.sqrt(0.5))
-        return round(float(chance_of_highest(means, spreads, action)), 6)  # what the integral is good for
+        return round(float(probability_of_highest(means, spreads, action)), 6)  # what the integral is good for

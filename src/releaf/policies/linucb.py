@@ -45,7 +45,7 @@ class LinUCB(LinearPolicy):
 
     parameters = ("seed", "alpha", "ridge", "intercept", "max_pending")
     traits = Traits("LinUCB", "Li et al. 2010")
-    _doors = LINUCB
+    _entry_points = LINUCB
 
     def __init__(
         self,

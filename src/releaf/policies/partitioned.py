@@ -10,13 +10,13 @@ import numpy as np
 
 from releaf import theory
 from releaf.core.releaf import decision_step, merging
-from releaf.core.releaf.engine import Engine, Settings
+from releaf.core.releaf.engine import Engine, EngineSettings
 from releaf.core.releaf.marginals import observed_in_leaves
 from releaf.core.releaf.model import EXPLOITED, EXPLORED, OBSERVED, RANDOM, TIME, UNDER_EXPLORED
-from releaf.decision import Decision, Label
+from releaf.decision import ActionName, Decision
 from releaf.features import MISSING, Continuous, Quantile
 from releaf.policies.argument_checks import positive, scale, whole
-from releaf.policies.base import Array, OnlinePolicy, Relevant, Verdict
+from releaf.policies.base import Array, OnlinePolicy, Relevant, Selection
 from releaf.policy import Trace
 
 OBSERVE = ("explored", "always", "all-actions", "labels")
@@ -45,15 +45,15 @@ class IntervalReward(NamedTuple):
     mean: float
 
 
-class _Standing(NamedTuple):
+class _MergeInput(NamedTuple):
     """All of a learner that counts when it is added to another."""
 
     configuration: dict[str, Any]
-    known: merging.Knowledge
+    known: merging.SufficientStatistics
     encoder: dict[str, Array]  # its quantiles
 
 
-def _require_same_configuration(one: _Standing, other: _Standing) -> None:
+def _require_same_configuration(one: _MergeInput, other: _MergeInput) -> None:
     for name, mine in one.configuration.items():
         theirs = other.configuration[name]
         if mine != theirs and name != "max_pending":
@@ -81,7 +81,9 @@ class PartitionedPolicy(OnlinePolicy):
             raise ValueError(f"observe must be one of {', '.join(map(repr, OBSERVE))}, got observe={observe!r}")
         super().__init__(actions, features, observe, max_pending)
 
-    def _keep(self, seed: Any, rho: Any, delta: Any, control_divisor: Any, observation_cost: Any, base: Any) -> None:
+    def _set_common_parameters(
+        self, seed: Any, rho: Any, delta: Any, control_divisor: Any, observation_cost: Any, base: Any
+    ) -> None:
         """Check and keep the arguments that all these policies have."""
         self.seed = None if seed is None else whole("seed", seed, least=0)
         self.rho = None if rho is None else positive("rho", rho)
@@ -93,7 +95,7 @@ class PartitionedPolicy(OnlinePolicy):
     def _start(self, *, gamma: int, **further: Any) -> None:
         """Make the engine of what was kept and of the settings in which these policies differ."""
         features = self.schema.features
-        settings = Settings(
+        settings = EngineSettings(
             categories=tuple(feature.categories for feature in features),
             missing=tuple(feature.missing and not feature.categories for feature in features),
             gamma=gamma,
@@ -109,15 +111,15 @@ class PartitionedPolicy(OnlinePolicy):
     def _use(self, engine: Engine) -> None:
         self._engine = engine
         gamma = engine.settings.gamma
-        candidates = engine.memory["targets"].reshape(-1, gamma).tolist()
+        candidates = engine.arrays["targets"].reshape(-1, gamma).tolist()
         self._tuples = [*map(tuple, candidates), None]  # -1, no candidate, finds the None
         self._known = {}
 
     # --- the rule -----------------------------------------------------------------------------------------
 
-    def _choose(self, context: Array) -> Verdict:
+    def _choose(self, context: Array) -> Selection:
         engine = self._engine
-        decision = engine.doors.decide(engine.memory.book, context)
+        decision = engine.entry_points.decide(engine.arrays.pointer_table, context)
         if decision < 0:
             decision = engine.decide(context)  # which makes room where that was lacking
         if decision < 0:
@@ -136,13 +138,13 @@ class PartitionedPolicy(OnlinePolicy):
         self._known[found] = (relevant, None if None in relevant else 1.0)
         return self._known[found]
 
-    def _take_in(self, context: Array, step: int, index: int, reward: float) -> None:
+    def _learn(self, context: Array, step: int, index: int, reward: float) -> None:
         self._engine.learn(context, step, index, reward)
 
-    def _take_in_all(self, context: Array, step: int, rewards: Array) -> None:
+    def _learn_all(self, context: Array, step: int, rewards: Array) -> None:
         self._engine.learn_all(context, step, rewards)
 
-    def _live_through(self, units: Array, rewards: Array) -> Trace:
+    def _replay(self, units: Array, rewards: Array) -> Trace:
         try:
             actions, explored, observed, reached = self._engine.replay(units, rewards)
         finally:  # also where it is interrupted
@@ -151,28 +153,28 @@ class PartitionedPolicy(OnlinePolicy):
             raise ValueError(f"rewards of row {reached} are {rewards[reached].tolist()}: the learner needs what is NaN")
         return Trace(actions, explored, observed, rewards[np.arange(len(units)), actions])
 
-    def _live_through_log(self, units: Array, taken: Array, rewards: Array) -> None:
+    def _learn_log(self, units: Array, taken: Array, rewards: Array) -> None:
         try:
             self._engine.learn_log(units, taken, rewards)
         finally:
             self._steps = self._engine.clock(TIME)
 
-    def _expect(self, units: Array) -> Array:
+    def _estimate(self, units: Array) -> Array:
         return self._engine.estimate(units)
 
-    def _widen(self) -> None:
+    def _add_action(self) -> None:
         self._engine.add_action()
 
-    def _narrow(self, index: int) -> None:
+    def _remove_action(self, index: int) -> None:
         self._engine.remove_action(index)
 
     def _set_generator(self, state: int) -> None:
-        self._engine.memory["clock"][RANDOM] = state
+        self._engine.arrays["clock"][RANDOM] = state
 
     def _arrays(self) -> dict[str, Array]:
         return self._engine.state()
 
-    def _take_up(self, arrays: dict[str, Array]) -> None:
+    def _load_state(self, arrays: dict[str, Array]) -> None:
         if len(arrays["added_at"]) != len(self.actions):
             raise ValueError("its actions contradict the rest")
         self._engine.restore(arrays)
@@ -216,29 +218,33 @@ class PartitionedPolicy(OnlinePolicy):
         """
         if type(other) is not type(self):
             raise TypeError(f"other must be a {type(self).__name__} too, got {type(other).__name__}")
-        mine, theirs = self._standing(), other._standing()
+        mine, theirs = self._merge_input(), other._merge_input()
         _require_same_configuration(mine, theirs)
-        merged = self._knowing(merging.combine(mine.known, theirs.known), mine.configuration["actions"])
+        merged = self._with_statistics(merging.combine(mine.known, theirs.known), mine.configuration["actions"])
         merged.max_pending = max(self.max_pending, other.max_pending)
         merged._token = (self._token + other._token) % 2**62
         merged._encoder.restore(mine.encoder)
         return merged
 
-    def _standing(self) -> _Standing:
+    def _merge_input(self) -> _MergeInput:
         """What there is to add. Only its own lock is held: holding two, two sums of the same learners may wait forever.
 
         All of it is told at once, since other threads may add an action meanwhile.
         """
         with self._lock:
             configuration = {name: getattr(self, name) for name in ("actions", "schema", *self.parameters)}
-            return _Standing(configuration, merging.gather(self._engine, self.seed), self._encoder.state())
+            return _MergeInput(
+                configuration, merging.extract_statistics(self._engine, self.seed), self._encoder.state()
+            )
 
-    def _knowing(self, known: merging.Knowledge, actions: Sequence[Label] | None = None) -> Self:
+    def _with_statistics(
+        self, known: merging.SufficientStatistics, actions: Sequence[ActionName] | None = None
+    ) -> Self:
         """A learner of the same configuration that knows this."""
         actions = self.actions if actions is None else actions
         parameters = {name: getattr(self, name) for name in self.parameters}
         made = type(self)(actions, self.schema, **parameters)
-        made._use(merging.assemble(self._engine.settings, len(actions), self.seed, known))
+        made._use(merging.build_engine(self._engine.settings, len(actions), self.seed, known))
         made._steps = made._engine.clock(TIME)
         return made
 
@@ -271,9 +277,9 @@ class PartitionedPolicy(OnlinePolicy):
         that tells nothing.
         """
         with self._lock:
-            memory = self._engine.memory
-            counts = memory["relevance"].reshape(len(self.actions), -1)
-            lived = self._engine.clock(EXPLOITED) - memory["added_at"]
+            arrays = self._engine.arrays
+            counts = arrays["relevance"].reshape(len(self.actions), -1)
+            lived = self._engine.clock(EXPLOITED) - arrays["added_at"]
             shares: Array = counts / np.maximum(lived, 1)[:, None]
             return shares
 
@@ -303,7 +309,7 @@ class PartitionedPolicy(OnlinePolicy):
         """
         place = self.schema.index(feature)
         with self._lock:
-            counts, sums = observed_in_leaves(self._engine.memory, place)
+            counts, sums = observed_in_leaves(self._engine.arrays, place)
         means = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
         return [list(map(IntervalReward, *columns)) for columns in zip(counts.tolist(), means.tolist(), strict=True)]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from releaf.core.baselines.context_free import CHANCE, Means, new_means
+from releaf.core.baselines.context_free import UNIFORM_RANDOM, Means, new_means
 from releaf.policies.compiled import CompiledPolicy
 from releaf.policies.traits import Traits
 from releaf.policy import Actions
@@ -28,9 +28,9 @@ class Random(CompiledPolicy):
 
     parameters = ("seed",)
     traits = Traits("Random", "the paper's draft", learns_online=False, uses_context=False, observes="nothing")
-    _doors = CHANCE
+    _entry_points = UNIFORM_RANDOM
     _learns_from_logs = False
-    _kept = ("clock",)
+    _saved_arrays = ("clock",)
 
     def __init__(
         self,

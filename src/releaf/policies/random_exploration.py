@@ -8,13 +8,13 @@ from releaf.policies.argument_checks import positive
 from releaf.policies.compiled import CompiledPolicy
 
 
-class Exploring(CompiledPolicy):
+class RandomExploration(CompiledPolicy):
     """Explores at random with a probability ε that falls as 1/t, or stays as it is given."""
 
     exploration: float
     epsilon: float | None
 
-    def _keep_exploration(self, exploration: Any, epsilon: Any) -> None:
+    def _set_exploration(self, exploration: Any, epsilon: Any) -> None:
         self.exploration = positive("exploration", exploration, zero=True)
         self.epsilon = None if epsilon is None else positive("epsilon", epsilon, zero=True, most=1.0)
 

@@ -104,7 +104,7 @@ class Releaf(PartitionedPolicy):
         max_pending: int = 100_000,
     ) -> None:
         super().__init__(actions, features, observe, max_pending)
-        self._keep(seed, rho, delta, control_divisor, observation_cost, base)
+        self._set_common_parameters(seed, rho, delta, control_divisor, observation_cost, base)
         self.lipschitz: float | str = "unknown"
         if not (isinstance(lipschitz, str) and lipschitz == "unknown"):
             self.lipschitz = scale("lipschitz", lipschitz)

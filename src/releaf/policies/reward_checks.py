@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from releaf.decision import Label
+from releaf.decision import ActionName
 from releaf.table import is_table, ordered_columns
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -26,7 +26,7 @@ def checked_reward(reward: Any) -> float:
     return value
 
 
-def checked_rewards(rewards: Any, labels: tuple[Label, ...]) -> Array:
+def checked_rewards(rewards: Any, labels: tuple[ActionName, ...]) -> Array:
     """One reward for each action, from a sequence or a mapping from labels."""
     if hasattr(rewards, "to_dict") and hasattr(rewards, "index"):  # a pandas row, by its labels
         rewards = rewards.to_dict()
@@ -45,7 +45,7 @@ def checked_rewards(rewards: Any, labels: tuple[Label, ...]) -> Array:
     return np.array([checked_reward(reward) for reward in rewards])
 
 
-def checked_table(rewards: Any, steps: int, labels: tuple[Label, ...]) -> Array:
+def checked_table(rewards: Any, steps: int, labels: tuple[ActionName, ...]) -> Array:
     """The rewards of all actions at all steps: in [0, 1], or NaN where they may turn out not to be needed.
 
     The columns of a table are found by the actions' labels.
@@ -90,7 +90,7 @@ def checked_column(rewards: Any, checked: Callable[[Any], float] = checked_rewar
     return made
 
 
-def positions_of(actions: Any, labels: tuple[Label, ...]) -> Array:
+def positions_of(actions: Any, labels: tuple[ActionName, ...]) -> Array:
     """The positions of the actions of a log among the learner's."""
     given = actions if isinstance(actions, np.ndarray) else _one_by_one(actions)
     if given.ndim != 1:

@@ -13,27 +13,27 @@ import numpy as np
 
 from releaf._version import __version__
 from releaf.core.runtime import state_file
-from releaf.decision import Label
+from releaf.decision import ActionName
 from releaf.features import MISSING
 from releaf.policies.argument_checks import whole
-from releaf.policies.pending_decisions import Waiting, as_arrays
+from releaf.policies.pending_decisions import PendingDecision, as_arrays
 from releaf.schema import Encoder, Schema
 
 Array = np.ndarray[Any, np.dtype[Any]]
 MOST_STEPS = 2**53  # numbers of decisions that JSON keeps exactly wherever it is read
-_REGISTRY: dict[str, type[Saved]] = {}
+_REGISTRY: dict[str, type[Serializable]] = {}
 
 
-class Saved:
+class Serializable:
     """A learner that can be written to a file; what it consists of is here, what it does elsewhere."""
 
     parameters: ClassVar[tuple[str, ...]]  # names of the constructor's arguments that are saved
-    _labels: tuple[Label, ...]
+    _action_names: tuple[ActionName, ...]
     _schema: Schema
     _encoder: Encoder
     _steps: int
     _token: int
-    _waiting: OrderedDict[int, Waiting]
+    _pending: OrderedDict[int, PendingDecision]
     _lock: threading.RLock
 
     def __init_subclass__(cls) -> None:
@@ -45,7 +45,7 @@ class Saved:
         """Copies of all that was learnt."""
 
     @abstractmethod
-    def _take_up(self, arrays: dict[str, Array]) -> None:
+    def _load_state(self, arrays: dict[str, Array]) -> None:
         """Continue from what ``_arrays`` gave."""
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -67,10 +67,10 @@ class Saved:
         So another thread can make them while this one goes on to decide.
         """
         with self._lock:
-            header, arrays = self._header(), self._learnt()
-            numbers, waiting = list(self._waiting), list(self._waiting.values())
+            header, arrays = self._header(), self._learnt_arrays()
+            numbers, pending = list(self._pending), list(self._pending.values())
         width = len(self._schema)
-        return lambda: state_file.to_bytes(header, arrays | as_arrays(numbers, waiting, width))
+        return lambda: state_file.to_bytes(header, arrays | as_arrays(numbers, pending, width))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and pickles go the way of ``save``: the kernels' addresses must not be copied."""
@@ -78,11 +78,11 @@ class Saved:
             return type(self)._revive, self._contents()
 
     def _contents(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        return self._header(), self._learnt() | as_arrays(
-            list(self._waiting), list(self._waiting.values()), len(self._schema)
+        return self._header(), self._learnt_arrays() | as_arrays(
+            list(self._pending), list(self._pending.values()), len(self._schema)
         )
 
-    def _learnt(self) -> dict[str, Array]:
+    def _learnt_arrays(self) -> dict[str, Array]:
         arrays = {f"policy.{name}": array for name, array in self._arrays().items()}
         return arrays | {f"encoder.{name}": array for name, array in self._encoder.state().items()}
 
@@ -91,14 +91,14 @@ class Saved:
             "class": type(self).__name__,
             "version": __version__,
             "parameters": {name: getattr(self, name) for name in self.parameters},
-            "actions": self._labels,
+            "actions": self._action_names,
             "schema": self._schema.to_dict(),
             "steps": self._steps,
             "token": self._token,
         }
 
     @classmethod
-    def _given(cls, header: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
+    def _constructor_arrays(cls, header: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
         """Arguments of the constructor that are made of arrays."""
         return {}
 
@@ -108,24 +108,24 @@ class Saved:
             actions=header["actions"],
             features=Schema.from_dict(header["schema"]),
             **header["parameters"],
-            **cls._given(header, arrays),
+            **cls._constructor_arrays(header, arrays),
         )
-        policy._labels = tuple(header["actions"])
+        policy._action_names = tuple(header["actions"])
         policy._steps = whole("steps", header["steps"], least=0, most=MOST_STEPS)
         policy._token = whole("token", header["token"], least=0)
         numbers, contexts, choices = (arrays[f"waiting.{part}"] for part in ("numbers", "contexts", "choices"))
-        policy._require_waiting(numbers, contexts, choices)
+        policy._check_pending(numbers, contexts, choices)
         own = np.array(contexts)
-        policy._waiting = OrderedDict(
+        policy._pending = OrderedDict(
             (number, (context, index, actions))
             for number, context, (index, actions) in zip(numbers.tolist(), own, choices.tolist(), strict=True)
         )
         policy._encoder.restore({name[8:]: a for name, a in arrays.items() if name.startswith("encoder.")})
-        policy._take_up({name[7:]: a for name, a in arrays.items() if name.startswith("policy.")})
+        policy._load_state({name[7:]: a for name, a in arrays.items() if name.startswith("policy.")})
         return policy
 
-    def _require_waiting(self, numbers: Array, contexts: Array, choices: Array) -> None:
-        """Raise a ValueError where waiting decisions from a file would lead the kernels astray."""
+    def _check_pending(self, numbers: Array, contexts: Array, choices: Array) -> None:
+        """Raise a ValueError where pending decisions from a file would lead the kernels astray."""
         fits = (
             numbers.ndim == 1
             and contexts.shape == (len(numbers), len(self._schema))
@@ -138,10 +138,10 @@ class Saved:
             optional = np.array([feature.missing for feature in self._schema.features]) & ~categories
             inside = (contexts >= 0) & ((contexts < 1) | ((contexts == 1) & ~categories))
             fits = bool((inside | ((contexts == MISSING) & optional)).all())
-            actions, known = choices[:, 1], len(self._labels)
+            actions, known = choices[:, 1], len(self._action_names)
             fits = fits and bool(((choices[:, 0] >= 0) & (choices[:, 0] < actions) & (actions <= known)).all())
         if not fits:
-            raise ValueError("its waiting decisions contradict the rest")
+            raise ValueError("its pending decisions contradict the rest")
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -152,7 +152,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     releaf.StateError
         When the file is not a whole, unaltered learner of a version that this one can read.
     """
-    return _revived(*state_file.read(path), str(path))
+    return _load_learner(*state_file.read(path), str(path))
 
 
 def from_bytes(content: bytes) -> Any:
@@ -177,10 +177,10 @@ def from_bytes(content: bytes) -> Any:
     """
     if not isinstance(content, bytes | bytearray | memoryview):
         raise TypeError(f"content must be bytes, as to_bytes gives them, got {type(content).__name__}")
-    return _revived(*state_file.from_bytes(bytes(content), "content"), "content")
+    return _load_learner(*state_file.from_bytes(bytes(content), "content"), "content")
 
 
-def _revived(header: dict[str, Any], arrays: dict[str, Array], name: str) -> Any:
+def _load_learner(header: dict[str, Any], arrays: dict[str, Array], name: str) -> Any:
     """The learner of a state; errors call it by this name."""
     if header.get("class") not in _REGISTRY:
         raise state_file.StateError(

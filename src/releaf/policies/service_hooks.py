@@ -8,20 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from releaf.decision import Decision, Label
-from releaf.policies.pending_decisions import Waiting
+from releaf.decision import ActionName, Decision
+from releaf.policies.pending_decisions import PendingDecision
 from releaf.policies.reward_checks import checked_rewards
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-class Served:
+class ServiceHooks:
     """A learner whose decisions are kept by someone else too, by their number."""
 
-    _labels: tuple[Label, ...]
+    _action_names: tuple[ActionName, ...]
     _steps: int
     _token: int
-    _waiting: OrderedDict[int, Waiting]
+    _pending: OrderedDict[int, PendingDecision]
     _wants_all: bool
     _checked_reward: Callable[[Any], float]
     _encode_many: Callable[..., Array]
@@ -38,13 +38,13 @@ class Served:
 
     def waits_for(self, decision: int) -> bool:
         """Whether a decision, given by its number, waits for its reward."""
-        return decision in self._waiting
+        return decision in self._pending
 
     def require_reward(self, decision: int, reward: Any) -> None:
         """Raise the error that ``learn`` would raise for such a reward of a decision; nothing is learnt."""
         if self._wants_all:
-            actions = self._waiting[decision][2] if decision in self._waiting else len(self._labels)
-            checked_rewards(reward, self._labels[:actions])
+            actions = self._pending[decision][2] if decision in self._pending else len(self._action_names)
+            checked_rewards(reward, self._action_names[:actions])
         else:
             self._checked_reward(reward)
 
@@ -52,9 +52,9 @@ class Served:
         self,
         number: int,
         context: Any,
-        action: Label,
+        action: ActionName,
         *,
-        actions: Sequence[Label],
+        actions: Sequence[ActionName],
         explored: bool,
         wants_reward: bool,
         probability: float | None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from releaf.core.baselines.context_free import UCB1 as DOORS
+from releaf.core.baselines.context_free import UCB1 as ENTRY_POINTS
 from releaf.core.baselines.context_free import Means, new_means
 from releaf.policies.argument_checks import positive
 from releaf.policies.compiled import CompiledPolicy
@@ -36,8 +36,8 @@ class UCB1(CompiledPolicy):
 
     parameters = ("seed", "confidence", "max_pending")
     traits = Traits("UCB1", "Auer et al. 2002", uses_context=False)
-    _doors = DOORS
-    _kept = ("clock", "taken", "counts", "sums")
+    _entry_points = ENTRY_POINTS
+    _saved_arrays = ("clock", "taken", "counts", "sums")
 
     def __init__(
         self,

@@ -8,7 +8,7 @@ import numpy as np
 
 from releaf.core.baselines.zooming import ANY, OUTDATED, ZOOMING, Balls, new_balls
 from releaf.core.runtime.primitives import LATEST, USED
-from releaf.decision import Label
+from releaf.decision import ActionName
 from releaf.policies.argument_checks import scale, whole
 from releaf.policies.compiled import CompiledPolicy
 from releaf.policies.traits import Traits
@@ -21,7 +21,7 @@ GONE = -1  # the new number of a ball that was dropped
 class Ball(NamedTuple):
     """A ball of contexts and one action; the first ball holds all contexts and actions, and its action is None."""
 
-    action: Label | None
+    action: ActionName | None
     centre: tuple[float, ...]
     radius: float
     chosen: int
@@ -67,11 +67,11 @@ class ContextualZooming(CompiledPolicy):
 
     parameters = ("seed", "lipschitz", "confidence", "horizon", "max_pending")
     traits = Traits("Contextual zooming (CZ)", "Slivkins 2011")
-    _doors = ZOOMING
+    _entry_points = ZOOMING
     _learns_from_logs = False  # a reward belongs to the ball that was chosen
-    _kept = ("clock", "centres", "sieve", "arms", "radii", "counts", "sums", "bounds", "nearest", "reach")
+    _saved_arrays = ("clock", "centres", "sieve", "arms", "radii", "counts", "sums", "bounds", "nearest", "reach")
     _signed = ("clock", "arms")
-    _growing: ClassVar = {**dict.fromkeys((*_kept[1:], "apart", "inside"), 0), "sieve": 1}
+    _growing: ClassVar = {**dict.fromkeys((*_saved_arrays[1:], "apart", "inside"), 0), "sieve": 1}
 
     def __init__(
         self,
@@ -94,9 +94,9 @@ class ContextualZooming(CompiledPolicy):
         params = (self.lipschitz, self.confidence, float(self.horizon or 0))
         return new_balls(self.seed, self.schema.lowest(), self._stretch(), actions, params)
 
-    def _make_room(self) -> None:
+    def _grow_if_full(self) -> None:
         if self._state.clock[USED] == len(self._state.arms):
-            self._double()
+            self._double_capacity()
 
     def _without(self, index: int) -> Balls:
         """Without the balls of the action; the first, which is about all actions, can't tell their rewards apart."""
@@ -105,7 +105,7 @@ class ContextualZooming(CompiledPolicy):
         stay = np.flatnonzero(state.arms[:used] != index)
         number = np.full(used, GONE)
         number[stay] = np.arange(len(stay))
-        for name in self._kept[1:]:
+        for name in self._saved_arrays[1:]:
             array = np.moveaxis(getattr(state, name), self._growing[name], 0)
             array[: len(stay)] = array[stay]
             array[len(stay) :] = 0
@@ -117,7 +117,7 @@ class ContextualZooming(CompiledPolicy):
         state.clock[USED] = len(stay)
         return state
 
-    def _require_sound(self, state: Balls) -> None:
+    def _check_state(self, state: Balls) -> None:
         used, arms = int(state.clock[USED]), state.arms
         fits = 1 <= used <= len(arms) and OUTDATED <= state.clock[LATEST] < used
         fits = fits and arms[0] == ANY and bool(((arms[1:used] >= 0) & (arms[1:used] < len(self.actions))).all())

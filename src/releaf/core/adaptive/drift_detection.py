@@ -6,20 +6,20 @@ from __future__ import annotations
 import numpy as np
 
 from releaf.core.adaptive.refit import LEAST_INFORMATION
-from releaf.core.adaptive.state import AUTO, COLUMNS, EXCESS, FORGOTTEN, LEARNT, MEMORY, NEXT, SINCE_REWARD
-from releaf.core.runtime.jit import inner
+from releaf.core.adaptive.state import AUTO, COLUMNS, EXCESS, FORGOTTEN, LEARNT, NEXT, SINCE_REWARD, WINDOW
+from releaf.core.runtime.jit import inlined
 
-USUAL_SURPRISE = 1.5  # of which nothing comes together; 1 is what is expected
-MOST_SURPRISE = 8.0  # that one reward counts for
-ALARM = 50.0  # of surprise above the usual, that shows a drift
-KEPT_BY_OTHERS = 16  # rewards of the other actions, when one has shown a drift
+USUAL_SURPRISE = 1.5  # squared standardized residual that adds nothing; 1 is expected
+MOST_SURPRISE = 8.0  # of one reward
+ALARM = 50.0  # accumulated excess that signals a drift
+KEPT_BY_OTHERS = 16  # rewards of the other actions that are kept after a drift
 
 
-@inner
+@inlined
 def fade(state, action):
-    """Where some rewards are forgotten, be a little less sure with each new one."""
-    if state.params[MEMORY] > 0.0:
-        factor = 1.0 / (1.0 - 1.0 / state.params[MEMORY])
+    """Inflate the covariance with each reward, where only a window of rewards counts."""
+    if state.params[WINDOW] > 0.0:
+        factor = 1.0 / (1.0 - 1.0 / state.params[WINDOW])
         columns = state.counts[action, COLUMNS]
         for i in range(columns):
             line = state.covariance[action, i]
@@ -27,10 +27,10 @@ def fade(state, action):
                 line[j] *= factor
 
 
-@inner
+@inlined
 def notices_drift(state, action, mean, reward):
-    """Whether rewards have been more surprising than expected for too long (Page's cumulative sum)."""
-    if state.params[MEMORY] != AUTO:
+    """Whether squared residuals exceed their expectation for long enough (Page's cumulative sum)."""
+    if state.params[WINDOW] != AUTO:
         return False
     watch = state.watch[action]
     surprise = (reward - mean) ** 2 / (max(mean * (1.0 - mean), LEAST_INFORMATION) * state.dispersion[action])
@@ -41,9 +41,9 @@ def notices_drift(state, action, mean, reward):
     return watch[EXCESS] > ALARM
 
 
-@inner
-def forget_before(state, action):
-    """Forget what this action learnt before the drift began, and nearly all of the others; all are due to be fitted."""
+@inlined
+def forget_before_drift(state, action):
+    """Forget this action's rewards from before the drift and nearly all of the others'; refits of all are due."""
     for other in range(len(state.estimates)):
         counts = state.counts[other]
         begun = np.int64(state.watch[other, SINCE_REWARD]) if other == action else counts[LEARNT] - KEPT_BY_OTHERS

@@ -1,30 +1,30 @@
-"""A Bayesian logistic regression on sparse columns: what it expects, how sure it is, and how a reward changes it."""
+"""Bayesian logistic regression on sparse columns: mean, variance and online update of the posterior."""
 
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
 import math
 
-from releaf.core.runtime.jit import inner, outlined
+from releaf.core.runtime.jit import inlined, outlined
 
 STEEPEST = 30.0  # beyond, the logistic function is 0 or 1
 LONGEST_MOVE = 20.0  # of a logit by one reward
-LEAST_CHANGE = 0.005  # of the covariance, that is worth its cost
-LEAST_WEIGHT = 1e-3  # of a reward that was certain
+LEAST_CHANGE = 0.005  # of the covariance, below which it is not updated
+LEAST_WEIGHT = 1e-3  # of a reward whose estimate is near 0 or 1
 
 
-@inner
+@inlined
 def logistic(value):
     return 1.0 / (1.0 + math.exp(-min(max(value, -STEEPEST), STEEPEST)))
 
 
-@inner
+@inlined
 def weight_at(mean):
-    """How much a reward tells of the logit there."""
+    """Weight of a reward in the Hessian."""
     return max(mean * (1.0 - mean), LEAST_WEIGHT)
 
 
-@inner
+@inlined
 def product(weights, where, value, filled):
     total = 0.0
     for i in range(filled):
@@ -32,9 +32,9 @@ def product(weights, where, value, filled):
     return total
 
 
-@inner
+@inlined
 def variance(covariance, where, value, filled):
-    """xᵀ P x, over the columns that are not 0."""
+    """Variance of the logit, xᵀ P x, over the nonzero columns."""
     total = 0.0
     for i in range(filled):
         line, factor = covariance[where[i]], value[i]
@@ -44,9 +44,9 @@ def variance(covariance, where, value, filled):
     return max(2.0 * total, 0.0)
 
 
-@inner
-def update(weights, covariance, columns, where, value, filled, reward, dispersion, push):
-    """One step of Newton from the posterior so far, taken as normal (an extended Kalman filter)."""
+@inlined
+def update_posterior(weights, covariance, columns, where, value, filled, reward, dispersion, push):
+    """Update the posterior by one Newton step from its normal approximation (an extended Kalman filter)."""
     for j in range(columns):
         push[j] = 0.0
     for i in range(filled):
@@ -72,7 +72,7 @@ def update(weights, covariance, columns, where, value, filled, reward, dispersio
 
 @outlined
 def invert(matrix, size):
-    """Turn a symmetric positive definite matrix into its inverse, in place, by sweeps over its rows."""
+    """Invert a symmetric positive definite matrix in place (Gauss–Jordan)."""
     for pivot in range(size):
         line = matrix[pivot]
         inverse = 1.0 / line[pivot]

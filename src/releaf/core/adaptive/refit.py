@@ -1,4 +1,4 @@
-"""What an action keeps of its rewards, when its tables are chosen and fitted anew, and how drift is noticed."""
+"""Stored rewards of an action, and the schedule on which its tables are selected and fitted again."""
 
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
@@ -15,34 +15,34 @@ from releaf.core.adaptive.state import (
     FITS,
     FORGOTTEN,
     LEARNT,
-    MEMORY,
     MOST_COLUMNS,
     NEXT,
     RULE,
     TABLES,
+    WINDOW,
 )
 from releaf.core.adaptive.table_columns import find_places, lay_out
 from releaf.core.adaptive.table_selection import add_tables, drop_idle, start_tables
-from releaf.core.runtime.jit import inner, outlined
+from releaf.core.runtime.jit import inlined, outlined
 
 NEVER = 2**62
-GROWTH = 1.5  # tables are chosen anew each time an action's rewards have grown by this factor
-GROWTH_OF_FEW = 1.1  # the same where rewards are asked for one by one: each is dearer than a fit
+GROWTH = 1.5  # a refit is due each time an action's rewards have grown by this factor
+GROWTH_OF_FEW = 1.1  # the same where rewards are requested: each costs more than a fit
 LEAST_GROWTH_OF_FEW = 4
 FEW = 1024
-SURPRISE = 0.9  # of a reward that was asked for, that calls for a fit at once
+SURPRISE = 0.9  # of a requested reward, from which on a refit is due at once
 FROM_PAIRS = 40  # rewards
 ENOUGH_TO_DROP = 256
 ENOUGH_TO_TIDY = 2048
-LOOKED_AT = 2048  # rewards, the latest, by which pairs are chosen
-ROUNDS_TO_LOOK, ROUNDS = 4, 5  # of Newton's method, for choosing pairs and in the end
+LATEST_ROWS = 2048  # latest rewards, on which pairs are selected
+ROUNDS_TO_LOOK, ROUNDS = 4, 5  # iterations of Newton's method, for selecting pairs and for the final fit
 LEAST_INFORMATION = 0.02
-MARGIN = 0.05  # of a range, that a value outside of it may still be like those before
+MARGIN = 0.05  # of a range, by which a value may exceed it without counting as outside
 
 
-@inner
-def remember(state, context, action, reward):
-    """Put a reward into the memory of its action, over the oldest one when it is full."""
+@inlined
+def store_reward(state, context, action, reward):
+    """Store a reward of an action; a full ring buffer drops the oldest one."""
     counts = state.counts[action]
     place = counts[LEARNT] % len(state.payoffs[action])
     state.rows[action, place] = context
@@ -50,39 +50,39 @@ def remember(state, context, action, reward):
     counts[LEARNT] += 1
 
 
-@inner
+@inlined
 def is_due(counts):
-    """Whether an action's tables are to be chosen anew."""
+    """Whether a refit of an action is due."""
     return counts[LEARNT] >= counts[NEXT]
 
 
-@inner
-def calls_for_fit(state, action, mean, reward):
-    """Whether a reward that was asked for was nearly certain to be another, while there are few of them."""
+@inlined
+def calls_for_refit(state, action, mean, reward):
+    """Whether a requested reward contradicts a confident estimate, while there are few rewards."""
     few = state.params[RULE] != ALWAYS and state.counts[action, LEARNT] < min(FEW, len(state.payoffs[action]))
     return few and abs(reward - mean) > SURPRISE
 
 
-@inner
-def renew(state):
-    """Choose the tables anew where that is due."""
+@inlined
+def refit_due(state):
+    """Refit the actions that are due."""
     for action in range(len(state.estimates)):
         if is_due(state.counts[action]):
-            choose_anew(state, action)
+            refit_action(state, action)
 
 
 @outlined
-def choose_anew(state, action):
-    """Fit the action to what it remembers, with the latest levels, and say when to do so again."""
+def refit_action(state, action):
+    """Refit an action to its stored rewards, with the latest levels, and schedule the next refit."""
     counts, kept = state.counts[action], len(state.payoffs[action])
-    remembered = min(counts[LEARNT] - counts[FORGOTTEN], kept)
-    if state.params[MEMORY] > 0.0:
-        remembered = min(remembered, np.int64(state.params[MEMORY]))
+    stored = min(counts[LEARNT] - counts[FORGOTTEN], kept)
+    if state.params[WINDOW] > 0.0:
+        stored = min(stored, np.int64(state.params[WINDOW]))
     state.knots[action] = state.fresh_knots
     state.levels[action] = state.fresh_levels
-    state.dispersion[action] = refit(
-        latest(state.rows[action], counts[LEARNT], remembered),
-        latest(state.payoffs[action], counts[LEARNT], remembered),
+    state.dispersion[action] = fit_tables(
+        latest(state.rows[action], counts[LEARNT], stored),
+        latest(state.payoffs[action], counts[LEARNT], stored),
         state.limits,
         state.categories,
         state.knots[action],
@@ -100,28 +100,28 @@ def choose_anew(state, action):
     growth, least = GROWTH, FIRST_FIT
     if state.params[RULE] != ALWAYS:
         growth, least = GROWTH_OF_FEW, LEAST_GROWTH_OF_FEW
-    grown = np.int64(remembered * growth) + 1 - remembered
-    if state.params[MEMORY] > 0.0:
-        grown = min(grown, np.int64(state.params[MEMORY]) // 2 + 1)
-    elif remembered < kept:
-        grown = min(grown, kept - remembered)  # the last time with a full memory
+    grown = np.int64(stored * growth) + 1 - stored
+    if state.params[WINDOW] > 0.0:
+        grown = min(grown, np.int64(state.params[WINDOW]) // 2 + 1)
+    elif stored < kept:
+        grown = min(grown, kept - stored)  # once more when the buffer is full
     else:
-        grown = NEVER  # what is known of rewards that are not kept would be lost
+        grown = NEVER  # a refit would lose what dropped rewards taught
     counts[NEXT] = counts[LEARNT] + max(grown, least)
     state.clock[FITS] += 1
 
 
-@inner
-def latest(ring, learnt, remembered):
-    """Copies of the latest entries of a ring, the oldest first."""
-    order = np.empty(remembered, dtype=np.int64)
-    for place in range(remembered):
-        order[place] = (learnt - remembered + place) % len(ring)
+@inlined
+def latest(ring, learnt, stored):
+    """Copy the latest entries of a ring buffer, the oldest first."""
+    order = np.empty(stored, dtype=np.int64)
+    for place in range(stored):
+        order[place] = (learnt - stored + place) % len(ring)
     return ring[order]
 
 
 @outlined
-def refit(
+def fit_tables(
     rows,
     rewards,
     limits,
@@ -138,7 +138,7 @@ def refit(
     strengths,
     certainties,
 ):
-    """Choose the tables of an action and fit them to rewards; returns their dispersion."""
+    """Select the tables of an action and fit them to rewards; returns the dispersion."""
     features, count = len(levels), len(rewards)
     columns_of_rows = (
         np.empty((count, MOST_COLUMNS), dtype=np.int64),
@@ -150,7 +150,7 @@ def refit(
     find_ranges(rows, ranges)
     used, columns = start_tables(first_scores(bins, rewards, features), levels, categories, limits, tables)
     if count >= FROM_PAIRS:
-        some = max(count - LOOKED_AT, 0)
+        some = max(count - LATEST_ROWS, 0)
         few = (columns_of_rows[0][some:], columns_of_rows[1][some:], columns_of_rows[2][some:])
         lay_out_all(rows[some:], knots, levels, categories, limits, tables, used, few)
         dispersion = fit(
@@ -213,9 +213,9 @@ def refit(
     return dispersion
 
 
-@inner
+@inlined
 def find_ranges(rows, ranges):
-    """The lowest and the highest value of each feature."""
+    """Set the range of each feature."""
     if len(rows) > 0:
         for feature in range(len(ranges)):
             low, high = rows[:, feature].min(), rows[:, feature].max()
@@ -224,9 +224,9 @@ def find_ranges(rows, ranges):
             ranges[feature, 1] = high + margin
 
 
-@inner
+@inlined
 def first_scores(bins, rewards, features):
-    """How much each feature explains by itself, compared to chance."""
+    """Gain of each feature alone, less what chance gives."""
     scores = np.zeros(features)
     if len(rewards) > 0:
         mean = rewards.mean()
@@ -237,9 +237,9 @@ def first_scores(bins, rewards, features):
     return scores
 
 
-@inner
+@inlined
 def lay_out_all(rows, knots, levels, categories, limits, tables, used, columns_of_rows):
-    """The columns of all contexts."""
+    """Write the sparse columns of all contexts."""
     where, value, filled = columns_of_rows
     places, heights = np.empty(len(levels)), np.empty(len(levels))
     for row in range(len(rows)):

@@ -1,8 +1,8 @@
-"""When AdaptiveReleaf asks for a reward, where it isn't given every one.
+"""Rules by which AdaptiveReleaf requests rewards (active learning), where it does not observe every one.
 
-It asks where the answer can change a decision. Two further reasons keep it from being sure and wrong for long, as it
-would be where cases of a new kind come after thousands of another: many small doubts add up to a large one, and a case
-unlike all that it was told of is worth a check however sure it is.
+It requests a reward where the answer can change a decision. Two further rules limit confident mistakes, such as when
+contexts of a new kind follow thousands of another: small probabilities of error accumulate until one is checked, and
+contexts unlike all rewarded ones are checked at random, however confident the estimate.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -12,75 +12,75 @@ import math
 
 from releaf.core.adaptive.logistic_regression import logistic
 from releaf.core.adaptive.state import (
-    ASKED,
     BUDGET,
     COST,
-    DOUBT,
+    ERROR_SUM,
     LEARNT,
     LIMIT,
+    NOVELTY_SUM,
+    REQUESTED,
     RULE,
-    STRANGENESS,
     WIDTH_OF_BOUNDS,
 )
-from releaf.core.runtime.jit import inner, outlined
+from releaf.core.runtime.jit import inlined, outlined
 from releaf.core.runtime.primitives import RANDOM, TIME, difference, normal_cdf
 from releaf.core.runtime.random_generator import unit
 
-FIRST_DOUBT = 0.005  # probability of being wrong that a label is asked for while all of the budget is left
-LAST_DOUBT = 0.5
-SHARE = 0.1  # of the labels there are, that go by the sums of doubt and of strangeness
-LOOKED_AT = 256  # rewards, the latest, that a case is compared with
+FIRST_ERROR_PROBABILITY = 0.005  # probability of error that warrants a label while all of the budget is left
+LAST_ERROR_PROBABILITY = 0.5
+SHARE = 0.1  # of the labels, requested in proportion to accumulated error probability and novelty
+LATEST_ROWS = 256  # latest rewards with which a context is compared
 LEAST_COST = 1e-6
-LIKELY = 0.5  # how far a reward may be from an estimate that it bears out
+LIKELY = 0.5  # largest difference of a reward from an estimate that it confirms
 
 
-@inner
-def asks(state, context, leader):
-    """Whether to ask for the reward of this decision."""
+@inlined
+def requests_reward(state, context, leader):
+    """Whether to request the reward of this decision."""
     if state.params[RULE] == BUDGET:
-        if state.clock[ASKED] >= state.params[LIMIT]:
+        if state.clock[REQUESTED] >= state.params[LIMIT]:
             return False
-        wanted = asks_by_budget(state, leader)
+        wanted = requests_by_budget(state, leader)
     elif state.params[RULE] == COST:
-        wanted = asks_by_cost(state, leader)
+        wanted = requests_by_cost(state, leader)
     else:
-        wanted = not is_safe(state, leader, state.params[LIMIT])
-    return wanted or checks(state, context, leader)
+        wanted = not is_guaranteed(state, leader, state.params[LIMIT])
+    return wanted or spot_checks(state, context, leader)
 
 
-@inner
-def asks_by_budget(state, leader):
-    """In doubt; the more of the budget is spent, the more doubt it takes.
+@inlined
+def requests_by_budget(state, leader):
+    """Request above a probability of error that rises as the budget is spent.
 
-    A share of the labels left is for lesser doubts, by chance and in proportion to all the doubt so far: so a doubt
-    that comes again and again is looked into.
+    A share of the labels left goes to smaller probabilities, at random and relative to their sum so far, so a context
+    with a small but recurring probability of error is checked at some point.
     """
-    doubt = chance_of_error(state, leader)
-    state.sums[DOUBT] += doubt
-    left = state.params[LIMIT] - state.clock[ASKED]
-    spent = state.clock[ASKED] / state.params[LIMIT]
-    if doubt > FIRST_DOUBT + (LAST_DOUBT - FIRST_DOUBT) * spent * spent:
+    error = error_probability(state, leader)
+    state.sums[ERROR_SUM] += error
+    left = state.params[LIMIT] - state.clock[REQUESTED]
+    spent = state.clock[REQUESTED] / state.params[LIMIT]
+    if error > FIRST_ERROR_PROBABILITY + (LAST_ERROR_PROBABILITY - FIRST_ERROR_PROBABILITY) * spent * spent:
         return True
-    return unit(state.clock, RANDOM) * state.sums[DOUBT] < SHARE * left * doubt
+    return unit(state.clock, RANDOM) * state.sums[ERROR_SUM] < SHARE * left * error
 
 
-@inner
-def asks_by_cost(state, leader):
-    """Where the loss expected here, in all decisions that a label serves, is above the cost of one.
+@inlined
+def requests_by_cost(state, leader):
+    """Request where the expected loss, over all decisions that a label serves, exceeds the cost of a label.
 
-    Elsewhere by chance, so often that the loss expected between two labels is the cost of one.
+    Elsewhere at random, with a rate at which the expected loss between two labels equals the cost of one.
     """
     loss, cost = expected_loss(state, leader), max(state.params[LIMIT], LEAST_COST)
-    served = state.clock[TIME] / (state.clock[ASKED] + 1.0)
+    served = state.clock[TIME] / (state.clock[REQUESTED] + 1.0)
     return loss * served > cost or unit(state.clock, RANDOM) * cost < loss
 
 
-@inner
-def checks(state, context, leader):
-    """By chance, the more likely the stranger a case is compared to all so far; as a share of the other labels."""
+@inlined
+def spot_checks(state, context, leader):
+    """Request at random, more often for novel contexts; a fixed share of the other labels."""
     if state.counts[leader, LEARNT] == 0:
         return True
-    strange = strangeness(
+    novel = novelty(
         context,
         state.rows[leader],
         state.payoffs[leader],
@@ -88,18 +88,18 @@ def checks(state, context, leader):
         state.estimates[leader],
         state.categories,
     )
-    state.sums[STRANGENESS] += strange
-    others = state.clock[ASKED] + 1.0
+    state.sums[NOVELTY_SUM] += novel
+    others = state.clock[REQUESTED] + 1.0
     if state.params[RULE] == BUDGET:
-        others = min(others, state.params[LIMIT] - state.clock[ASKED])
-    return unit(state.clock, RANDOM) * state.sums[STRANGENESS] < SHARE * others * strange
+        others = min(others, state.params[LIMIT] - state.clock[REQUESTED])
+    return unit(state.clock, RANDOM) * state.sums[NOVELTY_SUM] < SHARE * others * novel
 
 
 @outlined
-def strangeness(context, rows, payoffs, learnt, estimate, categories):
-    """How far the nearest case is in which the action earned what is expected now, squared; 1 where there is none."""
+def novelty(context, rows, payoffs, learnt, estimate, categories):
+    """Novelty: squared distance to the nearest context whose reward confirms the estimate; 1 where there is none."""
     features, nearest = len(context), 1.0 * len(context)
-    for back in range(min(learnt, LOOKED_AT, len(rows))):
+    for back in range(min(learnt, LATEST_ROWS, len(rows))):
         place = (learnt - 1 - back) % len(rows)
         if abs(payoffs[place] - estimate) <= LIKELY:
             distance = 0.0
@@ -109,9 +109,9 @@ def strangeness(context, rows, payoffs, learnt, estimate, categories):
     return (nearest / features) ** 2
 
 
-@inner
-def chance_of_error(state, leader):
-    """The highest probability of another action to be better than the leader."""
+@inlined
+def error_probability(state, leader):
+    """Highest probability that another action is better than the leader."""
     highest = 0.0
     for action in range(len(state.logits)):
         if action != leader:
@@ -121,9 +121,9 @@ def chance_of_error(state, leader):
     return highest
 
 
-@inner
+@inlined
 def expected_loss(state, leader):
-    """The highest expectation of how much better another action is than the leader, as far as it is better."""
+    """Highest expected improvement of another action over the leader."""
     highest = 0.0
     mean = state.estimates[leader]
     own = max(mean * (1.0 - mean), 0.02) * state.spreads[leader]
@@ -138,9 +138,9 @@ def expected_loss(state, leader):
     return highest
 
 
-@inner
-def is_safe(state, leader, epsilon):
-    """Whether no action can be better than the leader by more than ε, as far as the bounds of all of them hold."""
+@inlined
+def is_guaranteed(state, leader, epsilon):
+    """Whether no action can be better than the leader by more than ε, by the confidence bounds of all actions."""
     width = state.params[WIDTH_OF_BOUNDS]
     lowest = logistic(state.logits[leader] - width * state.spreads[leader])
     for action in range(len(state.logits)):

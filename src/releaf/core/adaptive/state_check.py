@@ -1,4 +1,4 @@
-"""Whether arrays from a file are a state that the kernels can go on with, which check no bounds."""
+"""Consistency check of a loaded state of AdaptiveReleaf, since kernels check no bounds."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import numpy as np
 
 from releaf.core.adaptive.levels import MOST_LEVELS, ROUGH, SLOPE
 from releaf.core.adaptive.state import (
-    ASKED,
     COLUMNS,
     FIRST,
     FIRST_COLUMN,
@@ -17,6 +16,7 @@ from releaf.core.adaptive.state import (
     MOST_TABLES,
     NEXT,
     NO_FEATURE,
+    REQUESTED,
     RESOLUTION,
     SECOND,
     SINCE_REWARD,
@@ -29,10 +29,10 @@ from releaf.core.adaptive.table_columns import width_of
 from releaf.core.runtime.primitives import Array
 
 
-def is_sound(state: Adaptive) -> bool:
-    """Whether no kernel would read or write outside of an array, divide by zero or take a root of less."""
+def is_valid_state(state: Adaptive) -> bool:
+    """Whether no kernel would access an array out of bounds, divide by zero or take the root of a negative number."""
     counts, actions = state.counts, len(state.counts)
-    fits = bool((state.clock[[ASKED, FITS]] >= 0).all() and (counts[:, LEARNT] >= counts[:, FORGOTTEN]).all())
+    fits = bool((state.clock[[REQUESTED, FITS]] >= 0).all() and (counts[:, LEARNT] >= counts[:, FORGOTTEN]).all())
     fits = fits and bool((counts[:, NEXT] > 0).all() and (counts[:, TABLES] <= MOST_TABLES).all())
     fits = fits and bool(((counts[:, COLUMNS] >= FIRST_COLUMN) & (counts[:, COLUMNS] <= MOST_COLUMNS)).all())
     fits = fits and bool((state.precisions > 0).all() and (state.dispersion > 0).all())
@@ -48,7 +48,7 @@ def is_sound(state: Adaptive) -> bool:
 
 
 def _are_contexts(state: Adaptive, contexts: Array) -> bool:
-    """Values from the lower limit to 1, and below 1 for categories."""
+    """Whether values lie between the lower limit and 1, and below 1 for categories."""
     highest = np.where(state.categories > 0, np.nextafter(np.float32(1), np.float32(0)), np.float32(1))
     return bool(((contexts >= state.limits) & (contexts <= highest)).all())
 
@@ -65,7 +65,7 @@ def _are_levels(state: Adaptive, knots: Array, levels: Array) -> bool:
 
 
 def _are_tables(state: Adaptive, action: int) -> bool:
-    """Tables of known features, whose columns follow one another."""
+    """Whether tables have known features and adjacent columns."""
     column, features, levels = FIRST_COLUMN, len(state.categories), state.levels[action]
     for table in state.tables[action, : state.counts[action, TABLES]]:
         first, second, resolution = (int(table[part]) for part in (FIRST, SECOND, RESOLUTION))

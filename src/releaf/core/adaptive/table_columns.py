@@ -1,4 +1,4 @@
-"""From a context to the columns of an action's tables."""
+"""Sparse columns of a context in an action's tables."""
 
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
@@ -7,35 +7,35 @@ import numpy as np
 
 from releaf.core.adaptive.levels import columns_of, height_of, place_of, spread
 from releaf.core.adaptive.state import CONSTANT, FIRST, NO_FEATURE, RESOLUTION, SECOND, START, WIDTH
-from releaf.core.runtime.jit import inner
+from releaf.core.runtime.jit import inlined
 
 MOST_OUTSIDE = 4.0
 
 
-@inner
+@inlined
 def find_places(context, knots, levels, categories, places, heights):
-    """Where each value lies among the levels of its feature, and how high."""
+    """Find each value's position among its feature's levels, and its standardized value."""
     for feature in range(len(context)):
-        value = np.float64(np.float32(context[feature]))  # as it will be remembered
+        value = np.float64(np.float32(context[feature]))  # the precision of stored contexts
         places[feature] = place_of(value, knots[feature], levels[feature], categories[feature])
         heights[feature] = height_of(value, knots[feature])
 
 
-@inner
+@inlined
 def columns_of_feature(feature, resolution, levels, categories, limits):
     return columns_of(levels[feature], categories[feature], np.int64(limits[feature] < 0.0), resolution)
 
 
-@inner
+@inlined
 def width_of(first, second, resolution, levels, categories, limits):
-    """How many columns a table has."""
+    """Number of columns of a table."""
     columns = columns_of_feature(first, resolution, levels, categories, limits)
     if second != NO_FEATURE:
         columns *= columns_of_feature(second, resolution, levels, categories, limits)
     return columns
 
 
-@inner
+@inlined
 def set_table(line, first, second, resolution, start, columns):
     line[FIRST] = first
     line[SECOND] = second
@@ -44,9 +44,9 @@ def set_table(line, first, second, resolution, start, columns):
     line[WIDTH] = columns
 
 
-@inner
+@inlined
 def unlikeness(context, ranges):
-    """How many values lie outside of the range of all that the action learnt from, up to a few."""
+    """Half the number of values outside the range of the action's rewarded contexts, capped."""
     outside = 0.0
     for feature in range(len(context)):
         value = np.float64(np.float32(context[feature]))
@@ -55,11 +55,11 @@ def unlikeness(context, ranges):
     return 0.5 * min(outside, MOST_OUTSIDE)
 
 
-@inner
+@inlined
 def lay_out(places, heights, unlike, levels, categories, limits, tables, used, where, value):
-    """Write the columns that are not 0, and return how many.
+    """Write the nonzero columns, and return their number.
 
-    The first two are of no table: a constant, and how unlike the context is to all before.
+    The first two belong to no table: the constant, and the out-of-range column.
     """
     filled = put(CONSTANT, 1.0, unlike, where, value, 0)
     for table in range(used):
@@ -78,9 +78,9 @@ def lay_out(places, heights, unlike, levels, categories, limits, tables, used, w
     return filled
 
 
-@inner
+@inlined
 def put(column, here, behind, where, value, filled):
-    """Two neighbouring columns, as far as they are not 0."""
+    """Write two adjacent columns, where they are not 0."""
     if here != 0.0:
         where[filled] = column
         value[filled] = here

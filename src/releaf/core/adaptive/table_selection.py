@@ -1,4 +1,4 @@
-"""Choose an action's tables by the rewards kept: tables of one feature first, then of pairs where residuals ask."""
+"""Selection of an action's tables: tables of one feature first, then of pairs that explain the residuals."""
 
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
@@ -19,32 +19,34 @@ from releaf.core.adaptive.state import (
     WIDTH,
 )
 from releaf.core.adaptive.table_columns import set_table, width_of
-from releaf.core.runtime.jit import inner, outlined
+from releaf.core.runtime.jit import inlined, outlined
 
-ROOM_FOR_SINGLES = 130  # columns of tables of one feature
-PAIRED = 64  # features whose pairs are looked at, those first that explain most by themselves
-DEVIATIONS = 1.5  # above what chance would explain, for a table to be added
-SHARED_CELLS = 5.0  # of a pair's table, that tables of one feature could have explained
-LEAST_EXCESS = 1.0  # of a table's weights above chance, in standard deviations, for it to stay
+MOST_SINGLE_COLUMNS = 130  # columns of tables of one feature
+PAIRED = 64  # features whose pairs are candidates, those with the highest gain alone
+DEVIATIONS = 1.5  # above the gain by chance, for a table to be added
+SHARED_CELLS = 5.0  # of a pair's table that tables of one feature could explain
+LEAST_EXCESS = 1.0  # of a table's weights above chance, in standard deviations, for it to be kept
 
 
 @outlined
 def start_tables(scores, levels, categories, limits, tables):
-    """A straight line for each number and a table for each category, and levels for all numbers where there is room.
+    """Start with a linear term for each number and a table for each category, and levels for all numbers if they fit.
 
-    Features with high scores come first, in case there is no room for all. Returns how many tables and columns.
+    Features with high scores come first, in case not all fit. Returns the numbers of tables and columns.
     """
     features = len(levels)
     order = np.argsort(-scores, kind="mergesort")
     used, columns = 0, FIRST_COLUMN
     for rank in range(features):
         wide = width_of(order[rank], NO_FEATURE, SLOPE, levels, categories, limits)
-        if columns + wide <= ROOM_FOR_SINGLES:
+        if columns + wide <= MOST_SINGLE_COLUMNS:
             set_table(tables[used], order[rank], NO_FEATURE, SLOPE, columns, wide)
             columns += wide
             used += 1
     resolution = FINE
-    while resolution > SLOPE and columns_for_all(resolution, levels, categories, limits) > ROOM_FOR_SINGLES - columns:
+    while (
+        resolution > SLOPE and columns_for_all(resolution, levels, categories, limits) > MOST_SINGLE_COLUMNS - columns
+    ):
         resolution -= 1
     if resolution > SLOPE:
         for rank in range(features):
@@ -56,9 +58,9 @@ def start_tables(scores, levels, categories, limits, tables):
     return used, columns
 
 
-@inner
+@inlined
 def columns_for_all(resolution, levels, categories, limits):
-    """How many columns tables of all numbers would take."""
+    """Number of columns of tables of all numbers."""
     total = 0
     for feature in range(len(levels)):
         if categories[feature] == 0:
@@ -68,10 +70,10 @@ def columns_for_all(resolution, levels, categories, limits):
 
 @outlined
 def drop_idle(tables, used, weights, covariance, precisions):
-    """Leave out tables whose weights are no larger than chance makes them; how many tables and columns are left.
+    """Remove tables whose weights are within noise; returns the numbers of tables and columns left.
 
-    Of weights that are 0 in truth, of which γ are determined by the rewards, the squares over their variances add up to
-    about γ, give or take √(2γ).
+    For a table without effect and with γ effective parameters, the squared weights over their variances add up to γ,
+    with standard deviation √(2γ).
     """
     kept, columns = 0, FIRST_COLUMN
     for table in range(used):
@@ -91,7 +93,7 @@ def drop_idle(tables, used, weights, covariance, precisions):
 
 @outlined
 def add_tables(bins, residuals, information, dispersion, levels, categories, limits, tables, used, columns):
-    """Add tables that would explain most of the residuals: levels of numbers that have a line only, and pairs."""
+    """Add the tables with the highest gain: levels of numbers that have a linear term only, and pairs."""
     inside, bent = features_of(tables, used, len(levels))
     most = len(inside) + len(inside) * (len(inside) - 1) // 2
     gains, wanted, found = np.empty(most), np.empty((most, 3), dtype=np.int64), 0
@@ -123,16 +125,16 @@ def add_tables(bins, residuals, information, dispersion, levels, categories, lim
     return used, columns
 
 
-@inner
+@inlined
 def by_chance(cells):
-    """What so many further cells would explain by chance, hardly more: a chi-square number."""
+    """Upper limit of the gain of so many cells by chance (chi-square)."""
     freedom = max(cells, 1.0)
     return freedom + DEVIATIONS * np.sqrt(2.0 * freedom)
 
 
-@inner
+@inlined
 def features_of(tables, used, features):
-    """The features that have a table, in the order of the tables, and which of them have one of levels."""
+    """Features with a table, in the order of the tables, and which of them have a table of levels."""
     taken, bent = np.zeros(features, dtype=np.bool_), np.zeros(features, dtype=np.bool_)
     inside, listed = np.empty(features, dtype=np.int64), 0
     for table in range(used):

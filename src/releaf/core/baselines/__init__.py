@@ -1,1 +1,1 @@
-"""The compiled loops of RELEAF's rivals, one module for each kind of knowledge that they keep."""
+"""Kernels of the baselines, one module for each kind of model."""

@@ -1,4 +1,4 @@
-"""CMAB-RL: means over tuples of features on a uniform partition, relevance by confidence intervals, optimism."""
+"""CMAB-RL: means of tuples of features on a uniform partition, relevance by confidence intervals, UCB."""
 
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
@@ -9,20 +9,20 @@ from typing import NamedTuple
 import numpy as np
 
 from releaf.core.releaf.tuples import enumerate_tuples
-from releaf.core.runtime.entry_points import Doors
-from releaf.core.runtime.jit import inner
-from releaf.core.runtime.primitives import RANDOM, Array, best_of, confidence, new_clock
-from releaf.core.runtime.random_generator import whole_below
+from releaf.core.runtime.entry_points import EntryPoints
+from releaf.core.runtime.jit import inlined
+from releaf.core.runtime.primitives import RANDOM, Array, argmax, confidence, new_clock
+from releaf.core.runtime.random_generator import integer_below
 
 RADIUS, TOLERANCE = 0, 1  # params: u² times the count, and 2 L √d̄ / m
 INTERVALS, CATEGORIES = 0, 1  # of a feature: how many intervals; 0, or as many categories
 NONE = -1
 
 
-class Uniform(NamedTuple):
-    """What is known of each cell and action: its observations and the sum of its rewards.
+class UniformPartition(NamedTuple):
+    """State of each cell and action: number of observations and sum of rewards.
 
-    The tallies tell, of each action's exploitations, how often each feature was relevant, and last how many there were.
+    ``tallies`` counts for each action how often each feature was relevant in exploitations, and last the exploitations.
     """
 
     clock: Array
@@ -45,12 +45,12 @@ class Uniform(NamedTuple):
 
 
 def cells_of(sizes: Array, tuple_size: int, gamma: int) -> int:
-    """How many cells there are, over all tuples of features with these numbers of intervals."""
+    """Number of cells of all tuples of features with these numbers of intervals."""
     tuples = enumerate_tuples(len(sizes), tuple_size, gamma).tuples
     return int(np.prod(sizes.astype(np.float64)[tuples], axis=1).sum())
 
 
-def new_uniform(
+def new_uniform_partition(
     seed: int | None,
     limits: Array,
     sizes: Array,
@@ -58,14 +58,14 @@ def new_uniform(
     gamma: int,
     actions: int,
     params: tuple[float, float],
-) -> Uniform:
-    """Cells that know nothing yet."""
+) -> UniformPartition:
+    """Initial state without observations."""
     sets = enumerate_tuples(len(sizes), 2 * gamma, gamma)
     shapes = sizes[sets.tuples]
     strides = np.cumprod(np.concatenate([np.ones((len(shapes), 1), dtype=np.int64), shapes[:, :-1]], axis=1), axis=1)
     volumes = shapes.prod(axis=1)
     cells = int(volumes.sum())
-    return Uniform(
+    return UniformPartition(
         new_clock(seed),
         np.array(params),
         limits,
@@ -86,9 +86,9 @@ def new_uniform(
     )
 
 
-@inner
+@inlined
 def interval_of(state, feature, value):
-    """Intervals are (a, b], the first [0, b]; the last one is that of missing values where they may be."""
+    """Interval of a value. Intervals are (a, b], the first [0, b]; the last one is for missing values, if allowed."""
     count, categories = state.features[feature, INTERVALS], state.features[feature, CATEGORIES]
     if value < 0.0:
         return count - 1
@@ -98,9 +98,9 @@ def interval_of(state, feature, value):
     return min(max(np.int64(math.ceil(value * count)) - 1, 0), count - 1)
 
 
-@inner
+@inlined
 def find_rows(state, context):
-    """For each tuple of features, the cell that holds the context."""
+    """Find the cell that holds the context, for each tuple of features."""
     for w in range(len(state.tuples)):
         row = state.first[w]
         for place in range(state.tuples.shape[1]):
@@ -109,7 +109,7 @@ def find_rows(state, context):
         state.rows[w] = row
 
 
-@inner
+@inlined
 def relevant_candidate(state, action):
     """ĉ: of the candidates whose tuples' intervals r̄ ± u all meet, up to the tolerance, the one whose means vary least.
 
@@ -129,9 +129,9 @@ def relevant_candidate(state, action):
     return found
 
 
-@inner
+@inlined
 def mean_of(state, action, candidate):
-    """The count-weighted mean of an action over the cells of all tuples that contain a candidate."""
+    """Count-weighted mean of an action over the cells of all tuples that contain a candidate."""
     count, total = 0, 0.0
     for w in state.members[candidate]:
         count += state.counts[state.rows[w], action]
@@ -139,16 +139,16 @@ def mean_of(state, action, candidate):
     return total / max(count, 1)
 
 
-@inner
+@inlined
 def widest(state, action):
-    """The largest confidence radius over all tuples."""
+    """Largest confidence radius over all tuples."""
     fewest = state.counts[state.rows[0], action]
     for w in range(1, len(state.rows)):
         fewest = min(fewest, state.counts[state.rows[w], action])
     return confidence(state.params[RADIUS], fewest)
 
 
-@inner
+@inlined
 def choose_by_relevance(state, context):
     find_rows(state, context)
     chosen, highest, sure = 0, -math.inf, True
@@ -156,7 +156,7 @@ def choose_by_relevance(state, context):
         candidate = relevant_candidate(state, action)
         state.relevant[action] = candidate
         if candidate == NONE:
-            candidate = whole_below(state.clock, RANDOM, len(state.members))
+            candidate = integer_below(state.clock, RANDOM, len(state.members))
             sure = False
         state.estimates[action] = mean_of(state, action, candidate)
         index = state.estimates[action] + 5.0 * widest(state, action)
@@ -164,13 +164,13 @@ def choose_by_relevance(state, context):
             chosen, highest = action, index
     state.taken[chosen] += 1
     state.chance[0] = 1.0 if sure else -1.0
-    explored = state.estimates[chosen] < state.estimates[best_of(state.estimates)] or math.isinf(highest)
+    explored = state.estimates[chosen] < state.estimates[argmax(state.estimates)] or math.isinf(highest)
     if not explored:
         tally(state)
     return 2 * chosen + explored
 
 
-@inner
+@inlined
 def tally(state):
     for action in range(len(state.relevant)):
         state.tallies[-1, action] += 1
@@ -179,12 +179,12 @@ def tally(state):
                 state.tallies[feature, action] += 1
 
 
-@inner
-def take_in(state, context, step, action, reward):
+@inlined
+def update(state, context, step, action, reward):
     find_rows(state, context)
     for row in state.rows:
         state.counts[row, action] += 1
         state.sums[row, action] += reward
 
 
-CMAB_RL = Doors(choose_by_relevance, take_in, file=__file__)
+CMAB_RL = EntryPoints(choose_by_relevance, update, file=__file__)

@@ -1,4 +1,4 @@
-"""One mean for each action, whatever the context: UCB1, ε-greedy, and chance."""
+"""Policies without context, with one mean per action: UCB1, ε-greedy, and uniform random."""
 
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
@@ -8,26 +8,26 @@ from typing import NamedTuple
 
 import numpy as np
 
-from releaf.core.runtime.entry_points import Doors, learn_nothing
-from releaf.core.runtime.jit import inner
+from releaf.core.runtime.entry_points import EntryPoints, learn_nothing
+from releaf.core.runtime.jit import inlined
 from releaf.core.runtime.primitives import (
     RANDOM,
     SINCE,
     TIME,
     Array,
-    best_of,
+    argmax,
+    choose_epsilon_greedy,
     exploration_rate,
-    mostly_best,
     new_clock,
 )
-from releaf.core.runtime.random_generator import whole_below
+from releaf.core.runtime.random_generator import integer_below
 
 CONFIDENCE = 0  # params of UCB1
 CONSTANT, FIXED = 0, 1  # params of ε-greedy
 
 
 class Means(NamedTuple):
-    """What is known: of each action how often it was taken and observed, and the sum of its rewards."""
+    """State of each action: times taken, times observed, and the sum of its rewards."""
 
     clock: Array
     params: Array
@@ -40,23 +40,23 @@ class Means(NamedTuple):
 
 
 def new_means(seed: int | None, limits: Array, actions: int, params: tuple[float, float] = (0.0, 0.0)) -> Means:
-    """Means of nothing yet."""
+    """Initial state without observations."""
     sums, estimates = np.zeros((2, actions))
     taken, counts = np.zeros((2, actions), dtype=np.int64)
     return Means(new_clock(seed), np.array(params), limits, taken, counts, sums, estimates, np.zeros(1))
 
 
-@inner
-def take_in(state, context, step, action, reward):
+@inlined
+def update(state, context, step, action, reward):
     state.counts[action] += 1
     state.sums[action] += reward
 
 
-@inner
+@inlined
 def unobserved(state):
-    """An action that was never observed, the one least often taken, -1 when there is none; means go to ``estimates``.
+    """Unobserved action that was taken least often, -1 if there is none; writes the means to ``estimates``.
 
-    Where rewards are late or lost, all such actions have their turns.
+    Where rewards are late or lost, all such actions take turns.
     """
     found = -1
     for action in range(len(state.counts)):
@@ -68,7 +68,7 @@ def unobserved(state):
     return found
 
 
-@inner
+@inlined
 def choose_ucb1(state, context):
     state.chance[0] = 1.0
     unknown = unobserved(state)
@@ -85,10 +85,10 @@ def choose_ucb1(state, context):
         if index > highest:
             chosen, highest = action, index
     state.taken[chosen] += 1
-    return 2 * chosen + (state.estimates[chosen] < state.estimates[best_of(state.estimates)])
+    return 2 * chosen + (state.estimates[chosen] < state.estimates[argmax(state.estimates)])
 
 
-@inner
+@inlined
 def choose_epsilon_greedily(state, context):
     unknown = unobserved(state)
     if unknown >= 0:
@@ -97,17 +97,17 @@ def choose_epsilon_greedily(state, context):
         return 2 * unknown + 1
     steps = state.clock[TIME] - state.clock[SINCE]
     rate = exploration_rate(state.params[CONSTANT], state.params[FIXED], len(state.counts), steps)
-    decision = mostly_best(state.clock, state.estimates, rate, state.chance)
+    decision = choose_epsilon_greedy(state.clock, state.estimates, rate, state.chance)
     state.taken[decision >> 1] += 1
     return decision
 
 
-@inner
-def choose_by_chance(state, context):
+@inlined
+def choose_uniformly(state, context):
     state.chance[0] = 1.0 / len(state.counts)
-    return 2 * whole_below(state.clock, RANDOM, len(state.counts)) + 1
+    return 2 * integer_below(state.clock, RANDOM, len(state.counts)) + 1
 
 
-UCB1 = Doors(choose_ucb1, take_in, file=__file__)
-EPSILON_GREEDY = Doors(choose_epsilon_greedily, take_in, file=__file__)
-CHANCE = Doors(choose_by_chance, learn_nothing, file=__file__, rewards="none")
+UCB1 = EntryPoints(choose_ucb1, update, file=__file__)
+EPSILON_GREEDY = EntryPoints(choose_epsilon_greedily, update, file=__file__)
+UNIFORM_RANDOM = EntryPoints(choose_uniformly, learn_nothing, file=__file__, rewards="none")

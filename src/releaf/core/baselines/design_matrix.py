@@ -1,7 +1,7 @@
-"""How a context becomes the columns that a linear model has weights for.
+"""Design matrix of linear models: columns of a context.
 
-A number is one column, with a second that tells when it is missing where it may be; a category is one of as many
-columns. With an intercept the first column is always 1.
+A number is one column, with an indicator column where it may be missing; a categorical feature is one-hot encoded. With
+an intercept the first column is always 1.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -11,10 +11,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from releaf.core.runtime.jit import door, inner
+from releaf.core.runtime.jit import entry_point, inlined
 from releaf.core.runtime.primitives import Array
 
-COLUMN, CATEGORIES, OPTIONAL = 0, 1, 2  # of a feature: its first column, its categories, whether it may be missing
+COLUMN, CATEGORIES, OPTIONAL = (
+    0,
+    1,
+    2,
+)  # fields of a feature: first column, number of categories, whether it may be missing
 Categories = Sequence[int]
 
 
@@ -23,7 +27,7 @@ def _widths(categories: Array, optional: Array) -> Array:
 
 
 def design_of(limits: Array, categories: Categories, intercept: bool) -> Array:
-    """One row for each feature: its first column, its categories, and whether it may be missing."""
+    """Layout of the columns: first column, categories, and whether it may be missing, for each feature."""
     optional = (limits < 0).astype(np.int64)
     widths = _widths(np.array(categories), optional)
     first = int(intercept) + np.cumsum(widths) - widths
@@ -31,11 +35,11 @@ def design_of(limits: Array, categories: Categories, intercept: bool) -> Array:
 
 
 def width_of(design: Array, intercept: bool) -> int:
-    """How many columns there are."""
+    """Number of columns."""
     return int(intercept) + int(_widths(design[:, CATEGORIES], design[:, OPTIONAL]).sum())
 
 
-@inner
+@inlined
 def lay_out(design, context, columns):
     """Write the columns of a context."""
     for i in range(len(context)):
@@ -52,14 +56,14 @@ def lay_out(design, context, columns):
             columns[column] = value
 
 
-@door
+@entry_point
 def lay_out_all(design, contexts, columns):
     """Write the columns of many contexts."""
     for row in range(len(contexts)):
         lay_out(design, contexts[row], columns[row])
 
 
-@inner
+@inlined
 def dot(left, right):
     total = 0.0
     for i in range(len(left)):

@@ -7,25 +7,25 @@ from typing import NamedTuple
 
 import numpy as np
 
-from releaf.core.runtime.entry_points import Doors
-from releaf.core.runtime.jit import inner
+from releaf.core.runtime.entry_points import EntryPoints
+from releaf.core.runtime.jit import inlined
 from releaf.core.runtime.primitives import (
     LATEST,
     TIME,
     USED,
     Array,
+    choose_epsilon_greedy,
     difference,
     exploration_rate,
-    mostly_best,
     new_clock,
 )
 
 CONSTANT, FIXED, SIMILARITY, MOST = range(4)  # params
-STARTING_ROOM = 64
+STARTING_CAPACITY = 64
 
 
 class Groups(NamedTuple):
-    """What is known of each group: the context that founded it, its arrivals, and each action's observations in it."""
+    """State of each group: its first context (founder), its arrivals, and each action's observations."""
 
     clock: Array
     params: Array
@@ -42,29 +42,29 @@ class Groups(NamedTuple):
 def new_groups(
     seed: int | None, limits: Array, stretch: Array, actions: int, params: tuple[float, float, float, float]
 ) -> Groups:
-    """No groups yet."""
+    """Initial state without groups."""
     return Groups(
         new_clock(seed),
         np.array(params),
         limits,
         stretch,
-        np.zeros((STARTING_ROOM, len(limits))),
-        np.zeros(STARTING_ROOM, dtype=np.int64),
-        np.zeros((STARTING_ROOM, actions), dtype=np.int64),
-        np.zeros((STARTING_ROOM, actions)),
+        np.zeros((STARTING_CAPACITY, len(limits))),
+        np.zeros(STARTING_CAPACITY, dtype=np.int64),
+        np.zeros((STARTING_CAPACITY, actions), dtype=np.int64),
+        np.zeros((STARTING_CAPACITY, actions)),
         np.zeros(actions),
         np.zeros(1),
     )
 
 
-@inner
-def has_room(state):
+@inlined
+def has_capacity(state):
     return state.clock[USED] < len(state.arrivals) or state.clock[USED] >= state.params[MOST]
 
 
-@inner
+@inlined
 def nearest(state, context):
-    """The group whose founder is most similar to the context, and how far they are apart, summed over features."""
+    """Group whose founder is nearest to the context, and their distance, summed over features."""
     found, closest = -1, len(context) + 1.0
     for group in range(state.clock[USED]):
         apart = 0.0
@@ -77,9 +77,9 @@ def nearest(state, context):
     return found, closest
 
 
-@inner
+@inlined
 def join(state, context):
-    """The group of a context, founded by it where none is similar enough and there may be more."""
+    """Group of a context; a new one where no group is similar enough and the limit is not reached."""
     group, apart = nearest(state, context)
     alike = apart <= (1.0 - state.params[SIMILARITY]) * len(context)
     if group >= 0 and (alike or state.clock[USED] >= state.params[MOST]):
@@ -91,7 +91,7 @@ def join(state, context):
     return group
 
 
-@inner
+@inlined
 def choose_in_group(state, context):
     group = join(state, context)
     state.clock[LATEST] = group
@@ -99,11 +99,11 @@ def choose_in_group(state, context):
     for action in range(len(state.estimates)):
         state.estimates[action] = state.sums[group, action] / max(state.counts[group, action], 1)
     rate = exploration_rate(state.params[CONSTANT], state.params[FIXED], len(state.estimates), state.arrivals[group])
-    return mostly_best(state.clock, state.estimates, rate, state.chance)
+    return choose_epsilon_greedy(state.clock, state.estimates, rate, state.chance)
 
 
-@inner
-def take_in(state, context, step, action, reward):
+@inlined
+def update(state, context, step, action, reward):
     group = state.clock[LATEST]
     if step != state.clock[TIME]:
         group, _ = nearest(state, context)
@@ -111,4 +111,4 @@ def take_in(state, context, step, action, reward):
     state.sums[group, action] += reward
 
 
-HYBRID_EPSILON = Doors(choose_in_group, take_in, file=__file__, has_room=has_room)
+HYBRID_EPSILON = EntryPoints(choose_in_group, update, file=__file__, has_capacity=has_capacity)

@@ -1,7 +1,7 @@
-"""A ridge regression of the reward on the context for each action: LinUCB, LinTS, and ε-greedy.
+"""Ridge regression of the reward on the context for each action: LinUCB, LinTS, and linear ε-greedy.
 
-Kept are the inverse of λI + Σ x xᵀ and the weights θ. A reward changes both by a rank-one step (Sherman and
-Morrison), which costs as much as reading the inverse once; nothing is ever inverted.
+The state holds the inverse of λI + Σ x xᵀ and the weights θ. A reward changes both by a rank-one update
+(Sherman–Morrison), which costs as much as reading the inverse once; no matrix is ever inverted.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -13,16 +13,16 @@ from typing import NamedTuple
 import numpy as np
 
 from releaf.core.baselines.design_matrix import Categories, design_of, dot, lay_out, width_of
-from releaf.core.runtime.entry_points import Doors
-from releaf.core.runtime.jit import door, inner
+from releaf.core.runtime.entry_points import EntryPoints
+from releaf.core.runtime.jit import entry_point, inlined
 from releaf.core.runtime.primitives import (
     RANDOM,
     SINCE,
     TIME,
     Array,
-    best_of,
+    argmax,
+    choose_epsilon_greedy,
     exploration_rate,
-    mostly_best,
     new_clock,
     normal_cdf,
 )
@@ -35,9 +35,9 @@ _MOST_POINTS = 4096
 
 
 class Ridge(NamedTuple):
-    """What is known of each action: how often it was taken, the inverse (d × d) and the weights (d).
+    """State of each action: times taken, the inverse (d × d) and the weights (d).
 
-    ``design`` tells how a context becomes d columns.
+    ``design`` is the layout of the d columns of a context.
     """
 
     clock: Array
@@ -64,7 +64,7 @@ def new_ridge(
     intercept: bool,
     params: tuple[float, float],
 ) -> Ridge:
-    """Regressions that know nothing yet."""
+    """Initial state without observations."""
     design = design_of(limits, categories, intercept)
     width = width_of(design, intercept)
     return Ridge(
@@ -83,9 +83,9 @@ def new_ridge(
     )
 
 
-@inner
+@inlined
 def multiply(inverse, row, product):
-    """The inverse times the row; row by row, so that the processor's lanes are used, and columns of 0 cost nothing."""
+    """Multiply the inverse by a vector; row by row, so that it vectorizes and zero entries cost nothing."""
     for i in range(len(row)):
         product[i] = 0.0
     for j in range(len(row)):
@@ -96,23 +96,23 @@ def multiply(inverse, row, product):
                 product[i] += line[i] * factor
 
 
-@inner
+@inlined
 def estimate(state):
     for action in range(len(state.estimates)):
         state.estimates[action] = dot(state.theta[action], state.columns)
 
 
-@inner
+@inlined
 def estimate_with_spread(state):
-    """The estimates, and how uncertain each is: √(xᵀ A⁻¹ x)."""
+    """Set the estimates, and the standard deviation of each: √(xᵀ A⁻¹ x)."""
     estimate(state)
     for action in range(len(state.estimates)):
         multiply(state.inverse[action], state.columns, state.push)
         state.spreads[action] = math.sqrt(max(dot(state.push, state.columns), 0.0))
 
 
-@inner
-def take_in(state, context, step, action, reward):
+@inlined
+def update(state, context, step, action, reward):
     lay_out(state.design, context, state.columns)
     inverse, theta, push = state.inverse[action], state.theta[action], state.push
     multiply(inverse, state.columns, push)
@@ -125,7 +125,7 @@ def take_in(state, context, step, action, reward):
             line[i] -= push[j] * push[i] * scale  # the same bits for (i, j) and (j, i): it stays symmetric
 
 
-@inner
+@inlined
 def choose_linucb(state, context):
     lay_out(state.design, context, state.columns)
     estimate_with_spread(state)
@@ -136,12 +136,12 @@ def choose_linucb(state, context):
             chosen, highest = action, index
     state.taken[chosen] += 1
     state.chance[0] = 1.0
-    return 2 * chosen + (state.estimates[chosen] < state.estimates[best_of(state.estimates)])
+    return 2 * chosen + (state.estimates[chosen] < state.estimates[argmax(state.estimates)])
 
 
-@inner
+@inlined
 def choose_lints(state, context):
-    """Of weights drawn from each action's posterior only their product with the context matters: a normal number."""
+    """Choose by Thompson sampling: draw the product of weights and context, a normal number, from each posterior."""
     lay_out(state.design, context, state.columns)
     estimate_with_spread(state)
     chosen, highest = 0, -math.inf
@@ -150,28 +150,28 @@ def choose_lints(state, context):
         drawn = state.estimates[action] + state.spreads[action] * normal(state.clock, RANDOM)
         if drawn > highest:
             chosen, highest = action, drawn
-    return 2 * chosen + (state.estimates[chosen] < state.estimates[best_of(state.estimates)])
+    return 2 * chosen + (state.estimates[chosen] < state.estimates[argmax(state.estimates)])
 
 
-@inner
+@inlined
 def choose_linear_epsilon_greedily(state, context):
     lay_out(state.design, context, state.columns)
     estimate(state)
     steps = state.clock[TIME] - state.clock[SINCE]
     rate = exploration_rate(state.params[CONSTANT], state.params[FIXED], len(state.estimates), steps)
-    return mostly_best(state.clock, state.estimates, rate, state.chance)
+    return choose_epsilon_greedy(state.clock, state.estimates, rate, state.chance)
 
 
-@door
-def chance_of_highest(means, spreads, chosen):
-    """The probability that of independent normal numbers the chosen one is the highest.
+@entry_point
+def probability_of_highest(means, spreads, chosen):
+    """Probability that the chosen one of independent normal variables is the highest.
 
-    The integral of its density times the others' distributions, by the trapezoid rule, as finely as the narrowest
-    of them needs.
+    The integral of its density times the others' distribution functions, by the trapezoid rule, as finely as the
+    narrowest of them needs.
     """
     ratio = 1.0
     for other in range(len(means)):
-        ratio = min(ratio, spreads[other] / spreads[chosen])  # the caller sees to it that none is 0
+        ratio = min(ratio, spreads[other] / spreads[chosen])  # the caller ensures that none is 0
     points = min(np.int64(16.0 * 32.0 / max(ratio, 1e-9)), _MOST_POINTS)
     step = 16.0 / points
     total = 0.0
@@ -186,6 +186,6 @@ def chance_of_highest(means, spreads, chosen):
     return min(total * step / math.sqrt(2.0 * math.pi), 1.0)
 
 
-LINUCB = Doors(choose_linucb, take_in, file=__file__)
-LINTS = Doors(choose_lints, take_in, file=__file__)
-LINEAR_EPSILON_GREEDY = Doors(choose_linear_epsilon_greedily, take_in, file=__file__)
+LINUCB = EntryPoints(choose_linucb, update, file=__file__)
+LINTS = EntryPoints(choose_lints, update, file=__file__)
+LINEAR_EPSILON_GREEDY = EntryPoints(choose_linear_epsilon_greedily, update, file=__file__)

@@ -1,4 +1,4 @@
-"""Base classifiers that vote, and the ways to learn whose vote counts how much."""
+"""Weighted votes of base classifiers, and the rules that learn the weights."""
 
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
@@ -9,19 +9,20 @@ from typing import NamedTuple
 import numpy as np
 
 from releaf.core.baselines.design_matrix import dot, lay_out
-from releaf.core.runtime.entry_points import Doors, learn_nothing
-from releaf.core.runtime.jit import door, inner
-from releaf.core.runtime.primitives import USED, Array, best_of, new_clock
+from releaf.core.runtime.entry_points import EntryPoints, learn_nothing
+from releaf.core.runtime.jit import entry_point, inlined
+from releaf.core.runtime.primitives import USED, Array, argmax, new_clock
 
-PENALTY, SHARE = 0, 1  # params: ln β, and α of fixed share
-UNKNOWN = -1e18  # the score of an action that a base classifier has never heard of
+PENALTY, SHARE = 0, 1  # fields of params: ln β, and α of fixed share
+UNKNOWN = -1e18  # score of an action that a base classifier was not trained for
 HALF, THREE_HALVES = math.log(0.5), math.log(1.5)
 
 
 class Votes(NamedTuple):
-    """Linear base classifiers, the weight of each one's vote, and what those weights rest on.
+    """Linear base classifiers, the weights of their votes, and the statistics behind the weights.
 
-    ``logs`` are the logarithms of weights that are learnt by multiplying; ``window`` tells who was right of late.
+    ``logs`` are logarithms of multiplicatively updated weights; ``window`` marks the classifiers that were right on
+    the latest labels.
     """
 
     clock: Array
@@ -51,7 +52,7 @@ def new_votes(
     window: int,
     params: tuple[float, float],
 ) -> Votes:
-    """Votes that count alike. Actions beyond those that the base classifiers know get none."""
+    """Initial state with equal weights. Actions that the base classifiers were not trained for get no votes."""
     experts, known, width = coefficients.shape
     wider = np.zeros((experts, actions, width))
     wider[:, :known] = coefficients
@@ -78,9 +79,9 @@ def new_votes(
 # --- the vote -------------------------------------------------------------------------------------------------
 
 
-@inner
+@inlined
 def advise(state, context):
-    """The action that each base classifier predicts: the one it gives the highest score, the first on ties."""
+    """Predict with each base classifier: the action with the highest score, the first on ties."""
     lay_out(state.design, context, state.columns)
     for expert in range(len(state.advice)):
         highest = -math.inf
@@ -91,9 +92,9 @@ def advise(state, context):
                 state.advice[expert] = action
 
 
-@inner
+@inlined
 def count_votes(state):
-    """The action with the most votes; each action's share of them goes to ``estimates``."""
+    """Action with the most votes; writes each action's share of the votes to ``estimates``."""
     total = 0.0
     for action in range(len(state.estimates)):
         state.estimates[action] = 0.0
@@ -102,32 +103,32 @@ def count_votes(state):
         total += state.weights[expert]
     for action in range(len(state.estimates)):
         state.estimates[action] /= total
-    return best_of(state.estimates)
+    return argmax(state.estimates)
 
 
-@inner
+@inlined
 def vote(state, context):
     advise(state, context)
     return 2 * count_votes(state)
 
 
-@inner
-def judge(state, context, rewards):
-    """Who was right: whose action has the highest reward. Returns it."""
+@inlined
+def mark_correct(state, context, rewards):
+    """Mark the classifiers whose action has the highest reward. Returns that reward."""
     advise(state, context)
-    highest = rewards[best_of(rewards)]
+    highest = rewards[argmax(rewards)]
     for expert in range(len(state.advice)):
         state.right[expert] = state.advice[expert] < len(rewards) and rewards[state.advice[expert]] == highest
     return highest
 
 
-# --- what each vote counts ------------------------------------------------------------------------------------
+# --- weights of the votes ------------------------------------------------------------------------------------
 
 
-@inner
+@inlined
 def weigh_by_logs(state):
-    """Weights that add up to 1, of their logarithms, which may be far too small to be weights themselves."""
-    highest = state.logs[best_of(state.logs)]
+    """Normalize the weights from their logarithms, without underflow."""
+    highest = state.logs[argmax(state.logs)]
     total = 0.0
     for expert in range(len(state.logs)):
         state.weights[expert] = math.exp(state.logs[expert] - highest)
@@ -136,10 +137,10 @@ def weigh_by_logs(state):
         state.weights[expert] /= total
 
 
-@inner
+@inlined
 def learn_by_loss(state, context, step, rewards):
-    """Weighted majority: w ← w β^loss; and fixed share: each then passes α of its weight on to the others."""
-    judge(state, context, rewards)
+    """Learn by weighted majority, w ← w β^loss, and fixed share: each then shares α of its weight with the others."""
+    mark_correct(state, context, rewards)
     for expert in range(len(state.logs)):
         reward = rewards[state.advice[expert]] if state.advice[expert] < len(rewards) else 0.0
         state.logs[expert] += state.params[PENALTY] * (1.0 - reward)
@@ -152,10 +153,10 @@ def learn_by_loss(state, context, step, rewards):
             state.logs[expert] = math.log(state.weights[expert])
 
 
-@inner
+@inlined
 def learn_by_mistakes(state, context, step, rewards):
-    """Blum: only when the vote was wrong, w ← w/2 for those who were wrong too, and 3w/2 for those who were right."""
-    highest = judge(state, context, rewards)
+    """Learn by Blum's rule: only after a wrong vote, w ← w/2 for wrong classifiers, and 3w/2 for right ones."""
+    highest = mark_correct(state, context, rewards)
     chosen = count_votes(state)
     if chosen < len(rewards) and rewards[chosen] == highest:
         return
@@ -164,13 +165,13 @@ def learn_by_mistakes(state, context, step, rewards):
     weigh_by_logs(state)
 
 
-@inner
+@inlined
 def boost_weights(right, rows, actions, weights):
-    """AdaBoost over given classifiers: who was right on each of so many rows makes the weights.
+    """Compute AdaBoost weights of given classifiers from a table of correct predictions.
 
-    In each round the one with the smallest weighted error ε of those left gets ½ (ln((1-ε)/ε) + ln(A-1)), and the
-    rows that it got wrong gain weight accordingly, until those left are no better than chance. An ε of 0 counts as
-    half a row.
+    In each round the remaining classifier with the smallest weighted error ε gets ½ (ln((1-ε)/ε) + ln(A-1)), and the
+    rows that it got wrong gain weight, until the remaining ones are no better than chance. An ε of 0 counts as half a
+    row.
     """
     experts = right.shape[1]
     for expert in range(experts):
@@ -194,7 +195,7 @@ def boost_weights(right, rows, actions, weights):
         reweigh(share, right, rows, best, math.exp(gain))
 
 
-@inner
+@inlined
 def reweigh(share, right, rows, expert, factor):
     total = 0.0
     for row in range(rows):
@@ -205,9 +206,9 @@ def reweigh(share, right, rows, expert, factor):
         share[row] /= total
 
 
-@inner
-def or_alike(weights):
-    """Where nobody is better than chance all votes count alike."""
+@inlined
+def equalize_if_all_zero(weights):
+    """Give all votes equal weights where no classifier is better than chance."""
     for weight in weights:
         if weight > 0.0:
             return
@@ -215,39 +216,39 @@ def or_alike(weights):
         weights[expert] = 1.0
 
 
-@inner
+@inlined
 def known_actions(state):
-    """How many actions the base classifiers can vote for; those that were added later don't count."""
+    """Number of actions that the base classifiers were trained for."""
     known = 0
     for action in range(state.intercepts.shape[1]):
-        heard_of = False
+        trained = False
         for expert in range(len(state.intercepts)):
-            heard_of = heard_of or state.intercepts[expert, action] > UNKNOWN
-        known += heard_of
+            trained = trained or state.intercepts[expert, action] > UNKNOWN
+        known += trained
     return known
 
 
-@inner
+@inlined
 def learn_by_boosting(state, context, step, rewards):
-    """Online AdaBoost: weights from who was right of late."""
-    judge(state, context, rewards)
+    """Learn by online AdaBoost: weights from the window of latest labels."""
+    mark_correct(state, context, rewards)
     place = state.clock[USED] % len(state.window)
     state.clock[USED] += 1
     for expert in range(len(state.right)):
         state.window[place, expert] = state.right[expert]
     rows = min(state.clock[USED], len(state.window))
     boost_weights(state.window, rows, known_actions(state), state.weights)
-    or_alike(state.weights)
+    equalize_if_all_zero(state.weights)
 
 
-@door
+@entry_point
 def boost(right, actions, weights):
-    """AdaBoost's weights from who was right on each row."""
+    """Compute AdaBoost weights from a table of correct predictions."""
     boost_weights(right, len(right), actions, weights)
-    or_alike(weights)
+    equalize_if_all_zero(weights)
 
 
-FIXED = Doors(vote, learn_nothing, file=__file__, rewards="none")
-WEIGHTED_MAJORITY = Doors(vote, learn_by_loss, file=__file__, rewards="all")
-BLUM = Doors(vote, learn_by_mistakes, file=__file__, rewards="all")
-ONLINE_BOOSTING = Doors(vote, learn_by_boosting, file=__file__, rewards="all")
+FIXED = EntryPoints(vote, learn_nothing, file=__file__, rewards="none")
+WEIGHTED_MAJORITY = EntryPoints(vote, learn_by_loss, file=__file__, rewards="all")
+BLUM = EntryPoints(vote, learn_by_mistakes, file=__file__, rewards="all")
+ONLINE_BOOSTING = EntryPoints(vote, learn_by_boosting, file=__file__, rewards="all")

@@ -1,4 +1,4 @@
-"""Contextual zooming: balls over contexts and actions that get smaller where they are chosen often."""
+"""Contextual zooming: balls over contexts and actions, smaller where they are chosen often."""
 
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
@@ -8,25 +8,25 @@ from typing import NamedTuple
 
 import numpy as np
 
-from releaf.core.runtime.entry_points import Doors
-from releaf.core.runtime.jit import inner, outlined
-from releaf.core.runtime.primitives import LATEST, RANDOM, TIME, USED, Array, best_of, difference, new_clock
-from releaf.core.runtime.random_generator import whole_below
+from releaf.core.runtime.entry_points import EntryPoints
+from releaf.core.runtime.jit import inlined, outlined
+from releaf.core.runtime.primitives import LATEST, RANDOM, TIME, USED, Array, argmax, difference, new_clock
+from releaf.core.runtime.random_generator import integer_below
 
-LIPSCHITZ, CONFIDENCE, HORIZON = 0, 1, 2  # params; a horizon of 0 is unknown
-ANY = -1  # the arm of the first ball, which holds all of them
-OUTDATED = -1  # the latest decision's ball, when there are new ones since
+LIPSCHITZ, CONFIDENCE, HORIZON = 0, 1, 2  # fields of params; a horizon of 0 is unknown
+ANY = -1  # the action of the first ball, which covers all of them
+OUTDATED = -1  # the latest decision's ball, where a newer ball exists
 SMALLEST = 2.0**-40  # no ball has a smaller radius
-SIFTED = 10  # features that most balls are ruled out by
-ROUGHLY = 1e-6  # they are kept in single precision
-STARTING_ROOM = 64
+SIFTED = 10  # features by which most balls are ruled out
+ROUGHLY = 1e-6  # tolerance for their single precision
+STARTING_CAPACITY = 64
 
 
 class Balls(NamedTuple):
-    """What is known of each ball: where it is, how often it was chosen, and the sum of its rewards.
+    """State of each ball: centre, radius, number of choices, and sum of rewards.
 
-    Beside that its pre-index, which changes with its rewards only, and with what is known of the horizon, and in
-    ``sieve`` the first few values of its centre, those of all balls side by side.
+    ``bounds`` is its pre-index, which changes with its rewards and the horizon only. ``sieve`` holds the first few
+    values of all centres, one contiguous row per feature.
     """
 
     clock: Array
@@ -52,34 +52,34 @@ class Balls(NamedTuple):
 def new_balls(
     seed: int | None, limits: Array, stretch: Array, actions: int, params: tuple[float, float, float]
 ) -> Balls:
-    """One ball that holds everything."""
+    """Initial state: one ball that covers everything."""
     clock = new_clock(seed)
     clock[USED] = 1
-    arms, counts, nearest, inside = np.zeros((4, STARTING_ROOM), dtype=np.int64)
-    radii, sums, bounds, reach = np.zeros((4, STARTING_ROOM))
-    apart = np.zeros(STARTING_ROOM, dtype=np.float32)
+    arms, counts, nearest, inside = np.zeros((4, STARTING_CAPACITY), dtype=np.int64)
+    radii, sums, bounds, reach = np.zeros((4, STARTING_CAPACITY))
+    apart = np.zeros(STARTING_CAPACITY, dtype=np.float32)
     arms[0], radii[0] = ANY, 1.0
     bounds[0] = 1.0 + params[CONFIDENCE] * math.sqrt(math.log(params[HORIZON] or 2.0))
-    centres = np.zeros((STARTING_ROOM, len(limits)))
-    sieve = np.zeros((min(SIFTED, len(limits)), STARTING_ROOM), dtype=np.float32)
+    centres = np.zeros((STARTING_CAPACITY, len(limits)))
+    sieve = np.zeros((min(SIFTED, len(limits)), STARTING_CAPACITY), dtype=np.float32)
     smallest, estimates = np.zeros((2, actions))
     known = (centres, sieve, arms, radii, counts, sums, bounds, nearest, reach)
     return Balls(clock, np.array(params), limits, stretch, *known, apart, inside, smallest, estimates, np.zeros(1))
 
 
-@inner
-def has_room(state):
+@inlined
+def has_capacity(state):
     return state.clock[USED] < len(state.arms)
 
 
-# --- where balls are ------------------------------------------------------------------------------------------
+# --- locating balls ------------------------------------------------------------------------------------------
 
 
-@inner
+@inlined
 def distance_squared(stretch, context, centre, limit):
-    """The squared Euclidean distance of a context and a ball's centre, or something above the limit.
+    """Squared Euclidean distance of a context and a ball's centre, or some value above the limit.
 
-    It takes no state: handing one over for each ball would cost more than the distance.
+    It takes no state: passing one for each ball would cost more than the distance.
     """
     total = 0.0
     for i in range(len(context)):
@@ -90,9 +90,9 @@ def distance_squared(stretch, context, centre, limit):
     return total
 
 
-@outlined  # on its own the compiler sees that lanes can be used
+@outlined  # not inlined, so that the compiler vectorizes it
 def measure_roughly(point, stretch, sieve, apart):
-    """To ``apart`` the squared distance of a point from all balls' centres by their first few features, all at once."""
+    """Write the squared distances of a point from all centres, by the first few features, to ``apart``."""
     for ball in range(len(apart)):
         apart[ball] = np.float32(0.0)
     for i in range(len(sieve)):
@@ -102,9 +102,9 @@ def measure_roughly(point, stretch, sieve, apart):
             apart[ball] += gap * gap
 
 
-@inner
+@inlined
 def find_around(state, context):
-    """The balls that hold a context go to ``inside``; how many there are. The first ball is not among them."""
+    """Write the balls that contain a context to ``inside``, without the first ball; returns their number."""
     measure_roughly(context, state.stretch, state.sieve, state.apart[: state.clock[USED]])
     held, scale = 0, 1.0 / state.params[LIPSCHITZ]
     for ball in range(1, state.clock[USED]):
@@ -116,12 +116,12 @@ def find_around(state, context):
     return held
 
 
-# --- what their rewards could be ------------------------------------------------------------------------------
+# --- indices ------------------------------------------------------------------------------
 
 
-@inner
+@inlined
 def log_horizon(state, step):
-    """The logarithm of T; where it is unknown, of the power of two that the time has reached, like a guess of T."""
+    """Logarithm of T; where T is unknown, of the next power of two (doubling trick)."""
     horizon = state.params[HORIZON]
     if horizon == 0.0:
         horizon = 2.0
@@ -130,30 +130,30 @@ def log_horizon(state, step):
     return math.log(horizon)
 
 
-@inner
-def doubt(state, ball):
-    """conf: the confidence radius of a ball's mean."""
+@inlined
+def confidence_radius(state, ball):
+    """Confidence radius of a ball's mean (conf)."""
     return state.params[CONFIDENCE] * math.sqrt(log_horizon(state, state.clock[TIME]) / (1.0 + state.counts[ball]))
 
 
-@inner
-def bound(state, ball):
-    """Work out the pre-index of a ball."""
+@inlined
+def update_pre_index(state, ball):
+    """Update the pre-index of a ball."""
     mean = state.sums[ball] / max(state.counts[ball], 1)
-    state.bounds[ball] = mean + state.radii[ball] + doubt(state, ball)
+    state.bounds[ball] = mean + state.radii[ball] + confidence_radius(state, ball)
 
 
 @outlined
-def bound_every(state):
+def update_all_pre_indices(state):
     for ball in range(state.clock[USED]):
-        bound(state, ball)
+        update_pre_index(state, ball)
 
 
-@inner
+@inlined
 def index_of(state, ball):
-    """What a ball's reward could be, by itself and by each ball that is at least as large.
+    """Index of a ball: upper bound on its reward, by itself and by each ball that is at least as large.
 
-    The one that decided it is remembered in ``nearest``, with its distance in ``reach``.
+    The ball that determines it is stored in ``nearest``, and its distance in ``reach``.
     """
     radius, arm, centre = state.radii[ball], state.arms[ball], state.centres[ball]
     lowest, scale = (
@@ -164,7 +164,7 @@ def index_of(state, ball):
     for other in range(state.clock[USED]):
         slack = lowest - state.bounds[other]
         if slack > 0.0 and state.radii[other] >= radius:
-            apart = 1.0  # nothing is farther away, and other actions are as far
+            apart = 1.0  # the largest distance, and that of other actions
             reach = min(slack, 1.0) * scale
             if state.arms[other] == arm and state.apart[other] <= (reach + ROUGHLY) * (reach + ROUGHLY):
                 squared = distance_squared(state.stretch, centre, state.centres[other], reach * reach)
@@ -175,17 +175,17 @@ def index_of(state, ball):
     return radius + lowest
 
 
-@inner
+@inlined
 def index_at_most(radii, bounds, nearest, reach, ball):
-    """A bound on a ball's index that is quick to tell: by itself and by the ball that decided it last time."""
+    """Upper bound on a ball's index that is cheap: by itself and by the ball that determined it last time."""
     return radii[ball] + min(bounds[ball], bounds[nearest[ball]] + reach[ball])
 
 
-@inner
+@inlined
 def survey(state, held):
-    """For each action the radius of the smallest balls that hold the context, and its estimate.
+    """Set each action's smallest radius of balls that contain the context, and its estimate.
 
-    The estimate is the mean of the smallest ball around that was ever chosen.
+    The estimate is the mean of the smallest containing ball that was ever chosen.
     """
     for action in range(len(state.estimates)):
         smallest, observed = 1.0, 0
@@ -199,11 +199,11 @@ def survey(state, held):
         state.estimates[action] = state.sums[observed] / max(state.counts[observed], 1)
 
 
-@inner
+@inlined
 def highest_at_most(state, held, only):
-    """Of the balls whose domain has the context, or of those of one action, the one whose index could be highest.
+    """Ball with the highest upper bound of the index, among balls whose domain has the context (of one action, or all).
 
-    That is the first ball where no other holds an action. Ties go to the first action.
+    It is the first ball where no other covers an action. Ties go to the first action.
     """
     found, arm, highest = -1, len(state.smallest), -math.inf
     for action in range(len(state.smallest)):
@@ -220,9 +220,9 @@ def highest_at_most(state, held, only):
     return found
 
 
-@inner
+@inlined
 def find_ball(state, held, only):
-    """The same, with the index itself in place of its bound: the highest bound is worked out until it stays."""
+    """Ball with the highest index: tighten the highest upper bound until it is exact."""
     while True:
         found = highest_at_most(state, held, only)
         before = index_at_most(state.radii, state.bounds, state.nearest, state.reach, found)
@@ -233,24 +233,24 @@ def find_ball(state, held, only):
 # --- one step -------------------------------------------------------------------------------------------------
 
 
-@inner
+@inlined
 def choose_zooming(state, context):
     if log_horizon(state, state.clock[TIME]) != log_horizon(state, state.clock[TIME] - 1):
-        bound_every(state)
+        update_all_pre_indices(state)
     held = find_around(state, context)
     survey(state, held)
     ball = find_ball(state, held, ANY)
     chosen = state.arms[ball]
     state.chance[0] = 1.0
-    if ball == 0:  # it is about all actions that no other ball holds: any of them
+    if ball == 0:  # any of the actions that no other ball covers
         uncovered = count_uncovered(state)
         state.chance[0] = 1.0 / uncovered
-        chosen = nth_uncovered(state, whole_below(state.clock, RANDOM, uncovered))
+        chosen = nth_uncovered(state, integer_below(state.clock, RANDOM, uncovered))
     state.clock[LATEST] = ball
-    return 2 * chosen + (state.estimates[chosen] < state.estimates[best_of(state.estimates)])
+    return 2 * chosen + (state.estimates[chosen] < state.estimates[argmax(state.estimates)])
 
 
-@inner
+@inlined
 def count_uncovered(state):
     uncovered = 0
     for radius in state.smallest:
@@ -258,7 +258,7 @@ def count_uncovered(state):
     return uncovered
 
 
-@inner
+@inlined
 def nth_uncovered(state, turn):
     action = 0
     while turn > 0 or state.smallest[action] < 1.0:
@@ -267,23 +267,23 @@ def nth_uncovered(state, turn):
     return action
 
 
-@inner
-def take_in(state, context, step, action, reward):
+@inlined
+def update(state, context, step, action, reward):
     ball = state.clock[LATEST]
-    if step != state.clock[TIME] or ball == OUTDATED:  # the ball that would be chosen for it by now
+    if step != state.clock[TIME] or ball == OUTDATED:  # the ball that would be chosen for this context now
         held = find_around(state, context)
         survey(state, held)
         ball = find_ball(state, held, action)
     state.counts[ball] += 1
     state.sums[ball] += reward
-    bound(state, ball)
-    if doubt(state, ball) <= state.radii[ball] and state.radii[ball] > SMALLEST:
+    update_pre_index(state, ball)
+    if confidence_radius(state, ball) <= state.radii[ball] and state.radii[ball] > SMALLEST:
         activate(state, context, action, 0.5 * state.radii[ball])
 
 
-@inner
+@inlined
 def activate(state, context, action, radius):
-    """A new ball around the context. No ball of its size holds the context, so equal balls never crowd."""
+    """Add a ball around the context. No ball of its size contains the context, so equal balls never accumulate."""
     ball = state.clock[USED]
     state.clock[USED] = ball + 1
     state.clock[LATEST] = OUTDATED
@@ -293,8 +293,8 @@ def activate(state, context, action, radius):
         state.centres[ball, i] = context[i]
     for i in range(len(state.sieve)):
         state.sieve[i, ball] = context[i]
-    bound(state, ball)
+    update_pre_index(state, ball)
     state.nearest[ball], state.reach[ball] = 0, 1.0
 
 
-ZOOMING = Doors(choose_zooming, take_in, file=__file__, has_room=has_room)
+ZOOMING = EntryPoints(choose_zooming, update, file=__file__, has_capacity=has_capacity)

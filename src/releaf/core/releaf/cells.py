@@ -1,8 +1,8 @@
-"""Where the rewards of each hypercube of intervals are kept, densely while that is small and hashed beyond.
+"""Reward statistics of each cell (hypercube of intervals), in dense tables while these are small, else in a hash table.
 
-Dense: every tuple of features has a table with one row for each combination of its features' leaves, found
-by arithmetic. Hashed: only rows that were ever observed exist, found by their leaves; row 0 stands for all
-others and stays empty. Memory then follows the cells that were visited, never the product of all intervals.
+Dense: every tuple of features has a table with one row for each combination of its features' leaves; offsets and
+strides give the row. Hashed: only observed rows exist, and their leaves are the key; row 0 stands for all others and
+stays empty. Memory use then follows the number of visited cells, not the product of all intervals.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -25,95 +25,95 @@ from releaf.core.releaf.model import (
     TUPLE_SIZE,
     TUPLES,
     Array,
-    Memory,
+    StateArrays,
     view,
 )
 from releaf.core.releaf.partition import leaves_of
 from releaf.core.releaf.vector_lanes import MAX_WIDTH
-from releaf.core.runtime.jit import door, inner, outlined
+from releaf.core.runtime.jit import entry_point, inlined, outlined
 
 GRAIN = 2.0**-26  # rewards are multiples of it, so that sums are exact and learners add up in any order
 DENSE_LIMIT = 2**29  # bytes of dense tables beyond which cells are hashed
-MOST_COUNTED = 2**31 - 1  # rewards of an action that a cell takes in; one more would not move its mean
-FEW = 4  # actions, up to which the width of lanes is their number
+MOST_COUNTED = 2**31 - 1  # rewards of an action that a cell counts; one more would not change its mean
+FEW = 4  # with up to so many actions there is one vector lane for each
 _BYTES = 28  # count, mean and sum of one action, and the least count where there are few
 
 
-def build(memory: Memory, *, dense_limit: int) -> None:
-    """Make empty cells for the leaves there are, with room for as many again."""
-    leaves = memory["features"][LEAVES::4]
-    memory["table"], memory["keys"] = np.zeros(0), np.zeros(0)
-    memory["caps"], memory["offsets"], memory["strides"] = np.zeros(len(leaves)), np.zeros(0), np.zeros(0)
-    if not _make_dense(memory, 2 * leaves, dense_limit):
-        make_hashed(memory, rows=1024)
+def build(arrays: StateArrays, *, dense_limit: int) -> None:
+    """Create empty cells for the existing leaves, with capacity for as many again."""
+    leaves = arrays["features"][LEAVES::4]
+    arrays["table"], arrays["keys"] = np.zeros(0), np.zeros(0)
+    arrays["caps"], arrays["offsets"], arrays["strides"] = np.zeros(len(leaves)), np.zeros(0), np.zeros(0)
+    if not _make_dense(arrays, 2 * leaves, dense_limit):
+        make_hashed(arrays, rows=1024)
 
 
-def make_room(memory: Memory, base: int, *, dense_limit: int) -> None:
-    """Give the cells room for more leaves (dense) or more rows (hashed), keeping what they hold."""
-    if memory["clock"][HASHED]:
-        _rehash(memory)
+def grow(arrays: StateArrays, base: int, *, dense_limit: int) -> None:
+    """Grow the capacity for leaves (dense) or rows (hashed); contents are kept."""
+    if arrays["clock"][HASHED]:
+        _rehash(arrays)
         return
-    old = [memory[name] for name in ("offsets", "strides", "cells", "counts", "sums")]
-    leaves, caps = memory["features"][LEAVES::4], memory["caps"]
-    slots = _leaves_by_slot(memory)
-    roomy = leaves + base - 1 <= caps
-    if not _make_dense(memory, np.where(roomy, caps, np.maximum(2 * caps, leaves + base - 1)), dense_limit):
-        counts = old[3].reshape(-1, memory["shape"][ACTIONS])
-        make_hashed(memory, rows=int(np.count_nonzero(counts.any(axis=1))) + 1024)
-    move_dense(memory.book, *slots, *old)
+    old = [arrays[name] for name in ("offsets", "strides", "cells", "counts", "sums")]
+    leaves, caps = arrays["features"][LEAVES::4], arrays["caps"]
+    slots = _leaves_by_slot(arrays)
+    enough = leaves + base - 1 <= caps
+    if not _make_dense(arrays, np.where(enough, caps, np.maximum(2 * caps, leaves + base - 1)), dense_limit):
+        counts = old[3].reshape(-1, arrays["shape"][ACTIONS])
+        make_hashed(arrays, rows=int(np.count_nonzero(counts.any(axis=1))) + 1024)
+    move_dense(arrays.pointer_table, *slots, *old)
 
 
-def add_action(memory: Memory) -> None:
-    """Widen every cell by one action that has no observations. ``shape[ACTIONS]`` still tells the old number."""
-    actions = int(memory["shape"][ACTIONS])
-    rows = len(memory["counts"]) // actions
-    cells = memory["cells"][: rows * (1 + actions)].reshape(rows, 1 + actions)
+def add_action(arrays: StateArrays) -> None:
+    """Add an action without observations to every cell. ``shape[ACTIONS]`` is still the old number."""
+    actions = int(arrays["shape"][ACTIONS])
+    rows = len(arrays["counts"]) // actions
+    cells = arrays["cells"][: rows * (1 + actions)].reshape(rows, 1 + actions)
     wide = np.zeros(rows * (2 + actions) + MAX_WIDTH)
     wide[: rows * (2 + actions)].reshape(rows, 2 + actions)[:, 1:-1] = cells[:, 1:]  # the least count is now 0
-    memory["cells"] = wide
+    arrays["cells"] = wide
     for name in ("counts", "sums"):
-        old = memory[name].reshape(rows, actions)
-        memory[name] = np.concatenate([old, np.zeros((rows, 1), dtype=old.dtype)], axis=1)
+        old = arrays[name].reshape(rows, actions)
+        arrays[name] = np.concatenate([old, np.zeros((rows, 1), dtype=old.dtype)], axis=1)
 
 
-def remove_action(memory: Memory, action: int) -> None:
-    """Take one action out of every cell. ``shape[ACTIONS]`` still tells the old number."""
-    actions = int(memory["shape"][ACTIONS])
-    rows = len(memory["counts"]) // actions
-    cells = memory["cells"][: rows * (1 + actions)].reshape(rows, 1 + actions)
+def remove_action(arrays: StateArrays, action: int) -> None:
+    """Remove one action from every cell. ``shape[ACTIONS]`` is still the old number."""
+    actions = int(arrays["shape"][ACTIONS])
+    rows = len(arrays["counts"]) // actions
+    cells = arrays["cells"][: rows * (1 + actions)].reshape(rows, 1 + actions)
     for name in ("counts", "sums"):
-        memory[name] = np.delete(memory[name].reshape(rows, actions), action, axis=1)
+        arrays[name] = np.delete(arrays[name].reshape(rows, actions), action, axis=1)
     narrow = np.zeros(rows * actions + MAX_WIDTH)
     kept = narrow[: rows * actions].reshape(rows, actions)
-    kept[:, 0] = memory["counts"].reshape(rows, actions - 1).min(axis=1)  # the least count of those that stay
+    kept[:, 0] = arrays["counts"].reshape(rows, actions - 1).min(axis=1)  # the least count of those that stay
     kept[:, 1:] = np.delete(cells[:, 1:], action, axis=1)
-    memory["cells"] = narrow
+    arrays["cells"] = narrow
 
 
-def _make_dense(memory: Memory, caps: Array, limit: int) -> bool:
-    """Empty tables with room for ``caps`` leaves of each feature; False when they would exceed the limit."""
-    total = dense_rows(memory, caps)
-    if total * int(memory["shape"][ACTIONS]) * _BYTES > limit:
+def _make_dense(arrays: StateArrays, caps: Array, limit: int) -> bool:
+    """Create empty tables with capacity for ``caps`` leaves of each feature; False if they would exceed the limit."""
+    total = dense_rows(arrays, caps)
+    if total * int(arrays["shape"][ACTIONS]) * _BYTES > limit:
         return False
-    lay_out(memory, caps)
-    _make_rows(memory, int(total))
-    memory["clock"][ROWS] = int(total)
+    lay_out(arrays, caps)
+    _make_rows(arrays, int(total))
+    arrays["clock"][ROWS] = int(total)
     return True
 
 
-def dense_rows(memory: Memory, caps: Array) -> float:
-    """How many rows dense tables with room for ``caps`` leaves of each feature have."""
-    tuples = memory["tuples"].reshape(-1, memory["shape"][TUPLE_SIZE])
+def dense_rows(arrays: StateArrays, caps: Array) -> float:
+    """Number of rows of dense tables with capacity for ``caps`` leaves of each feature."""
+    tuples = arrays["tuples"].reshape(-1, arrays["shape"][TUPLE_SIZE])
     return float(np.prod(caps[tuples].astype(float), axis=1).sum())
 
 
-def lay_out(memory: Memory, caps: Array) -> None:
+def lay_out(arrays: StateArrays, caps: Array) -> None:
     """Set the first row and the strides of each tuple's table.
 
-    The tables of all tuples with the same first feature are interleaved: for one slot of that feature they stand side
-    by side. So the cells of one context lie close together, and large numbers of features stay fast.
+    The tables of all tuples with the same first feature are interleaved: their rows for one slot of that feature are
+    adjacent. So the cells of one context are close in memory, which keeps many features fast.
     """
-    tuples = memory["tuples"].reshape(-1, memory["shape"][TUPLE_SIZE])
+    tuples = arrays["tuples"].reshape(-1, arrays["shape"][TUPLE_SIZE])
     inner_rows = np.prod(caps[tuples[:, 1:]], axis=1)  # of one slot of the first feature
     strides = np.ones(tuples.shape, dtype=np.int64)
     for k in range(tuples.shape[1] - 2, 0, -1):
@@ -126,40 +126,40 @@ def lay_out(memory: Memory, caps: Array) -> None:
         strides[block, 0] = width
         offsets[block] = start + np.cumsum(inner_rows[block]) - inner_rows[block]
         start += width * int(caps[first])
-    memory["caps"], memory["offsets"], memory["strides"] = caps, offsets, strides
+    arrays["caps"], arrays["offsets"], arrays["strides"] = caps, offsets, strides
 
 
-def make_hashed(memory: Memory, rows: int) -> None:
-    """Empty hashed cells with room for so many rows."""
-    rows += int(memory["shape"][TUPLES])  # one reward may need a row for each tuple
-    _make_rows(memory, rows)
-    memory["keys"] = np.zeros(rows * int(memory["shape"][TUPLE_SIZE]), dtype=np.int32)
-    memory["table"] = np.zeros(2 ** math.ceil(math.log2(2 * rows)), dtype=np.int64)
-    memory["clock"][HASHED] = 1
-    memory["clock"][ROWS] = 1
+def make_hashed(arrays: StateArrays, rows: int) -> None:
+    """Create empty hashed cells with capacity for so many rows."""
+    rows += int(arrays["shape"][TUPLES])  # one reward may need a row for each tuple
+    _make_rows(arrays, rows)
+    arrays["keys"] = np.zeros(rows * int(arrays["shape"][TUPLE_SIZE]), dtype=np.int32)
+    arrays["table"] = np.zeros(2 ** math.ceil(math.log2(2 * rows)), dtype=np.int64)
+    arrays["clock"][HASHED] = 1
+    arrays["clock"][ROWS] = 1
 
 
-def _make_rows(memory: Memory, rows: int) -> None:
-    actions = int(memory["shape"][ACTIONS])
-    memory["cells"] = np.zeros(rows * (1 + actions) + MAX_WIDTH)  # lanes may read past the last row
-    memory["counts"] = np.zeros(rows * actions, dtype=np.int32)
-    memory["sums"] = np.zeros(rows * actions)
+def _make_rows(arrays: StateArrays, rows: int) -> None:
+    actions = int(arrays["shape"][ACTIONS])
+    arrays["cells"] = np.zeros(rows * (1 + actions) + MAX_WIDTH)  # lanes may read past the last row
+    arrays["counts"] = np.zeros(rows * actions, dtype=np.int32)
+    arrays["sums"] = np.zeros(rows * actions)
 
 
-def _rehash(memory: Memory) -> None:
+def _rehash(arrays: StateArrays) -> None:
     """Copy the rows whose leaves still exist into a larger table."""
-    old = [memory[name] for name in ("keys", "cells", "counts", "sums")]
-    used = int(memory["clock"][ROWS])
-    make_hashed(memory, rows=2 * count_alive(memory.book, old[0], used) + 1024)
-    move_hashed(memory.book, used, *old)
+    old = [arrays[name] for name in ("keys", "cells", "counts", "sums")]
+    used = int(arrays["clock"][ROWS])
+    make_hashed(arrays, rows=2 * count_unsplit(arrays.pointer_table, old[0], used) + 1024)
+    move_hashed(arrays.pointer_table, used, *old)
 
 
-def _leaves_by_slot(memory: Memory) -> tuple[Array, Array]:
-    """For each feature the leaf in each slot: one flat list, and where each feature's part begins (and the end)."""
+def _leaves_by_slot(arrays: StateArrays) -> tuple[Array, Array]:
+    """Leaf in each slot of each feature: one flat array, and the offsets of the features in it."""
     parts = []
-    for feature in range(int(memory["shape"][FEATURES])):
-        nodes = np.array(leaves_of(memory, feature, int(memory["shape"][BASE])), dtype=np.int64)
-        parts.append(nodes[np.argsort(memory["slot"][nodes])])
+    for feature in range(int(arrays["shape"][FEATURES])):
+        nodes = np.array(leaves_of(arrays, feature, int(arrays["shape"][BASE])), dtype=np.int64)
+        parts.append(nodes[np.argsort(arrays["slot"][nodes])])
     starts = np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64)
     return np.concatenate(parts), starts
 
@@ -167,9 +167,9 @@ def _leaves_by_slot(memory: Memory) -> tuple[Array, Array]:
 # --- finding rows -----------------------------------------------------------------------------------------
 
 
-@inner
+@inlined
 def dense_row(m, tuple_index, size, leaf):
-    """The row of a tuple's cell."""
+    """Row of a tuple's cell in the dense tables."""
     row = m.offsets[tuple_index]
     for k in range(size):
         place = tuple_index * size + k
@@ -180,26 +180,26 @@ def dense_row(m, tuple_index, size, leaf):
 _SEED = np.uint64(0x9E3779B97F4A7C15)
 
 
-@inner
+@inlined
 def _mix(mixed, leaf):
     mixed = (mixed ^ np.uint64(leaf)) * np.uint64(0xBF58476D1CE4E5B9)
     return mixed ^ (mixed >> np.uint64(29))
 
 
-@inner
+@inlined
 def _first_place(m, tuple_index, size, leaf):
-    """The place in the hash table where the search for a tuple's cell begins."""
+    """First place of the hash table to probe for a tuple's cell."""
     mixed = _SEED
     for k in range(size):
         mixed = _mix(mixed, leaf[m.tuples[tuple_index * size + k]])
     return np.int64(mixed & np.uint64(m.lengths[TABLE] - 1))
 
 
-@inner
+@inlined
 def hashed_place(m, tuple_index, size, leaf):
-    """The place of a tuple's cell in the hash table, or the empty place where it would go.
+    """Place of a tuple's cell in the hash table, or the empty place for it.
 
-    The leaves alone are the key: node ids are unique over all features, so they tell the tuple too.
+    The leaves alone are the key: node ids are unique over all features, so they identify the tuple too.
     """
     place = _first_place(m, tuple_index, size, leaf)
     while True:
@@ -214,9 +214,9 @@ def hashed_place(m, tuple_index, size, leaf):
         place = (place + 1) & (m.lengths[TABLE] - 1)
 
 
-@inner
+@inlined
 def find_rows(m, size, leaf):
-    """Fill ``rows`` with the cells of Q_t; a hashed cell that doesn't exist is the empty row 0."""
+    """Write the cells of Q_t to ``rows``; a hashed cell that does not exist is the empty row 0."""
     if m.clock[HASHED]:
         for p in range(m.shape[TUPLES]):
             m.rows[p] = m.table[hashed_place(m, p, size, leaf)]
@@ -225,15 +225,15 @@ def find_rows(m, size, leaf):
             m.rows[p] = dense_row(m, p, size, leaf)
 
 
-@inner
+@inlined
 def rows_lacking(m):
-    """Whether hashed cells might not have room for one more reward."""
+    """Whether the hash table may lack rows for one more reward."""
     return m.clock[HASHED] == 1 and (m.clock[ROWS] + m.shape[TUPLES]) * m.shape[ACTIONS] > m.lengths[COUNTS]
 
 
-@inner
-def claim_rows(m, size, leaf):
-    """Like ``find_rows``, and make the hashed cells that don't exist yet."""
+@inlined
+def find_or_add_rows(m, size, leaf):
+    """Find the rows as ``find_rows`` does, and add hashed cells that do not exist."""
     if m.clock[HASHED]:
         for p in range(m.shape[TUPLES]):
             place = hashed_place(m, p, size, leaf)
@@ -244,7 +244,7 @@ def claim_rows(m, size, leaf):
         find_rows(m, size, leaf)
 
 
-@inner
+@inlined
 def _enter(m, place, tuple_index, size, leaf):
     row = m.clock[ROWS]
     m.clock[ROWS] += 1
@@ -253,9 +253,9 @@ def _enter(m, place, tuple_index, size, leaf):
         m.keys[row * size + k] = leaf[m.tuples[tuple_index * size + k]]
 
 
-@inner
+@inlined
 def observe(m, action, reward, width):
-    """Let the cells in ``rows`` take in one reward of an action."""
+    """Update the cells in ``rows`` with one reward of an action."""
     actions = m.shape[ACTIONS]
     reward = math.floor(reward / GRAIN + 0.5) * GRAIN
     crowded = m.clock[OBSERVED] > MOST_COUNTED  # before that, no cell can be full
@@ -268,14 +268,14 @@ def observe(m, action, reward, width):
         m.counts[here + action] = count
         m.sums[here + action] = total
         m.cells[cell + 1 + action] = total / count
-        # few actions: faster counted than asked; more: only where this one was among the least observed
+        # with few actions recounting is faster than the test; with more, only where this one had the least count
         if len(width) <= FEW:
             _count_least(m, cell, here, len(width))
         elif m.cells[cell] == count - 1:
             _count_least(m, cell, here, actions)
 
 
-@inner
+@inlined
 def _count_least(m, cell, here, actions):
     least = m.counts[here]
     for other in range(1, actions):
@@ -285,8 +285,8 @@ def _count_least(m, cell, here, actions):
 
 
 @outlined
-def forget_slot(m, feature, slot):
-    """Empty all dense cells that the leaf in this slot is part of."""
+def clear_slot(m, feature, slot):
+    """Clear all dense cells of the leaf in this slot."""
     size, actions = m.shape[TUPLE_SIZE], m.shape[ACTIONS]
     for p in range(m.shape[TUPLES]):
         rows, found = 1, False
@@ -313,7 +313,7 @@ def forget_slot(m, feature, slot):
 # --- moving rows ------------------------------------------------------------------------------------------
 
 
-@inner
+@inlined
 def _copy_row(m, cells, counts, sums, source, row):
     """Copy a row of other arrays to a row of the model."""
     actions = m.shape[ACTIONS]
@@ -324,10 +324,10 @@ def _copy_row(m, cells, counts, sums, source, row):
         m.sums[row * actions + k] = sums[source * actions + k]
 
 
-@door
-def move_dense(book, leaves, starts, offsets, strides, cells, counts, sums):
-    """Copy what was observed from other dense tables into the model's cells, dense or hashed."""
-    m = view(book)
+@entry_point
+def move_dense(pointer_table, leaves, starts, offsets, strides, cells, counts, sums):
+    """Copy observed rows of other dense tables into the model's cells, dense or hashed."""
+    m = view(pointer_table)
     size, actions = m.shape[TUPLE_SIZE], m.shape[ACTIONS]
     for p in range(m.shape[TUPLES]):
         combinations = 1
@@ -356,31 +356,31 @@ def move_dense(book, leaves, starts, offsets, strides, cells, counts, sums):
             _copy_row(m, cells, counts, sums, source, row)
 
 
-@inner
-def _alive(m, keys, row, size):
-    alive = True
+@inlined
+def _has_no_split_leaf(m, keys, row, size):
+    unsplit = True
     for k in range(size):
-        alive &= m.child[keys[row * size + k]] < 0
-    return alive
+        unsplit &= m.child[keys[row * size + k]] < 0
+    return unsplit
 
 
-@door
-def count_alive(book, keys, used):
-    """How many hashed rows belong to leaves that have not split."""
-    m = view(book)
-    alive = 0
+@entry_point
+def count_unsplit(pointer_table, keys, used):
+    """Count the hashed rows of leaves that have not split."""
+    m = view(pointer_table)
+    unsplit = 0
     for row in range(1, used):
-        alive += _alive(m, keys, row, m.shape[TUPLE_SIZE])
-    return alive
+        unsplit += _has_no_split_leaf(m, keys, row, m.shape[TUPLE_SIZE])
+    return unsplit
 
 
-@door
-def move_hashed(book, used, keys, cells, counts, sums):
+@entry_point
+def move_hashed(pointer_table, used, keys, cells, counts, sums):
     """Copy the hashed rows of leaves that have not split into the model's empty table."""
-    m = view(book)
+    m = view(pointer_table)
     size = m.shape[TUPLE_SIZE]
     for row in range(1, used):
-        if not _alive(m, keys, row, size):
+        if not _has_no_split_leaf(m, keys, row, size):
             continue
         new = m.clock[ROWS]
         m.clock[ROWS] += 1
@@ -391,9 +391,9 @@ def move_hashed(book, used, keys, cells, counts, sums):
         _copy_row(m, cells, counts, sums, row, new)
 
 
-@inner
+@inlined
 def _place_of_key(m, keys, row, size):
-    """An empty place for a key that is known not to be in the table."""
+    """Empty place for a key that is not in the table."""
     mixed = _SEED
     for k in range(size):
         mixed = _mix(mixed, keys[row * size + k])

@@ -1,7 +1,7 @@
-"""One step of RELEAF, compiled: count the last arrival, locate the context, explore or exploit, take in a reward.
+"""One step of RELEAF (the paper's Fig. 1): count the last arrival, locate the context, explore or exploit, learn.
 
-The step is that of the paper's Fig. 1. Kernels are bare loops; all checking of what a user passes happens
-before, except for the range of the context's values, which is fastest checked here.
+Kernels are bare loops. The policies validate user input, except for the range of the context's values, which is fastest
+to check here.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from releaf.core.releaf import partition
-from releaf.core.releaf.cells import claim_rows, find_rows, forget_slot, observe, rows_lacking
+from releaf.core.releaf.cells import clear_slot, find_or_add_rows, find_rows, observe, rows_lacking
 from releaf.core.releaf.model import (
     ACTIONS,
     BASE,
@@ -42,27 +42,27 @@ from releaf.core.releaf.model import (
     view,
 )
 from releaf.core.releaf.vector_lanes import highest, load, lowest, minus, pick, splat, store
-from releaf.core.runtime.jit import inner, outlined
-from releaf.core.runtime.random_generator import whole_below
+from releaf.core.runtime.jit import inlined, outlined
+from releaf.core.runtime.random_generator import integer_below
 
-# What a door returns when it did nothing because Python must act first.
+# Return values of an entry point that changed nothing because Python must first grow the arrays.
 NODES_LACKING, LEAVES_LACKING, ROWS_LACKING = -1, -2, -3
 BAD_VALUE = -4  # and below: BAD_VALUE - feature
 _FAR = 1e300
 
 
-@inner
+@inlined
 def lipschitz_at(m, log_time):
-    """L, or the slowly growing estimate 1 + ln(t)/2 where L is unknown."""
+    """Lipschitz constant L, or the slowly growing estimate 1 + ln(t)/2 where L is unknown."""
     known = m.params[LIPSCHITZ]
     return known if known > 0.0 else 1.0 + 0.5 * log_time
 
 
-@inner
+@inlined
 def count_arrival(m):
     """Count the last context's arrival in its leaves and split those that are full.
 
-    Returns 0, or what is lacking; then nothing was changed.
+    Returns 0, or what is full; then nothing has changed.
     """
     full = False
     for i in range(m.shape[FEATURES]):
@@ -75,23 +75,23 @@ def count_arrival(m):
 
 @outlined
 def split_full(m):
-    """Split the leaves of the last context that are full; where room lacks, take its arrival back."""
-    lacking = room_lacking(m)
+    """Split the full leaves of the last context; without capacity, undo its arrival."""
+    lacking = capacity_lacking(m)
     for i in range(m.shape[FEATURES]):
         node = m.leaf[i]
         if lacking != 0:
             m.arrivals[node] -= 1
         elif m.arrivals[node] >= m.split_at[m.level[node]]:
             if m.clock[HASHED] == 0:
-                forget_slot(m, i, m.slot[node])
+                clear_slot(m, i, m.slot[node])
             partition.split(m, i, node)
     m.clock[PENDING] = lacking != 0
     return lacking
 
 
-@inner
-def room_lacking(m):
-    """What the leaves that are full lack to be split, or 0."""
+@inlined
+def capacity_lacking(m):
+    """Capacity that the splits of the full leaves lack, or 0."""
     base = m.shape[BASE]
     if m.clock[NODES] + m.shape[FEATURES] * base > m.lengths[CHILD]:
         return NODES_LACKING
@@ -103,9 +103,9 @@ def room_lacking(m):
     return 0
 
 
-@inner
+@inlined
 def prepare(m, control):
-    """For each feature's leaf: its control number D_{i,t}, its length and its slot."""
+    """Set control number D_{i,t}, length and slot of each feature's leaf."""
     for i in range(m.shape[FEATURES]):
         node = m.leaf[i]
         m.need[i] = control * m.weight[node]
@@ -113,9 +113,9 @@ def prepare(m, control):
         m.slots[i] = m.slot[node]
 
 
-@inner
+@inlined
 def scan_pairs(m, first, width):
-    """Read the cell of every pair once: whether all actions were observed enough, and how far the means lie apart.
+    """Scan the cell of every pair once: whether all actions have enough observations, and the range of the means.
 
     For dense cells, and the actions ``first`` … ``first`` + width - 1.
     """
@@ -143,9 +143,9 @@ def scan_pairs(m, first, width):
     return enough
 
 
-@inner
+@inlined
 def need_of(m, tuple_index, size):
-    """The control number of a tuple's cell: that of its shortest interval."""
+    """Control number of a tuple's cell: that of its shortest interval."""
     need = 0.0
     for k in range(size):
         other = m.need[m.tuples[tuple_index * size + k]]
@@ -153,9 +153,9 @@ def need_of(m, tuple_index, size):
     return need
 
 
-@inner
+@inlined
 def scan_tuples(m, first, width, size):
-    """What ``scan_pairs`` does, for tuples of any size whose rows have been found."""
+    """Scan as ``scan_pairs`` does, for tuples of any size whose rows are in ``rows``."""
     lanes, stride, subsets = len(width), 1 + m.shape[ACTIONS], m.shape[SUBSETS]
     for v in range(m.shape[CANDIDATES]):
         store(m.low, v * lanes, splat(_FAR, width))
@@ -188,9 +188,9 @@ def find_under_explored(m, size):
     return count
 
 
-@inner
+@inlined
 def pick_relevant(m, width, limit):
-    """Among the candidates Rel_t(a), the tuple with the smallest variation; the first of equals, -1 if none."""
+    """Pick the candidate of Rel_t(a) with the smallest variation; the first on ties, -1 if there is none."""
     lanes, gamma = len(width), m.shape[GAMMA]
     smallest, best = splat(_FAR, width), splat(-1.0, width)
     for v in range(m.shape[CANDIDATES]):
@@ -205,9 +205,9 @@ def pick_relevant(m, width, limit):
     store(m.chosen, 0, best)
 
 
-@inner
+@inlined
 def pick_greedily(m, width):
-    """Greedy-RELEAF: the feature whose interval has the highest mean."""
+    """Pick the feature whose interval has the highest mean (Greedy-RELEAF)."""
     lanes = len(width)
     smallest, best = splat(_FAR, width), splat(-1.0, width)
     for v in range(m.shape[CANDIDATES]):
@@ -217,9 +217,9 @@ def pick_greedily(m, width):
     store(m.chosen, 0, best)
 
 
-@inner
+@inlined
 def estimate(m, action, candidate):
-    """The count-weighted mean over the cells of all tuples that contain the candidate."""
+    """Count-weighted mean over the cells of all tuples that contain the candidate."""
     actions, per = m.shape[ACTIONS], m.shape[PER]
     if per == 1:  # a single cell: its mean as it is, not rounded once more
         return m.cells[m.rows[m.members[candidate]] * (1 + actions) + 1 + action]
@@ -232,10 +232,10 @@ def estimate(m, action, candidate):
     return weighted / count
 
 
-@inner
+@inlined
 def explore(m):
-    """One of the under-explored actions, each with the same probability."""
-    turn = whole_below(m.clock, RANDOM, m.clock[UNDER_EXPLORED])
+    """Draw one of the under-explored actions uniformly."""
+    turn = integer_below(m.clock, RANDOM, m.clock[UNDER_EXPLORED])
     for action in range(m.shape[ACTIONS]):
         turn -= m.short[action]
         if turn < 0:
@@ -243,9 +243,9 @@ def explore(m):
     return -1
 
 
-@inner
+@inlined
 def exploit(m):
-    """The action with the highest estimate, the first of equals."""
+    """Choose the action with the highest estimate, the first on ties."""
     features, gamma = m.shape[FEATURES], m.shape[GAMMA]
     m.clock[EXPLOITED] += 1
     winner, highest_estimate = 0, -_FAR
@@ -255,7 +255,7 @@ def exploit(m):
             for k in range(gamma):
                 m.relevance[action * features + m.targets[candidate * gamma + k]] += 1
         else:
-            candidate = whole_below(m.clock, RANDOM, m.shape[CANDIDATES])
+            candidate = integer_below(m.clock, RANDOM, m.shape[CANDIDATES])
         value = estimate(m, action, candidate)
         m.estimates[action] = value
         winner = action if value > highest_estimate else winner
@@ -263,7 +263,7 @@ def exploit(m):
     return winner
 
 
-@inner
+@inlined
 def choose(m, width, size):
     """Decide for the context whose leaves are in ``leaf``: 2 · action, plus 1 when exploring."""
     m.clock[TIME] += 1
@@ -273,7 +273,7 @@ def choose(m, width, size):
     lipschitz = lipschitz_at(m, log_time)
     prepare(m, m.params[CONTROL] * (log_time + m.params[LOG_CONFIDENCE]) / (lipschitz * lipschitz))
     dense = m.clock[HASHED] == 0
-    m.clock[ROWS_OF] = m.clock[TIME] if dense else 0  # hashed cells may have to be made first
+    m.clock[ROWS_OF] = m.clock[TIME] if dense else 0  # hashed cells may not exist yet
     pairs = tuple_size == 2 and dense
     if not pairs:
         find_rows(m, tuple_size, m.leaf)
@@ -293,10 +293,10 @@ def choose(m, width, size):
     return 2 * exploit(m)
 
 
-@inner
-def decide(book, context, width, size):
-    """Decide for one context. Negative when Python must act first; then nothing was decided."""
-    m = view(book)
+@inlined
+def decide(pointer_table, context, width, size):
+    """Decide for one context. Negative where Python must first grow the arrays; then nothing has changed."""
+    m = view(pointer_table)
     bad = partition.check(m, context)
     if bad >= 0:
         return BAD_VALUE - bad
@@ -308,35 +308,35 @@ def decide(book, context, width, size):
     return choose(m, width, size)
 
 
-@inner
-def recall(m, context, step, size):
-    """Bring back the cells that hold the context of decision ``step`` now, or make them. False where room lacks."""
-    if m.clock[ROWS_OF] == step:  # the latest decision: its cells are still at hand
+@inlined
+def locate_cells(m, context, step, size):
+    """Find or add the cells that hold the context of decision ``step`` now. False without capacity."""
+    if m.clock[ROWS_OF] == step:  # the latest decision: its cells are cached
         return True
     if rows_lacking(m):
         return False
     partition.locate(m, context, m.spot)
-    claim_rows(m, len(size), m.spot)
+    find_or_add_rows(m, len(size), m.spot)
     m.clock[ROWS_OF] = 0
     return True
 
 
-@inner
-def learn(book, context, step, action, reward, width, size):
-    """Take in the reward of one action, in the cells that hold the context now."""
-    m = view(book)
-    if not recall(m, context, step, size):
+@inlined
+def learn(pointer_table, context, step, action, reward, width, size):
+    """Learn the reward of one action, in the cells that hold the context now."""
+    m = view(pointer_table)
+    if not locate_cells(m, context, step, size):
         return ROWS_LACKING
     m.clock[OBSERVED] += 1
     observe(m, action, reward, width)
     return 0
 
 
-@inner
-def learn_all(book, context, step, rewards, width, size):
-    """Take in the rewards of all actions, in the cells that hold the context now."""
-    m = view(book)
-    if not recall(m, context, step, size):
+@inlined
+def learn_all(pointer_table, context, step, rewards, width, size):
+    """Learn the rewards of all actions, in the cells that hold the context now."""
+    m = view(pointer_table)
+    if not locate_cells(m, context, step, size):
         return ROWS_LACKING
     m.clock[OBSERVED] += 1
     for action in range(len(rewards)):

@@ -1,7 +1,7 @@
-"""The learner's machinery without its manners: unit contexts and action numbers in, decisions out.
+"""RELEAF's learner on encoded input: contexts in [0, 1] and action indices in, decisions out.
 
-An :class:`Engine` owns the arrays and calls the kernels, giving them room when they ask for it. It checks
-nothing that a user passes; the policies do that.
+An :class:`Engine` owns the arrays, calls the kernels and grows the arrays when a kernel reports that they are full. It
+validates no user input; the policies do.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from releaf.core.releaf import cells, decision_step, partition, state_check
-from releaf.core.releaf.entry_points import doors
+from releaf.core.releaf.entry_points import entry_points
 from releaf.core.releaf.model import (
     ACTIONS,
     CLOCK_LENGTH,
@@ -30,20 +30,20 @@ from releaf.core.releaf.model import (
     SCRATCH,
     SQRT_GAMMA,
     Array,
-    Memory,
+    StateArrays,
 )
 from releaf.core.releaf.tuples import enumerate_tuples
 from releaf.core.releaf.vector_lanes import MAX_WIDTH, width_for
 from releaf.core.runtime.random_generator import first_state
 
 _FROM_CAPS = ("offsets", "strides")
-# Constants follow from the settings, and where dense tables begin from their caps; scratch is scratch.
+# Constants follow from the settings, offsets of dense tables from their caps; scratch is not saved.
 _SAVED = [f for f in FIELDS[FIELDS.index("clock") :] if f not in SCRATCH and f not in _FROM_CAPS]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Settings:
-    """What shapes an engine. The paper's symbols: γ_rel, L, ρ, δ; see :class:`releaf.Releaf` for their meaning."""
+class EngineSettings:
+    """Settings of an engine. The paper's symbols are γ_rel, L, ρ, δ; :class:`releaf.Releaf` documents them."""
 
     categories: tuple[int, ...]  # intervals of each feature that never split, 0 for a continuous feature
     missing: tuple[bool, ...]  # whether each feature has an interval for missing values
@@ -69,7 +69,7 @@ def _power(base: int, exponent: float) -> float:
 
 
 class Node(NamedTuple):
-    """One interval of a partition, as the kernels keep it."""
+    """One interval of a partition."""
 
     rank: int  # position among the intervals of its level, -1 for missing values
     level: int
@@ -77,152 +77,154 @@ class Node(NamedTuple):
 
 
 class Engine:
-    """Partitions, cells and generator of one learner. See the module's text."""
+    """Partitions, cells and random generator of one learner."""
 
-    def __init__(self, settings: Settings, actions: int, seed: int | None) -> None:
+    def __init__(self, settings: EngineSettings, actions: int, seed: int | None) -> None:
         self.settings = settings
-        self.memory = Memory()
+        self.arrays = StateArrays()
         self._lay_out_constants(actions)
         clock = np.zeros(CLOCK_LENGTH, dtype=np.int64)
         clock[RANDOM] = first_state(seed)
-        self.memory["clock"] = clock
+        self.arrays["clock"] = clock
         features = len(settings.categories)
-        self.memory["relevance"] = np.zeros(actions * features)
-        self.memory["added_at"] = np.zeros(actions)
-        self.memory["leaf"] = np.zeros(features)
+        self.arrays["relevance"] = np.zeros(actions * features)
+        self.arrays["added_at"] = np.zeros(actions)
+        self.arrays["leaf"] = np.zeros(features)
         partition.build(
-            self.memory,
+            self.arrays,
             np.array(settings.categories),
             np.array(settings.missing),
             settings.base,
             settings.start_level,
         )
-        cells.build(self.memory, dense_limit=settings.dense_limit)
-        self._lay_out_scratch(self.memory)
+        cells.build(self.arrays, dense_limit=settings.dense_limit)
+        self._lay_out_scratch(self.arrays)
 
     def _lay_out_constants(self, actions: int) -> None:
-        given, memory = self.settings, self.memory
+        given, arrays = self.settings, self.arrays
         features = len(given.categories)
         sets = enumerate_tuples(features, given.tuple_size, given.gamma)
-        memory["tuples"], memory["targets"] = sets.tuples, sets.candidates
-        memory["subsets"], memory["members"] = sets.subsets, sets.members
+        arrays["tuples"], arrays["targets"] = sets.tuples, sets.candidates
+        arrays["subsets"], arrays["members"] = sets.subsets, sets.members
         top = partition.top_level(given.base)
-        memory["shape"] = [
+        arrays["shape"] = [
             *(features, actions, given.tuple_size, len(sets.tuples), len(sets.candidates)),
             *(sets.members.shape[1], sets.subsets.shape[1], given.gamma, given.base),
             *(partition.grid_cells(given.base, given.start_level), top, given.observe, given.greedy),
         ]
-        memory["scale"] = [float(given.base**level) for level in range(top + 1)]
-        memory["split_at"] = [_power(given.base, given.rho * level) for level in range(top)] + [math.inf]
-        memory["params"] = np.zeros(PARAMS_LENGTH)
-        memory["params"][LIPSCHITZ] = given.lipschitz
-        memory["params"][CONTROL] = 2.0 / given.control_divisor
-        memory["params"][SQRT_GAMMA] = math.sqrt(given.gamma)
-        self._set_confidence(memory)
+        arrays["scale"] = [float(given.base**level) for level in range(top + 1)]
+        arrays["split_at"] = [_power(given.base, given.rho * level) for level in range(top)] + [math.inf]
+        arrays["params"] = np.zeros(PARAMS_LENGTH)
+        arrays["params"][LIPSCHITZ] = given.lipschitz
+        arrays["params"][CONTROL] = 2.0 / given.control_divisor
+        arrays["params"][SQRT_GAMMA] = math.sqrt(given.gamma)
+        self._set_confidence(arrays)
 
-    def _set_confidence(self, memory: Memory) -> None:
-        terms = self.settings.confidence_terms * int(memory["shape"][ACTIONS])
-        memory["params"][LOG_CONFIDENCE] = math.log(terms) - math.log(self.settings.delta)
+    def _set_confidence(self, arrays: StateArrays) -> None:
+        terms = self.settings.confidence_terms * int(arrays["shape"][ACTIONS])
+        arrays["params"][LOG_CONFIDENCE] = math.log(terms) - math.log(self.settings.delta)
 
-    def _lay_out_scratch(self, memory: Memory) -> None:
-        """Give a memory the scratch that its number of actions needs, and use it from now on."""
-        features, actions = len(self.settings.categories), int(memory["shape"][ACTIONS])
-        candidates = len(memory["targets"]) // self.settings.gamma
-        tuples = len(memory["tuples"]) // self.settings.tuple_size
+    def _lay_out_scratch(self, arrays: StateArrays) -> None:
+        """Allocate scratch for the number of actions, and switch to these arrays."""
+        features, actions = len(self.settings.categories), int(arrays["shape"][ACTIONS])
+        candidates = len(arrays["targets"]) // self.settings.gamma
+        tuples = len(arrays["tuples"]) // self.settings.tuple_size
         width = width_for(actions)
         lengths = {"rows": tuples, "low": candidates * len(width), "high": candidates * len(width)}
         lengths |= {"short": actions, "chosen": MAX_WIDTH, "estimates": actions, "relevant": actions}
         for field in SCRATCH:
-            memory[field] = np.zeros(lengths.get(field, features))
-        self.memory, self.width = memory, width
-        self.doors = doors(len(width), self.settings.tuple_size)
-        self.estimates, self.relevant = memory["estimates"], memory["relevant"]
+            arrays[field] = np.zeros(lengths.get(field, features))
+        self.arrays, self.width = arrays, width
+        self.entry_points = entry_points(len(width), self.settings.tuple_size)
+        self.estimates, self.relevant = arrays["estimates"], arrays["relevant"]
 
     @property
     def actions(self) -> int:
-        return int(self.memory["shape"][ACTIONS])
+        return int(self.arrays["shape"][ACTIONS])
 
     def clock(self, counter: int) -> int:
-        """One of the counters that :mod:`releaf.core.releaf.model` names."""
-        return int(self.memory["clock"][counter])
+        """One of the counters that :mod:`releaf.core.releaf.model` defines."""
+        return int(self.arrays["clock"][counter])
 
-    def make_room(self, lacking: int) -> None:
-        """Give the kernels what they said they lack."""
-        roomier = self.memory.branch()
+    def grow(self, lacking: int) -> None:
+        """Grow what a kernel reported as full."""
+        grown = self.arrays.branch()
         if lacking == decision_step.NODES_LACKING:
-            partition.make_room(roomier)
+            partition.grow(grown)
         else:
-            cells.make_room(roomier, self.settings.base, dense_limit=self.settings.dense_limit)
-        self.memory = roomier
+            cells.grow(grown, self.settings.base, dense_limit=self.settings.dense_limit)
+        self.arrays = grown
 
     def decide(self, context: Array) -> int:
-        """2 · action, plus 1 when exploring; BAD_VALUE - feature when that feature's value is out of range."""
-        decision: int = self.doors.decide(self.memory.book, context)
+        """Decide: 2 · action, plus 1 when exploring; BAD_VALUE - feature where that feature's value is out of range."""
+        decision: int = self.entry_points.decide(self.arrays.pointer_table, context)
         while decision_step.BAD_VALUE < decision < 0:
-            self.make_room(decision)
-            decision = self.doors.decide(self.memory.book, context)
+            self.grow(decision)
+            decision = self.entry_points.decide(self.arrays.pointer_table, context)
         return decision
 
     def learn(self, context: Array, step: int, action: int, reward: float) -> None:
-        while self.doors.learn(self.memory.book, context, step, action, reward):
-            self.make_room(decision_step.ROWS_LACKING)
+        while self.entry_points.learn(self.arrays.pointer_table, context, step, action, reward):
+            self.grow(decision_step.ROWS_LACKING)
 
     def learn_all(self, context: Array, step: int, rewards: Array) -> None:
-        while self.doors.learn_all(self.memory.book, context, step, rewards):
-            self.make_room(decision_step.ROWS_LACKING)
+        while self.entry_points.learn_all(self.arrays.pointer_table, context, step, rewards):
+            self.grow(decision_step.ROWS_LACKING)
 
     def replay(self, contexts: Array, rewards: Array) -> tuple[Array, Array, Array, int]:
-        """Actions, explored, observed, and the number of rows lived through: short when a reward was NaN."""
+        """Actions, explored, observed, and the number of rows replayed: fewer than all where a needed reward is NaN."""
         steps = len(contexts)
         actions = np.zeros(steps, dtype=np.int64)
         explored, observed = np.zeros(steps, dtype=np.bool_), np.zeros(steps, dtype=np.bool_)
         row, lacking = 0, 0
         while row < steps and lacking != decision_step.BAD_VALUE:
             decided = lacking == decision_step.ROWS_LACKING
-            row, lacking = self.doors.replay(
-                self.memory.book, contexts, rewards, row, decided, actions, explored, observed
+            row, lacking = self.entry_points.replay(
+                self.arrays.pointer_table, contexts, rewards, row, decided, actions, explored, observed
             )
             if lacking and lacking != decision_step.BAD_VALUE:
-                self.make_room(lacking)
+                self.grow(lacking)
         return actions, explored, observed, row
 
     def learn_log(self, contexts: Array, taken: Array, rewards: Array) -> None:
-        """Live through a log, learning the rewards of the actions that were taken."""
+        """Replay a log and learn the rewards of the logged actions."""
         row, lacking = 0, 0
         while row < len(contexts):
             decided = lacking == decision_step.ROWS_LACKING
-            row, lacking = self.doors.learn_log(self.memory.book, contexts, taken, rewards, row, decided)
+            row, lacking = self.entry_points.learn_log(
+                self.arrays.pointer_table, contexts, taken, rewards, row, decided
+            )
             if lacking:
-                self.make_room(lacking)
+                self.grow(lacking)
 
     def estimate(self, contexts: Array) -> Array:
-        """The expected reward of each action in many contexts, which leave no trace."""
-        changed = {field: self.memory[field].copy() for field in ("clock", "relevance", "leaf")}
+        """Estimate the reward of each action in many contexts; state is unchanged."""
+        changed = {field: self.arrays[field].copy() for field in ("clock", "relevance", "leaf")}
         estimates = np.empty((len(contexts), self.actions))
         try:
-            self.doors.estimate_all(self.memory.book, contexts, estimates)
+            self.entry_points.estimate_all(self.arrays.pointer_table, contexts, estimates)
         finally:
             for field, array in changed.items():
-                self.memory[field][:] = array
-            self.memory["clock"][ROWS_OF] = 0  # the cells at hand are another context's
+                self.arrays[field][:] = array
+            self.arrays["clock"][ROWS_OF] = 0  # the cached cells belong to another context
         return np.where(np.isnan(estimates), self._overall_means(), estimates)
 
     def tally_relevance(self, contexts: Array) -> None:
-        """Count which features are relevant in contexts that leave no other trace, where all of them are exploited."""
-        clock, leaf = self.memory["clock"].copy(), self.memory["leaf"].copy()
-        self.doors.estimate_all(self.memory.book, contexts, np.empty((len(contexts), self.actions)))
-        clock[EXPLOITED], clock[ROWS_OF] = self.memory["clock"][EXPLOITED], 0
-        self.memory["clock"][:], self.memory["leaf"][:] = clock, leaf
+        """Count which features are relevant in contexts that are all exploited; nothing else changes."""
+        clock, leaf = self.arrays["clock"].copy(), self.arrays["leaf"].copy()
+        self.entry_points.estimate_all(self.arrays.pointer_table, contexts, np.empty((len(contexts), self.actions)))
+        clock[EXPLOITED], clock[ROWS_OF] = self.arrays["clock"][EXPLOITED], 0
+        self.arrays["clock"][:], self.arrays["leaf"][:] = clock, leaf
 
     def _overall_means(self) -> Array:
-        """The mean reward of each action over all cells; a half where there is none."""
-        counts = self.memory["counts"].reshape(-1, self.actions).sum(axis=0)
-        sums = self.memory["sums"].reshape(-1, self.actions).sum(axis=0)
+        """Mean reward of each action over all cells; 0.5 without observations."""
+        counts = self.arrays["counts"].reshape(-1, self.actions).sum(axis=0)
+        sums = self.arrays["sums"].reshape(-1, self.actions).sum(axis=0)
         means: Array = np.divide(sums, counts, out=np.full(self.actions, 0.5), where=counts > 0)
         return means
 
     def add_action(self) -> None:
-        wider = self.memory.branch()
+        wider = self.arrays.branch()
         actions, features = self.actions, len(self.settings.categories)
         cells.add_action(wider)
         wider["relevance"] = np.concatenate([wider["relevance"], np.zeros(features, dtype=np.int64)])
@@ -233,7 +235,7 @@ class Engine:
         self._lay_out_scratch(wider)
 
     def remove_action(self, action: int) -> None:
-        narrower = self.memory.branch()
+        narrower = self.arrays.branch()
         actions, features = self.actions, len(self.settings.categories)
         cells.remove_action(narrower, action)
         narrower["relevance"] = np.delete(narrower["relevance"].reshape(actions, features), action, axis=0)
@@ -244,42 +246,42 @@ class Engine:
         self._lay_out_scratch(narrower)
 
     def node(self, number: int) -> Node:
-        memory = self.memory
-        return Node(int(memory["rank"][number]), int(memory["level"][number]), int(memory["arrivals"][number]))
+        arrays = self.arrays
+        return Node(int(arrays["rank"][number]), int(arrays["level"][number]), int(arrays["arrivals"][number]))
 
     def leaves(self, feature: int) -> list[Node]:
-        """The leaves of a feature from low to high, the one of missing values last."""
-        return [self.node(n) for n in partition.leaves_of(self.memory, feature, self.settings.base)]
+        """Leaves of a feature from low to high, the leaf of missing values last."""
+        return [self.node(n) for n in partition.leaves_of(self.arrays, feature, self.settings.base)]
 
     def leaf_at(self, feature: int, value: float, step: int) -> Node:
-        """The leaf that held a value when decision ``step`` was made."""
-        return self.node(partition.leaf_then(self.memory, feature, value, self.settings.base, step))
+        """Leaf that held a value at decision ``step``."""
+        return self.node(partition.leaf_then(self.arrays, feature, value, self.settings.base, step))
 
     def state(self) -> dict[str, Array]:
-        """Copies of all that was learnt, to be saved."""
+        """Copy the learnt state for saving."""
         nodes = self.clock(NODES)
         arrays = {}
         for field in _SAVED:
-            array = self.memory[field]
+            array = self.arrays[field]
             arrays[field] = array[:nodes].copy() if field in partition.NODE_FIELDS else array.copy()
-        arrays["clock"][ROWS_OF] = 0  # the rows at hand are scratch
+        arrays["clock"][ROWS_OF] = 0  # cached rows are scratch
         return arrays
 
     def restore(self, state: dict[str, Array]) -> None:
-        """Take up a state that ``state`` gave, of an engine with the same settings.
+        """Load a state that ``state`` returned, of an engine with the same settings.
 
-        Raises a ValueError, and changes nothing, where the state contradicts itself or the settings.
+        An inconsistent state raises a ValueError; the engine is then unchanged.
         """
-        memory = self.memory.branch()
-        memory["shape"][ACTIONS] = len(state["added_at"])
-        self._set_confidence(memory)
+        arrays = self.arrays.branch()
+        arrays["shape"][ACTIONS] = len(state["added_at"])
+        self._set_confidence(arrays)
         for field in _SAVED:
-            memory[field] = state[field]
-        caps = memory["caps"]
+            arrays[field] = state[field]
+        caps = arrays["caps"]
         if len(caps) != len(self.settings.categories) or (caps < 0).any():
             raise ValueError("its tables contradict the rest")
-        dense = not memory["clock"][HASHED]
-        state_check.require_sound(memory, self.settings.categories, cells.dense_rows(memory, caps) if dense else 0)
+        dense = not arrays["clock"][HASHED]
+        state_check.check_state(arrays, self.settings.categories, cells.dense_rows(arrays, caps) if dense else 0)
         if dense:
-            cells.lay_out(memory, caps)
-        self._lay_out_scratch(memory)
+            cells.lay_out(arrays, caps)
+        self._lay_out_scratch(arrays)

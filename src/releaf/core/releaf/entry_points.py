@@ -1,4 +1,4 @@
-"""The calls from Python into RELEAF's kernels, each compiled for one width of lanes and one size of tuples."""
+"""Entry points from Python into RELEAF's kernels, compiled for one width of vector lanes and one tuple size."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from releaf.core.releaf import decision_step, stream_replay
-from releaf.core.runtime.jit import door
+from releaf.core.runtime.jit import entry_point
 
 
-class Doors(NamedTuple):
-    """The kernels that Python calls."""
+class ReleafEntryPoints(NamedTuple):
+    """The kernels that Python calls, for one width and one tuple size."""
 
     decide: Callable[..., Any]
     learn: Callable[..., Any]
@@ -22,20 +22,20 @@ class Doors(NamedTuple):
 
 
 _ARGUMENTS = {
-    decision_step.decide: "book, context",
-    decision_step.learn: "book, context, step, action, reward",
-    decision_step.learn_all: "book, context, step, rewards",
-    stream_replay.replay: "book, contexts, rewards, start, decided, actions, explored, observed",
-    stream_replay.learn_log: "book, contexts, taken, rewards, start, decided",
-    stream_replay.estimate_all: "book, contexts, estimates",
+    decision_step.decide: "pointer_table, context",
+    decision_step.learn: "pointer_table, context, step, action, reward",
+    decision_step.learn_all: "pointer_table, context, step, rewards",
+    stream_replay.replay: "pointer_table, contexts, rewards, start, decided, actions, explored, observed",
+    stream_replay.learn_log: "pointer_table, contexts, taken, rewards, start, decided",
+    stream_replay.estimate_all: "pointer_table, contexts, estimates",
 }
 
 
 @cache
-def doors(lanes: int, size: int) -> Doors:
-    """The kernels with these sizes written into them.
+def entry_points(lanes: int, size: int) -> ReleafEntryPoints:
+    """Generate the entry points with both sizes as constants.
 
-    Numba would take them as arguments too, but unpacking a tuple on each call costs a tenth of a decision.
+    Numba could take them as arguments, but unpacking a tuple on each call costs a tenth of a decision.
     """
     made = []
     for kernel, arguments in _ARGUMENTS.items():
@@ -44,5 +44,5 @@ def doors(lanes: int, size: int) -> Doors:
         text = f"def {name}({arguments}):\n    return kernel({arguments}, {sizes})"
         scope: dict[str, Any] = {"kernel": kernel, "__name__": __name__}
         exec(compile(text, __file__, "exec"), scope)
-        made.append(door(scope[name]))
-    return Doors(*made)
+        made.append(entry_point(scope[name]))
+    return ReleafEntryPoints(*made)

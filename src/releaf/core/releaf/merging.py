@@ -1,14 +1,13 @@
-"""What learners on adaptive partitions know, in a form that does not depend on how it came about, so that it adds up.
+"""Merging of learners on adaptive partitions: sufficient statistics that add up in any order.
 
-Two learners rarely have the same partitions. They are brought to the common refinement: an interval that one of them
-has split is split in the sum as well. What the other one observed in the whole interval is left behind, which is what
-the paper's rule does when an interval splits: its parts begin anew. So the sum of several learners is the same in
-whatever order and groups they are added, and a learner that knows nothing adds nothing.
+Two learners rarely have the same partitions. The merge uses their common refinement: an interval that one of them has
+split is split in the sum as well. What the other one observed in the whole interval is dropped, as the paper's rule
+does when an interval splits: its children start empty. So merging is associative and commutative, and a learner without
+observations is its neutral element.
 
 Rewards are multiples of 2⁻²⁶ (:data:`releaf.core.releaf.cells.GRAIN`), so that sums are exact up to 2²⁷, about 134
-million rewards of 1 in one cell. Beyond that they are rounded to 53 bits, which no mean shows, but then the order of
-adding may show in the last bit. A cell counts 2³¹ - 1 rewards of an action at most; one that has more is given that
-many, with the mean of all.
+million rewards of 1 in one cell. Larger sums are rounded to 53 bits, and their last bit may depend on the order. A cell
+counts at most 2³¹ - 1 rewards of an action; a cell with more gets that count and the mean of all.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import numpy as np
 
 from releaf.core.releaf import cells, partition
 from releaf.core.releaf.cells import GRAIN, MOST_COUNTED
-from releaf.core.releaf.engine import Engine, Settings
+from releaf.core.releaf.engine import Engine, EngineSettings
 from releaf.core.releaf.model import (
     ACTIONS,
     BASE,
@@ -37,7 +36,7 @@ from releaf.core.releaf.model import (
     TIME,
     TUPLE_SIZE,
     Array,
-    Memory,
+    StateArrays,
 )
 from releaf.core.releaf.vector_lanes import MAX_WIDTH
 from releaf.core.runtime.random_generator import first_state
@@ -52,7 +51,7 @@ class Leaves(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Cells that were observed: which tuple of features, which interval of each of them, and what was seen there."""
+    """Observed cells: tuple of features, interval of each of them, counts and sums of rewards."""
 
     tuples: Array  # [R]
     places: Array  # [R, M] positions among the feature's leaves
@@ -60,57 +59,57 @@ class Rows(NamedTuple):
     sums: Array  # [R, A]
 
 
-class Knowledge(NamedTuple):
-    """All that a learner knows."""
+class SufficientStatistics(NamedTuple):
+    """Sufficient statistics of a learner, independent of node ids and storage."""
 
     leaves: tuple[Leaves, ...]
     rows: Rows
     relevance: Array  # [A, D]
     added_at: Array  # [A]
     clock: Array  # TIME, OBSERVED, EXPLORED, EXPLOITED
-    drawn: np.uint64  # how far the generator has gone since the seed
+    drawn: np.uint64  # distance of the generator's state from the seed's
 
 
 # --- from an engine -----------------------------------------------------------------------------------------
 
 
-def gather(engine: Engine, seed: int | None) -> Knowledge:
-    """What an engine knows. The latest arrival, which is counted when the next comes, is counted.
+def extract_statistics(engine: Engine, seed: int | None) -> SufficientStatistics:
+    """Extract the statistics of an engine. The latest arrival, usually counted with the next context, is counted.
 
-    So an interval that it fills is split, as it would be then.
+    An interval that it fills is split, as it would be then.
     """
-    memory, actions = engine.memory, engine.actions
-    arrivals = memory["arrivals"].copy()
-    if memory["clock"][PENDING]:
-        arrivals[memory["leaf"]] += 1
-    nodes = [partition.leaves_of(memory, f, engine.settings.base) for f in range(len(engine.settings.categories))]
-    clock = memory["clock"]
+    arrays, actions = engine.arrays, engine.actions
+    arrivals = arrays["arrivals"].copy()
+    if arrays["clock"][PENDING]:
+        arrivals[arrays["leaf"]] += 1
+    nodes = [partition.leaves_of(arrays, f, engine.settings.base) for f in range(len(engine.settings.categories))]
+    clock = arrays["clock"]
     with np.errstate(over="ignore"):
         drawn = clock[RANDOM].astype(np.uint64) - _begin(seed)
-    known = Knowledge(
+    known = SufficientStatistics(
         tuple(_leaves(engine, feature, np.array(found), arrivals) for feature, found in enumerate(nodes)),
-        _rows(memory, actions, nodes),
-        memory["relevance"].reshape(actions, -1).copy(),
-        memory["added_at"].copy(),
+        _rows(arrays, actions, nodes),
+        arrays["relevance"].reshape(actions, -1).copy(),
+        arrays["added_at"].copy(),
         clock[[TIME, OBSERVED, EXPLORED, EXPLOITED]].copy(),
         drawn,
     )
-    full = arrivals[memory["leaf"]] >= memory["split_at"][memory["level"][memory["leaf"]]]
+    full = arrivals[arrays["leaf"]] >= arrays["split_at"][arrays["level"][arrays["leaf"]]]
     if not (clock[PENDING] and full.any()):
         return known
-    places = [found.index(leaf) for found, leaf in zip(nodes, memory["leaf"], strict=True)]
+    places = [found.index(leaf) for found, leaf in zip(nodes, arrays["leaf"], strict=True)]
     return _split_full(known, places, full, engine.settings.base)
 
 
-def _split_full(known: Knowledge, places: list[int], full: Array, base: int) -> Knowledge:
-    """The same knowledge where one leaf of each feature, if it is full, has become its parts, which know nothing."""
+def _split_full(known: SufficientStatistics, places: list[int], full: Array, base: int) -> SufficientStatistics:
+    """Split one full leaf of each feature into empty children."""
     parts = []
     for leaves, place, splits in zip(known.leaves, places, full, strict=True):
         steps, width = np.arange(base if splits else 0), leaves.widths[place] // base
         parts.append(Leaves(leaves.starts[place] + width * steps, np.full(len(steps), width), np.zeros_like(steps)))
     no_rows = Rows(*(field[:0] for field in known.rows))
     relevance, added_at, clock = (np.zeros_like(field) for field in (known.relevance, known.added_at, known.clock))
-    return combine(known, Knowledge(tuple(parts), no_rows, relevance, added_at, clock, np.uint64(0)))
+    return combine(known, SufficientStatistics(tuple(parts), no_rows, relevance, added_at, clock, np.uint64(0)))
 
 
 def _begin(seed: int | None) -> np.uint64:
@@ -118,63 +117,63 @@ def _begin(seed: int | None) -> np.uint64:
 
 
 def _leaves(engine: Engine, feature: int, nodes: Array, arrivals: Array) -> Leaves:
-    memory, base = engine.memory, engine.settings.base
-    ranks = memory["rank"][nodes]
+    arrays, base = engine.arrays, engine.settings.base
+    ranks = arrays["rank"][nodes]
     if engine.settings.categories[feature]:
         widths = np.ones(len(nodes), dtype=np.int64)
     else:
-        widths = base ** (partition.top_level(base) - memory["level"][nodes])
+        widths = base ** (partition.top_level(base) - arrays["level"][nodes])
     starts = ranks * widths
-    if memory["features"][4 * feature + MISSING] >= 0:
+    if arrays["features"][4 * feature + MISSING] >= 0:
         starts[-1], widths[-1] = 2 * base ** partition.top_level(base), 1  # after all others
     return Leaves(starts, widths, arrivals[nodes])
 
 
-def _rows(memory: Memory, actions: int, nodes: list[list[int]]) -> Rows:
-    tuples = memory["tuples"].reshape(-1, int(memory["shape"][TUPLE_SIZE]))
-    counts, sums = memory["counts"].reshape(-1, actions), memory["sums"].reshape(-1, actions)
-    place_of = np.full(int(memory["clock"][NODES]), -1)
+def _rows(arrays: StateArrays, actions: int, nodes: list[list[int]]) -> Rows:
+    tuples = arrays["tuples"].reshape(-1, int(arrays["shape"][TUPLE_SIZE]))
+    counts, sums = arrays["counts"].reshape(-1, actions), arrays["sums"].reshape(-1, actions)
+    place_of = np.full(int(arrays["clock"][NODES]), -1)
     for found in nodes:
         place_of[found] = np.arange(len(found))
-    if memory["clock"][HASHED]:
-        used = np.arange(1, int(memory["clock"][ROWS]))
-        keys = memory["keys"].reshape(-1, tuples.shape[1])[used]
-        which = _tuple_of_keys(memory, tuples, keys)
+    if arrays["clock"][HASHED]:
+        used = np.arange(1, int(arrays["clock"][ROWS]))
+        keys = arrays["keys"].reshape(-1, tuples.shape[1])[used]
+        which = _tuple_of_keys(arrays, tuples, keys)
         places = place_of[keys]
     else:
-        which, places, used = _dense_rows(memory, tuples, nodes)
+        which, places, used = _dense_rows(arrays, tuples, nodes)
     seen = counts[used].any(axis=1) & (places >= 0).all(axis=1)
     return _sorted(Rows(which[seen], places[seen], counts[used][seen].astype(np.int64), sums[used][seen]))
 
 
-def _tuple_of_keys(memory: Memory, tuples: Array, keys: Array) -> Array:
-    """The tuple that a hashed row belongs to, from the features that its leaves are of."""
-    features = len(memory["features"]) // 4
-    owner = np.full(int(memory["clock"][NODES]), -1)
+def _tuple_of_keys(arrays: StateArrays, tuples: Array, keys: Array) -> Array:
+    """Tuple of each hashed row, from the features of its leaves."""
+    features = len(arrays["features"]) // 4
+    owner = np.full(int(arrays["clock"][NODES]), -1)
     for feature in range(features):
-        first, missing = (int(memory["features"][4 * feature + field]) for field in (FIRST, MISSING))
-        roots = int(memory["features"][4 * feature]) or int(memory["scale"][memory["level"][first]])
+        first, missing = (int(arrays["features"][4 * feature + field]) for field in (FIRST, MISSING))
+        roots = int(arrays["features"][4 * feature]) or int(arrays["scale"][arrays["level"][first]])
         owner[first : first + roots] = feature
         if missing >= 0:
             owner[missing] = feature
     for node in range(len(owner)):
-        child = int(memory["child"][node])
+        child = int(arrays["child"][node])
         if child >= 0:
-            owner[child : child + int(memory["shape"][BASE])] = owner[node]
+            owner[child : child + int(arrays["shape"][BASE])] = owner[node]
     radix = features ** np.arange(tuples.shape[1])[::-1]
     numbers = tuples.astype(np.int64) @ radix
     found: Array = np.searchsorted(numbers, owner[keys] @ radix)  # tuples are in lexicographic order
     return found
 
 
-def _dense_rows(memory: Memory, tuples: Array, nodes: list[list[int]]) -> tuple[Array, Array, Array]:
-    strides = memory["strides"].reshape(tuples.shape)
-    slots = [memory["slot"][found] for found in nodes]
+def _dense_rows(arrays: StateArrays, tuples: Array, nodes: list[list[int]]) -> tuple[Array, Array, Array]:
+    strides = arrays["strides"].reshape(tuples.shape)
+    slots = [arrays["slot"][found] for found in nodes]
     which, places, used = [], [], []
     for number, features in enumerate(tuples):
         grids = np.meshgrid(*(np.arange(len(slots[feature])) for feature in features), indexing="ij")
         place = np.stack([grid.ravel() for grid in grids], axis=1)
-        row = np.full(len(place), memory["offsets"][number])
+        row = np.full(len(place), arrays["offsets"][number])
         for k, feature in enumerate(features):
             row += slots[feature][place[:, k]] * strides[number, k]
         which.append(np.full(len(place), number))
@@ -191,13 +190,13 @@ def _sorted(rows: Rows) -> Rows:
 # --- adding up ----------------------------------------------------------------------------------------------
 
 
-def combine(one: Knowledge, other: Knowledge) -> Knowledge:
-    """What both know together."""
+def combine(one: SufficientStatistics, other: SufficientStatistics) -> SufficientStatistics:
+    """Merge the statistics of two learners."""
     refined = tuple(_refine(a, b) for a, b in zip(one.leaves, other.leaves, strict=True))
     rows = [_moved(known.rows, known.leaves, refined, one.relevance.shape[1]) for known in (one, other)]
     with np.errstate(over="ignore"):
         drawn = one.drawn + other.drawn
-    return Knowledge(
+    return SufficientStatistics(
         refined,
         _added(rows),
         one.relevance + other.relevance,
@@ -208,7 +207,7 @@ def combine(one: Knowledge, other: Knowledge) -> Knowledge:
 
 
 def _refine(one: Leaves, other: Leaves) -> Leaves:
-    """All borders of both; arrivals of intervals that stay whole add up."""
+    """Common refinement; arrivals of unsplit intervals add up."""
     starts = np.unique(np.concatenate([one.starts, other.starts]))
     widths = np.full(len(starts), np.iinfo(np.int64).max)
     arrivals = np.zeros(len(starts), dtype=np.int64)
@@ -222,7 +221,7 @@ def _refine(one: Leaves, other: Leaves) -> Leaves:
 
 
 def _moved(rows: Rows, leaves: tuple[Leaves, ...], refined: tuple[Leaves, ...], features: int) -> Rows:
-    """Cells by their places in the refinement; those of an interval that is split there are left behind."""
+    """Map cells to the refinement; cells of intervals that are split there are dropped."""
     tuples = _tuples(features, rows.places.shape[1])
     lookup = []
     for old, new in zip(leaves, refined, strict=True):
@@ -243,7 +242,7 @@ def _tuples(features: int, size: int) -> Array:
 
 
 def _added(parts: list[Rows]) -> Rows:
-    """Cells of the same place made one."""
+    """Add up cells of the same intervals."""
     joined = _sorted(Rows(*(np.concatenate(fields) for fields in zip(*parts, strict=True))))
     if not len(joined.tuples):
         return joined
@@ -256,25 +255,25 @@ def _added(parts: list[Rows]) -> Rows:
 # --- to an engine -------------------------------------------------------------------------------------------
 
 
-def assemble(settings: Settings, actions: int, seed: int | None, known: Knowledge) -> Engine:
-    """An engine that knows this; the same, bit for bit, for the same knowledge."""
+def build_engine(settings: EngineSettings, actions: int, seed: int | None, known: SufficientStatistics) -> Engine:
+    """Build an engine from statistics; the same statistics give the same engine, bit for bit."""
     engine = Engine(settings, actions, seed)
-    memory = engine.memory.branch()
-    nodes = _plant(memory, settings, known.leaves)
-    _fill(memory, settings, _not_overfull(known.rows), nodes)
-    memory["relevance"], memory["added_at"] = known.relevance, known.added_at
-    clock = memory["clock"]
+    arrays = engine.arrays.branch()
+    nodes = _build_partitions(arrays, settings, known.leaves)
+    _fill_cells(arrays, settings, _not_overfull(known.rows), nodes)
+    arrays["relevance"], arrays["added_at"] = known.relevance, known.added_at
+    clock = arrays["clock"]
     clock[[TIME, OBSERVED, EXPLORED, EXPLOITED]] = known.clock
     with np.errstate(over="ignore"):
         clock[RANDOM] = (_begin(seed) + known.drawn).astype(np.int64)
-    memory["leaf"] = memory["features"][FIRST::4]
-    state = {field: memory[field] for field in engine.state()}
+    arrays["leaf"] = arrays["features"][FIRST::4]
+    state = {field: arrays[field] for field in engine.state()}
     engine.restore(state)
     return engine
 
 
 def _not_overfull(rows: Rows) -> Rows:
-    """Cells that have more rewards than can be counted have as many as can be, and the mean of all."""
+    """Cap counts at MOST_COUNTED, and keep the mean."""
     over = rows.counts > MOST_COUNTED
     if not over.any():
         return rows
@@ -283,37 +282,37 @@ def _not_overfull(rows: Rows) -> Rows:
     return rows._replace(counts=np.minimum(rows.counts, MOST_COUNTED), sums=sums)
 
 
-def _plant(memory: Memory, settings: Settings, leaves: tuple[Leaves, ...]) -> list[Array]:
-    """Grow the partitions from their first intervals to these leaves; the node of each leaf, for each feature."""
+def _build_partitions(arrays: StateArrays, settings: EngineSettings, leaves: tuple[Leaves, ...]) -> list[Array]:
+    """Split the initial partitions down to these leaves; returns the node of each leaf, for each feature."""
     base, top = settings.base, partition.top_level(settings.base)
-    fields = {field: memory[field][: int(memory["clock"][NODES])].tolist() for field in partition.NODE_FIELDS}
-    info, grown = memory["features"].reshape(-1, 4), []
-    grid = memory["grid"].reshape(len(info), -1)
+    fields = {field: arrays[field][: int(arrays["clock"][NODES])].tolist() for field in partition.NODE_FIELDS}
+    info, grown = arrays["features"].reshape(-1, 4), []
+    grid = arrays["grid"].reshape(len(info), -1)
     for feature, wanted in enumerate(leaves):
         ends = {int(start): int(width) for start, width in zip(wanted.starts, wanted.widths, strict=True)}
         if not settings.categories[feature]:
             first = int(info[feature, FIRST])
-            waiting = list(range(first, first + base**settings.start_level))
-            for node in waiting:  # which grows meanwhile
+            to_visit = list(range(first, first + base**settings.start_level))
+            for node in to_visit:  # the loop appends to it
                 level, rank = fields["level"][node], fields["rank"][node]
                 width = base ** (top - level)
                 if ends[rank * width] < width:
-                    waiting += _split(fields, grid[feature], node, base)
+                    to_visit += _split(fields, grid[feature], node, base)
         grown.append(wanted)
     for field in partition.NODE_FIELDS:
-        memory[field] = fields[field]
-    memory["clock"][NODES] = len(fields["level"])
-    found = [np.array(partition.leaves_of(memory, feature, base)) for feature in range(len(info))]
+        arrays[field] = fields[field]
+    arrays["clock"][NODES] = len(fields["level"])
+    found = [np.array(partition.leaves_of(arrays, feature, base)) for feature in range(len(info))]
     for feature, (nodes, wanted) in enumerate(zip(found, grown, strict=True)):
-        memory["arrivals"][nodes] = wanted.arrivals
-        memory["slot"][nodes] = np.arange(len(nodes))
+        arrays["arrivals"][nodes] = wanted.arrivals
+        arrays["slot"][nodes] = np.arange(len(nodes))
         info[feature, LEAVES] = len(nodes)
-    memory["features"], memory["grid"] = info, grid
+    arrays["features"], arrays["grid"] = info, grid
     return found
 
 
 def _split(fields: dict[str, list[float]], grid: Array, node: int, base: int) -> range:
-    """Give a node its children, which know nothing and are there from the beginning."""
+    """Split a node into empty children that exist since step 0."""
     first, level = len(fields["level"]), int(fields["level"][node]) + 1
     fields["child"][node] = first
     size = 1.0 / float(base**level)
@@ -328,29 +327,29 @@ def _split(fields: dict[str, list[float]], grid: Array, node: int, base: int) ->
     return range(first, first + base)
 
 
-def _fill(memory: Memory, settings: Settings, rows: Rows, nodes: list[Array]) -> None:
-    """Make the cells, dense where they are small, and put in what was observed."""
-    actions = int(memory["shape"][ACTIONS])
-    memory["clock"][HASHED] = 0
-    cells.build(memory, dense_limit=settings.dense_limit)
-    tuples = memory["tuples"].reshape(-1, settings.tuple_size)
+def _fill_cells(arrays: StateArrays, settings: EngineSettings, rows: Rows, nodes: list[Array]) -> None:
+    """Create the cells, dense if small enough, and write the statistics."""
+    actions = int(arrays["shape"][ACTIONS])
+    arrays["clock"][HASHED] = 0
+    cells.build(arrays, dense_limit=settings.dense_limit)
+    tuples = arrays["tuples"].reshape(-1, settings.tuple_size)
     observed = np.zeros((len(rows.tuples) + 1, 1 + actions))
     np.divide(rows.sums, rows.counts, out=observed[1:, 1:], where=rows.counts > 0)
     observed[1:, 0] = rows.counts.min(axis=1, initial=MOST_COUNTED)
-    if memory["clock"][HASHED]:
-        _fill_hashed(memory, tuples, rows, nodes, observed)
+    if arrays["clock"][HASHED]:
+        _fill_hashed_cells(arrays, tuples, rows, nodes, observed)
         return
-    where = memory["offsets"][rows.tuples].copy()
+    where = arrays["offsets"][rows.tuples].copy()
     for k in range(settings.tuple_size):
-        where += rows.places[:, k] * memory["strides"].reshape(tuples.shape)[rows.tuples, k]
-    table = memory["cells"][:-MAX_WIDTH].reshape(-1, 1 + actions)
+        where += rows.places[:, k] * arrays["strides"].reshape(tuples.shape)[rows.tuples, k]
+    table = arrays["cells"][:-MAX_WIDTH].reshape(-1, 1 + actions)
     table[where] = observed[1:]
-    memory["counts"].reshape(-1, actions)[where] = rows.counts
-    memory["sums"].reshape(-1, actions)[where] = rows.sums
+    arrays["counts"].reshape(-1, actions)[where] = rows.counts
+    arrays["sums"].reshape(-1, actions)[where] = rows.sums
 
 
-def _fill_hashed(memory: Memory, tuples: Array, rows: Rows, nodes: list[Array], observed: Array) -> None:
-    cells.make_hashed(memory, rows=len(rows.tuples) + 1024)
+def _fill_hashed_cells(arrays: StateArrays, tuples: Array, rows: Rows, nodes: list[Array], observed: Array) -> None:
+    cells.make_hashed(arrays, rows=len(rows.tuples) + 1024)
     keys = np.zeros((len(rows.tuples) + 1, tuples.shape[1]), dtype=np.int32)
     for feature, found in enumerate(nodes):
         row, k = np.nonzero(tuples[rows.tuples] == feature)
@@ -359,4 +358,4 @@ def _fill_hashed(memory: Memory, tuples: Array, rows: Rows, nodes: list[Array], 
     sums = np.zeros(counts.shape)
     counts[1:], sums[1:] = rows.counts, rows.sums
     flat = (array.reshape(-1) for array in (keys, observed, counts, sums))
-    cells.move_hashed(memory.book, len(observed), *flat)
+    cells.move_hashed(arrays.pointer_table, len(observed), *flat)

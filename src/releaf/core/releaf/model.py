@@ -1,13 +1,13 @@
-"""All that a learner knows, as flat arrays that a kernel can open from one list of addresses.
+"""State of a RELEAF learner: flat arrays, and the pointer table from which kernels open them.
 
-Handing forty arrays to a compiled function costs more than a decision does, so Python keeps them in a
-:class:`Memory` and hands over its ``book`` of addresses. Inside a kernel ``view(book)`` opens them as a
-:class:`Model`, whose fields are then plain pointers: nothing checks their bounds, and no index is negative.
+Passing forty arrays to a compiled function costs more than a decision does. So :class:`StateArrays` owns the arrays,
+and Python passes its pointer table. Inside a kernel ``view(pointer_table)`` opens the arrays as a :class:`Model`, whose
+fields are plain pointers: kernels check no bounds and use no negative index.
 
-A *node* is an interval of one feature's partition, a leaf as long as it has no child. Its id is never used
-twice. A *cell* is one hypercube of leaves (the paper's q). What every decision reads of it stands together in
-``cells``: the least count over all actions, which tells whether any is under-explored, and the means r̄(q, a). The
-counts S(q, a) are read where an action is judged, the sums behind the means only with a reward.
+A *node* is an interval of one feature's partition, and a leaf while it has no child. Node ids are never reused. A
+*cell* is one hypercube of leaves (the paper's q). ``cells`` holds what every decision reads: the least count over all
+actions, which tells whether any action is under-explored, and the means r̄(q, a). A decision reads the counts S(q, a)
+only where it lists under-explored actions, and an update alone reads the sums.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from releaf.core.runtime.jit import inner
+from releaf.core.runtime.jit import inlined
 from releaf.core.runtime.pointers import POINTERS
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class Model(NamedTuple):
-    """The arrays of one learner. D features, A actions, P tuples of M features, V candidates of gamma features."""
+    """Arrays of one learner. D features, A actions, P tuples of M features, V candidates of gamma features."""
 
     lengths: Array  # of all these arrays, in the order of the fields
-    # what never changes
-    shape: Array  # the integers named below
-    params: Array  # the numbers named below
+    # constants
+    shape: Array  # integers; their indices are defined below
+    params: Array  # floats; their indices are defined below
     edges: Array  # [grid + 1] borders of the look-up grid
     scale: Array  # [levels] base ** level
     split_at: Array  # [levels] arrivals at which an interval of that level splits
@@ -36,13 +36,13 @@ class Model(NamedTuple):
     subsets: Array  # [P, subsets] the candidates v that each tuple contains
     members: Array  # [V, per] the tuples that contain each candidate
     targets: Array  # [V, gamma] the features of each candidate
-    # the clock, and what has been tallied
-    clock: Array  # the counters named below
+    # counters
+    clock: Array  # counters; their indices are defined below
     relevance: Array  # [A, D] exploitations in which a feature was in the relevant tuple
-    added_at: Array  # [A] how many exploitations there were when the action was added
+    added_at: Array  # [A] number of exploitations before the action was added
     # the partitions
     features: Array  # [D, 4] categories, first node, node of missing values, leaves
-    grid: Array  # [D, grid] the node that holds each stretch of the look-up grid
+    grid: Array  # [D, grid] node of each bin of the look-up grid
     level: Array  # [nodes] level l(p)
     rank: Array  # [nodes] position among the intervals of its level
     child: Array  # [nodes] first child, -1 for a leaf
@@ -52,9 +52,9 @@ class Model(NamedTuple):
     size: Array  # [nodes] length s(p)
     weight: Array  # [nodes] 1 / s(p)**2
     # the cells
-    caps: Array  # [D] leaves of a feature that the dense tables have room for
+    caps: Array  # [D] capacity of the dense tables in leaves of each feature
     offsets: Array  # [P] the first row of each tuple's dense table
-    strides: Array  # [P, M] how many rows the next slot of each of its features is away
+    strides: Array  # [P, M] row stride of each of its features
     cells: Array  # [rows, 1 + A] least count, means
     counts: Array  # [rows, A] observations
     sums: Array  # [rows, A] sums of rewards
@@ -62,8 +62,8 @@ class Model(NamedTuple):
     keys: Array  # [rows, M] the leaves of each hashed row
     # scratch
     leaf: Array  # [D] leaves of the latest context
-    spot: Array  # [D] leaves of the context that a reward belongs to
-    rows: Array  # [P] cells of the context at hand
+    spot: Array  # [D] leaves of the context whose reward is learnt
+    rows: Array  # [P] cells of the current context
     slots: Array  # [D] slots of the leaves
     need: Array  # [D] control numbers
     length: Array  # [D] lengths of the leaves
@@ -82,7 +82,7 @@ _FLOAT64 = {
     *("params", "edges", "scale", "split_at", "size", "weight", "cells", "sums"),
     *("need", "length", "low", "high", "chosen", "estimates"),
 }
-_OWN = ("clock", "shape", "params")  # what changes in place together with a branch
+_OWN = ("clock", "shape", "params")  # changed in place, so a branch copies them
 SCRATCH = FIELDS[FIELDS.index("leaf") + 1 :]
 
 # Model.shape
@@ -105,20 +105,20 @@ def dtype_of(field: str) -> type[np.generic]:
     return np.int32 if field in _INT32 else np.float64 if field in _FLOAT64 else np.int64
 
 
-class Memory:
-    """Owns the arrays of a model. Assigning one (``memory["cells"] = …``) keeps the book of addresses true."""
+class StateArrays:
+    """Owner of a learner's arrays. Assigning one (``arrays["cells"] = …``) updates the pointer table."""
 
     def __init__(self) -> None:
         self._arrays: dict[str, Array] = {}
-        self.book = np.zeros(len(FIELDS), dtype=np.int64)
+        self.pointer_table = np.zeros(len(FIELDS), dtype=np.int64)
         self["lengths"] = np.zeros(len(FIELDS))
 
-    def branch(self) -> Memory:
-        """Another memory of the same arrays, the small ones copied, to be changed and then to take this one's place.
+    def branch(self) -> StateArrays:
+        """Another owner of the same arrays, with small ones copied, to be changed and then to replace this one.
 
-        Whatever interrupts the change, the memory in use stays whole.
+        If the change is interrupted, the arrays in use stay consistent.
         """
-        other = Memory()
+        other = StateArrays()
         for field, array in self._arrays.items():
             if field != "lengths":
                 other[field] = array.copy() if field in _OWN else array
@@ -132,16 +132,16 @@ class Memory:
         if not array.flags.writeable:
             array = array.copy()
         self._arrays[field] = array
-        self.book[FIELDS.index(field)] = array.ctypes.data
+        self.pointer_table[FIELDS.index(field)] = array.ctypes.data
         self["lengths"][FIELDS.index(field)] = array.size
 
 
 def _write_view() -> Any:
-    """Build ``view(book)`` from FIELDS, so that the order of the arrays is written down once."""
-    pointers = ", ".join(f"at_{dtype_of(field).__name__}(book[{n}])" for n, field in enumerate(FIELDS))
+    """Generate ``view(pointer_table)`` from FIELDS, the single definition of the arrays' order."""
+    pointers = ", ".join(f"at_{dtype_of(field).__name__}(pointer_table[{n}])" for n, field in enumerate(FIELDS))
     scope: dict[str, Any] = {"Model": Model, **POINTERS}
-    exec(f"def view(book):\n    return Model({pointers})", scope)
-    return inner(scope["view"])
+    exec(f"def view(pointer_table):\n    return Model({pointers})", scope)
+    return inlined(scope["view"])
 
 
 view = _write_view()

@@ -1,10 +1,10 @@
-"""The adaptive partition of each feature: locate a value, count its arrival, split an interval.
+"""Adaptive partition of each feature: locate a value, count its arrival, split an interval.
 
 Intervals are (a, b], the one that holds 0 is [0, b]. The children of interval k of level l are the
 intervals base·k … base·k + base - 1 of level l + 1; borders are the quotients k / base**l, rounded once,
 so that a border has the same value seen from every level.
 
-The first levels are looked up in a grid, the rest by descending. The categories of a categorical feature, and
+A grid gives the nodes of the first levels, descending from them the rest. The categories of a categorical feature, and
 missing values, are nodes of the top level, which never split.
 """
 
@@ -26,9 +26,9 @@ from releaf.core.releaf.model import (
     NODES,
     TIME,
     Array,
-    Memory,
+    StateArrays,
 )
-from releaf.core.runtime.jit import inner, outlined
+from releaf.core.runtime.jit import inlined, outlined
 
 NODE_FIELDS = ("level", "rank", "child", "slot", "arrivals", "born", "size", "weight")
 MISSING_VALUE = -1.0
@@ -36,17 +36,17 @@ MISSING_SIZE = 0.5  # "missing or not" splits a feature in two
 
 
 def top_level(base: int) -> int:
-    """The finest level whose intervals float64 tells apart; it never splits."""
+    """Finest level whose intervals float64 can distinguish; it never splits."""
     return int(52 // math.log2(base))
 
 
 def grid_cells(base: int, start_level: int) -> int:
-    """How many stretches of [0, 1] the look-up grid has: a power of base near 64, and the start level at least."""
+    """Number of bins of the look-up grid: a power of base near 64, and at least the intervals of the start level."""
     return int(base ** max(1, start_level, math.floor(math.log(64, base) + 1e-9)))
 
 
-def build(memory: Memory, categories: Array, missing: Array, base: int, start_level: int) -> None:
-    """Lay out the first partition: all intervals of the start level, or one node for each category."""
+def build(arrays: StateArrays, categories: Array, missing: Array, base: int, start_level: int) -> None:
+    """Build the initial partition: all intervals of the start level, or one node for each category."""
     features = len(categories)
     grid = grid_cells(base, start_level)
     leaves = np.where(categories > 0, categories, base**start_level)
@@ -77,23 +77,23 @@ def build(memory: Memory, categories: Array, missing: Array, base: int, start_le
             position += 1
     nodes["child"][:] = -1
     for field in NODE_FIELDS[:-2]:
-        memory[field] = nodes[field]
-    memory["size"], memory["weight"] = sizes, 1.0 / (sizes * sizes)
-    memory["features"], memory["grid"] = info, table
-    memory["edges"] = np.arange(grid + 1) / grid
-    memory["clock"][NODES] = total
+        arrays[field] = nodes[field]
+    arrays["size"], arrays["weight"] = sizes, 1.0 / (sizes * sizes)
+    arrays["features"], arrays["grid"] = info, table
+    arrays["edges"] = np.arange(grid + 1) / grid
+    arrays["clock"][NODES] = total
 
 
-def make_room(memory: Memory) -> None:
-    """Double the number of nodes there is room for."""
+def grow(arrays: StateArrays) -> None:
+    """Double the capacity for nodes."""
     for field in NODE_FIELDS:
-        old = memory[field]
-        memory[field] = np.concatenate([old, np.zeros(max(len(old), 64), dtype=old.dtype)])
+        old = arrays[field]
+        arrays[field] = np.concatenate([old, np.zeros(max(len(old), 64), dtype=old.dtype)])
 
 
-@inner
+@inlined
 def locate(m, context, leaf):
-    """For each feature, the leaf that holds the context's value."""
+    """Find the leaf of each feature that holds the context's value."""
     cells = m.shape[GRID]
     for i in range(m.shape[FEATURES]):
         value = context[i]
@@ -115,7 +115,7 @@ def locate(m, context, leaf):
 
 @outlined
 def descend(m, node, value):
-    """From a node that has split to the leaf below it that holds the value."""
+    """Descend from a split node to the leaf that holds the value."""
     base = m.shape[BASE]
     while m.child[node] >= 0:
         scale = m.scale[m.level[node] + 1]
@@ -129,7 +129,7 @@ def descend(m, node, value):
 
 @outlined
 def split(m, feature, node):
-    """Replace a leaf by ``base`` children that know nothing yet. The first takes over its slot."""
+    """Replace a leaf by ``base`` children without observations. The first one takes over its slot."""
     base = m.shape[BASE]
     level = m.level[node] + 1
     first = m.clock[NODES]
@@ -149,7 +149,7 @@ def split(m, feature, node):
         _enter_in_grid(m, feature, new)
 
 
-@inner
+@inlined
 def _enter_in_grid(m, feature, node):
     cells = m.shape[GRID]
     if m.scale[m.level[node]] > cells:  # finer than the grid: found by descending
@@ -159,9 +159,9 @@ def _enter_in_grid(m, feature, node):
         m.grid[feature * cells + k] = node
 
 
-@inner
+@inlined
 def check(m, context):
-    """The first feature whose value is neither in [0, 1] nor allowed to be missing; -1 when all is well."""
+    """First feature whose value is neither in [0, 1] nor an allowed missing value; -1 if there is none."""
     for i in range(m.shape[FEATURES]):
         value = context[i]
         if not (value >= 0.0 and value <= 1.0):
@@ -171,36 +171,36 @@ def check(m, context):
     return -1
 
 
-def leaf_then(memory: Memory, feature: int, value: float, base: int, step: int) -> int:
-    """The node that was the leaf of a value when decision ``step`` was made, though it may have split since."""
-    info = memory["features"][4 * feature : 4 * feature + 4]
+def leaf_then(arrays: StateArrays, feature: int, value: float, base: int, step: int) -> int:
+    """Node that was the leaf of a value at decision ``step``; it may have split since."""
+    info = arrays["features"][4 * feature : 4 * feature + 4]
     if value < 0:
         return int(info[MISSING])
     if info[CATEGORIES]:
         return int(info[FIRST] + int(value * info[CATEGORIES]))
-    starting = memory["scale"][memory["level"][info[FIRST]]]
+    starting = arrays["scale"][arrays["level"][info[FIRST]]]
     node = int(info[FIRST]) + max(0, int(np.searchsorted(np.arange(1, starting + 1) / starting, value)))
-    while memory["child"][node] >= 0 and memory["born"][memory["child"][node]] < step:
-        first = memory["child"][node]
-        borders = (memory["rank"][first] + 1 + np.arange(base - 1)) / memory["scale"][memory["level"][first]]
+    while arrays["child"][node] >= 0 and arrays["born"][arrays["child"][node]] < step:
+        first = arrays["child"][node]
+        borders = (arrays["rank"][first] + 1 + np.arange(base - 1)) / arrays["scale"][arrays["level"][first]]
         node = int(first + np.searchsorted(borders, value))
     return node
 
 
-def leaves_of(memory: Memory, feature: int, base: int) -> list[int]:
-    """The leaves of a feature from low to high, the one of missing values last."""
-    info = memory["features"][4 * feature : 4 * feature + 4]
+def leaves_of(arrays: StateArrays, feature: int, base: int) -> list[int]:
+    """Leaves of a feature from low to high, the leaf of missing values last."""
+    info = arrays["features"][4 * feature : 4 * feature + 4]
     if info[CATEGORIES]:
         nodes = list(range(int(info[FIRST]), int(info[FIRST] + info[CATEGORIES])))
     else:
-        roots = int(memory["scale"][memory["level"][info[FIRST]]])
-        waiting = list(range(int(info[FIRST]) + roots - 1, int(info[FIRST]) - 1, -1))
+        roots = int(arrays["scale"][arrays["level"][info[FIRST]]])
+        to_visit = list(range(int(info[FIRST]) + roots - 1, int(info[FIRST]) - 1, -1))
         nodes = []
-        while waiting:
-            node = waiting.pop()
-            first = int(memory["child"][node])
+        while to_visit:
+            node = to_visit.pop()
+            first = int(arrays["child"][node])
             if first < 0:
                 nodes.append(node)
             else:
-                waiting.extend(range(first + base - 1, first - 1, -1))
+                to_visit.extend(range(first + base - 1, first - 1, -1))
     return [*nodes, int(info[MISSING])] if info[MISSING] >= 0 else nodes

@@ -1,4 +1,4 @@
-"""Whole streams and logs at once: the same steps as one by one, compiled into one loop."""
+"""Replay of whole streams and logs in one compiled loop, with the same steps as one by one."""
 
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from releaf.core.releaf import partition
-from releaf.core.releaf.cells import claim_rows, observe, rows_lacking
+from releaf.core.releaf.cells import find_or_add_rows, observe, rows_lacking
 from releaf.core.releaf.decision_step import BAD_VALUE, ROWS_LACKING, choose, count_arrival
 from releaf.core.releaf.model import (
     ACTIONS,
@@ -24,26 +24,26 @@ from releaf.core.releaf.model import (
     TUPLES,
     view,
 )
-from releaf.core.runtime.jit import inner
+from releaf.core.runtime.jit import inlined
 
 
-@inner
+@inlined
 def observes_always(m):
-    """Whether exploitations show rewards too (RELEAF-ALL, labels)."""
+    """Whether rewards of exploitations are observed too (RELEAF-ALL, labels)."""
     return m.shape[OBSERVE] == OBSERVE_ALWAYS or m.shape[OBSERVE] == OBSERVE_LABELS
 
 
-@inner
+@inlined
 def observes_all_actions(m):
-    """Whether the rewards of all actions are seen (RELEAF-FO, labels)."""
+    """Whether the rewards of all actions are observed (RELEAF-FO, labels)."""
     return m.shape[OBSERVE] == OBSERVE_ALL_ACTIONS or m.shape[OBSERVE] == OBSERVE_LABELS
 
 
-@inner
-def take_in(m, rewards, action, width, size):
-    """Take in the reward of the chosen action, or of all, in the cells that were just decided on."""
+@inlined
+def learn_rewards(m, rewards, action, width, size):
+    """Learn the reward of the chosen action, or of all, in the cells of the latest decision."""
     if m.clock[HASHED]:
-        claim_rows(m, len(size), m.leaf)
+        find_or_add_rows(m, len(size), m.leaf)
     m.clock[OBSERVED] += 1
     if observes_all_actions(m):
         for other in range(m.shape[ACTIONS]):
@@ -52,7 +52,7 @@ def take_in(m, rewards, action, width, size):
         observe(m, action, rewards[action], width)
 
 
-@inner
+@inlined
 def unknown_reward(m, rewards, action):
     """Whether a reward that is to be observed is NaN."""
     if observes_all_actions(m):
@@ -63,14 +63,14 @@ def unknown_reward(m, rewards, action):
     return math.isnan(rewards[action])
 
 
-@inner
-def replay(book, contexts, rewards, start, decided, actions, explored, observed, width, size):
-    """Live through a stream from row ``start`` on, which may be ``decided`` already.
+@inlined
+def replay(pointer_table, contexts, rewards, start, decided, actions, explored, observed, width, size):
+    """Replay a stream from row ``start`` on, which may be ``decided`` already.
 
-    Returns (row reached, what is lacking there, or 0). ROWS_LACKING leaves that row decided and its reward not yet
-    taken in. A row whose reward is needed but NaN ends the stream with BAD_VALUE, and the caller restores the model.
+    Returns (row reached, what is full there, or 0). After ROWS_LACKING that row is decided and its reward not yet
+    learnt. A row whose needed reward is NaN ends the stream with BAD_VALUE, and the caller restores the model.
     """
-    m = view(book)
+    m = view(pointer_table)
     for t in range(start, len(contexts)):
         if not (decided and t == start):
             if m.clock[PENDING]:
@@ -87,17 +87,17 @@ def replay(book, contexts, rewards, start, decided, actions, explored, observed,
                 return t, BAD_VALUE
             if rows_lacking(m):
                 return t, ROWS_LACKING
-            take_in(m, rewards[t], actions[t], width, size)
+            learn_rewards(m, rewards[t], actions[t], width, size)
     return len(contexts), 0
 
 
-@inner
-def learn_log(book, contexts, taken, rewards, start, decided, width, size):
-    """Live through a log: decide as ever, and take in the reward of the action that was taken instead.
+@inlined
+def learn_log(pointer_table, contexts, taken, rewards, start, decided, width, size):
+    """Replay a log: decide as usual, and learn the reward of the logged action instead.
 
-    Returns (row reached, what is lacking there, or 0) as ``replay`` does.
+    Returns (row reached, what is full there, or 0) as ``replay`` does.
     """
-    m = view(book)
+    m = view(pointer_table)
     for t in range(start, len(contexts)):
         if not (decided and t == start):
             if m.clock[PENDING]:
@@ -109,19 +109,19 @@ def learn_log(book, contexts, taken, rewards, start, decided, width, size):
         if rows_lacking(m):
             return t, ROWS_LACKING
         if m.clock[HASHED]:
-            claim_rows(m, len(size), m.leaf)
+            find_or_add_rows(m, len(size), m.leaf)
         m.clock[OBSERVED] += 1
         observe(m, taken[t], rewards[t], width)
     return len(contexts), 0
 
 
-@inner
-def estimate_all(book, contexts, estimates, width, size):
-    """What is expected of each action in many contexts, as if each came next; the caller restores what that changes.
+@inlined
+def estimate_all(pointer_table, contexts, estimates, width, size):
+    """Estimate each action's reward in many contexts, as if each came next; the caller restores the changed counters.
 
-    Where the context would be explored: the mean over all its cells, NaN where they have no observation.
+    Where the learner would explore: the mean over all cells of the context, NaN without observations.
     """
-    m = view(book)
+    m = view(pointer_table)
     time, random = m.clock[TIME], m.clock[RANDOM]
     for t in range(len(contexts)):
         m.clock[TIME], m.clock[RANDOM] = time, random
@@ -131,9 +131,9 @@ def estimate_all(book, contexts, estimates, width, size):
             estimates[t, action] = mean_around(m, action) if explores else m.estimates[action]
 
 
-@inner
+@inlined
 def mean_around(m, action):
-    """The count-weighted mean of an action over all cells of the context at hand."""
+    """Count-weighted mean of an action over all cells of the current context."""
     actions, total, count = m.shape[ACTIONS], 0.0, np.int64(0)
     for p in range(m.shape[TUPLES]):
         row = m.rows[p]

@@ -1,4 +1,4 @@
-"""What a log says, counted and summed in whole numbers, so that parts of it add up to the same in any order."""
+"""Counts and integer sums of a log's rewards by cell: parts of a log add up to the same sums in any order."""
 
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
@@ -9,38 +9,38 @@ from typing import NamedTuple
 import numpy as np
 
 from releaf.core.releaf.cells import GRAIN
-from releaf.core.releaf.engine import Settings
-from releaf.core.releaf.merging import Knowledge, Leaves, Rows
+from releaf.core.releaf.engine import EngineSettings
+from releaf.core.releaf.merging import Leaves, Rows, SufficientStatistics
 from releaf.core.releaf.model import Array
 from releaf.core.releaf.partition import top_level
 from releaf.core.releaf.tuples import enumerate_tuples
-from releaf.core.runtime.jit import door, inner
+from releaf.core.runtime.jit import entry_point, inlined
 
-FINEST = 2**15  # stretches of [0, 1] that values are counted in, at most
+FINEST = 2**15  # most bins of [0, 1] in which values are counted
 WEIGHT_GRAIN = 2.0**-16  # of inverse probabilities
 WEIGHTED_GRAIN = 2.0**-20  # of rewards times these
-HEAVIEST = 2.0**10  # an action that was less likely than one in a thousand counts as if it had been
-MOST_ROWS, MOST_WEIGHTED_ROWS = 2**37 - 1, 2**33 - 1  # whose sums are sure to fit into 63 bits
+HEAVIEST = 2.0**10  # cap of an inverse propensity
+MOST_ROWS, MOST_WEIGHTED_ROWS = 2**37 - 1, 2**33 - 1  # whose sums fit into 63 bits
 MOST_ENTRIES = 2**62  # that can be numbered
-DENSE_BELOW = 4  # entries for each row, up to which a place for each is faster than to sort
+DENSE_BELOW = 4  # entries per row up to which a dense array is faster than sorting
 ALWAYS_DENSE = 2**16
 LEAST_ADDED = 2**20  # entries that are added up at a time
 
 
 def finest_level(base: int) -> int:
-    """The level of the stretches that values are counted in: no interval is finer."""
+    """Level of the bins in which values are counted; no interval is finer."""
     return int(math.log2(FINEST) / math.log2(base) + 1e-9)
 
 
-def stretches(settings: Settings) -> Array:
-    """Into how many places the values of each feature fall, missing ones not counted."""
+def stretches(settings: EngineSettings) -> Array:
+    """Number of bins of each feature, without the bin of missing values."""
     fine = settings.base ** max(finest_level(settings.base), settings.start_level)
     return np.array([categories or fine for categories in settings.categories], dtype=np.int64)
 
 
-@inner
+@inlined
 def place_of(value, categories, cells):
-    """The category, or the stretch (a, b] of [0, 1], that holds a value."""
+    """Category, or bin (a, b] of [0, 1], that holds a value."""
     if categories > 0:
         return np.int64(value * categories)
     k = max(np.int64(math.ceil(value * cells)) - np.int64(1), np.int64(0))
@@ -50,9 +50,9 @@ def place_of(value, categories, cells):
     return k
 
 
-@door
+@entry_point
 def count_values(units, categories, cells, counts):
-    """Count the values of each feature: [D, places + 1], missing ones last."""
+    """Count the values of each feature by bin: [D, bins + 1], missing values last."""
     for t in range(units.shape[0]):
         for i in range(units.shape[1]):
             value = units[t, i]
@@ -60,9 +60,9 @@ def count_values(units, categories, cells, counts):
             counts[i, place] += 1
 
 
-@door
+@entry_point
 def find_leaves(units, categories, cells, leaf_of, leaves):
-    """The leaf that holds each value: [T, D]."""
+    """Find the leaf that holds each value: [T, D]."""
     for t in range(units.shape[0]):
         for i in range(units.shape[1]):
             value = units[t, i]
@@ -70,9 +70,9 @@ def find_leaves(units, categories, cells, leaf_of, leaves):
             leaves[t, i] = leaf_of[i, place]
 
 
-@door
+@entry_point
 def sum_cells(leaves, taken, observed, tuples, offsets, strides, actions, sums):
-    """Sum what was observed, [T, 2] or [T, 4], in the entries of all tuples: those of a cell's actions are together."""
+    """Add observations, [T, 2] or [T, 4], to the entries of all tuples; those of a cell's actions are adjacent."""
     for t in range(leaves.shape[0]):
         for p in range(tuples.shape[0]):
             cell = offsets[p]
@@ -89,12 +89,12 @@ def sum_cells(leaves, taken, observed, tuples, offsets, strides, actions, sums):
 # --- from counts to partitions ------------------------------------------------------------------------------
 
 
-def partitions(settings: Settings, counts: Array) -> tuple[Leaves, ...]:
-    """The intervals that the paper's rule makes of all arrivals: one of level l splits at base^(ρ·l) of them."""
+def partitions(settings: EngineSettings, counts: Array) -> tuple[Leaves, ...]:
+    """Intervals that the paper's rule makes of all arrivals: an interval of level l splits at base^(ρ·l) of them."""
     return tuple(_leaves(settings, feature, counts[feature]) for feature in range(len(settings.categories)))
 
 
-def _leaves(settings: Settings, feature: int, counts: Array) -> Leaves:
+def _leaves(settings: EngineSettings, feature: int, counts: Array) -> Leaves:
     categories, base, top = settings.categories[feature], settings.base, top_level(settings.base)
     found: list[tuple[int, int, int]] = []
     if categories:
@@ -102,13 +102,13 @@ def _leaves(settings: Settings, feature: int, counts: Array) -> Leaves:
     else:
         cells = int(stretches(settings)[feature])
         summed = np.concatenate([[0], np.cumsum(counts[:cells])])
-        waiting = [(settings.start_level, rank) for rank in range(base**settings.start_level)][::-1]
-        while waiting:
-            level, rank = waiting.pop()
+        to_visit = [(settings.start_level, rank) for rank in range(base**settings.start_level)][::-1]
+        while to_visit:
+            level, rank = to_visit.pop()
             span = cells // base**level
             arrivals = int(summed[(rank + 1) * span] - summed[rank * span])
             if span > 1 and arrivals >= _splits_at(base, settings.rho * level):
-                waiting += [(level + 1, rank * base + step) for step in range(base - 1, -1, -1)]
+                to_visit += [(level + 1, rank * base + step) for step in range(base - 1, -1, -1)]
             else:
                 found.append((rank * base ** (top - level), base ** (top - level), arrivals))
     if settings.missing[feature]:
@@ -123,27 +123,27 @@ def _splits_at(base: int, exponent: float) -> float:
         return math.inf
 
 
-# --- where the cells of tuples are ----------------------------------------------------------------------------
+# --- layout of the sums -----------------------------------------------------------------------------------------
 
 
-class Layout(NamedTuple):
-    """Where the rewards of some tuples are summed: an *entry* for each cell and action.
+class SumsLayout(NamedTuple):
+    """Layout of the sums of some tuples: an *entry* for each cell and action.
 
-    The first tuples have few cells, and room is made for all of these. Of the others, only what is observed is kept.
+    The first tuples have few cells and dense sums. The sums of the others are sparse.
     """
 
-    leaf_of: Array  # [D, places + 1] the leaf that each place belongs to
+    leaf_of: Array  # [D, bins + 1] leaf of each bin
     numbers: Array  # [P] which tuples these are
     tuples: Array  # [P, M]
     offsets: Array  # [P] the first cell of each
     strides: Array  # [P, M]
-    dense: int  # how many of the tuples have few cells
+    dense: int  # number of tuples with dense sums
     dense_entries: int  # of these
     entries: int  # of all
 
 
-def leaves_of_places(settings: Settings, leaves: tuple[Leaves, ...]) -> Array:
-    """For each feature and place the leaf that it belongs to; that of missing values last."""
+def leaves_of_places(settings: EngineSettings, leaves: tuple[Leaves, ...]) -> Array:
+    """Leaf of each bin of each feature, the leaf of missing values last."""
     places = stretches(settings)
     found = np.zeros((len(leaves), int(places.max()) + 1), dtype=np.int32)
     for feature, own in enumerate(leaves):
@@ -157,8 +157,10 @@ def leaves_of_places(settings: Settings, leaves: tuple[Leaves, ...]) -> Array:
     return found
 
 
-def layouts(settings: Settings, leaves: tuple[Leaves, ...], actions: int, rows: int, most: int) -> list[Layout]:
-    """Tuples in blocks that take a worker with so many rows not more than ``most`` entries, if a tuple doesn't."""
+def layouts(
+    settings: EngineSettings, leaves: tuple[Leaves, ...], actions: int, rows: int, most: int
+) -> list[SumsLayout]:
+    """Group tuples into blocks of at most ``most`` entries for a worker with so many rows, at least one tuple each."""
     tuples = enumerate_tuples(len(leaves), settings.tuple_size, settings.gamma).tuples.astype(np.int64)
     lengths = np.array([len(own.starts) for own in leaves], dtype=np.int64)
     sizes = np.prod(lengths[tuples].astype(float), axis=1)
@@ -182,53 +184,55 @@ def layouts(settings: Settings, leaves: tuple[Leaves, ...], actions: int, rows: 
     return made
 
 
-def _layout(leaf_of: Array, numbers: Array, tuples: Array, lengths: Array, dense: int, actions: int) -> Layout:
+def _layout(leaf_of: Array, numbers: Array, tuples: Array, lengths: Array, dense: int, actions: int) -> SumsLayout:
     strides = np.ones(tuples.shape, dtype=np.int64)
     for k in range(tuples.shape[1] - 2, -1, -1):
         strides[:, k] = strides[:, k + 1] * lengths[tuples[:, k + 1]]
     ends = np.cumsum(strides[:, 0] * lengths[tuples[:, 0]])
     offsets = np.concatenate([[0], ends[:-1]])
     dense_entries = int(ends[dense - 1]) * actions if dense else 0
-    return Layout(leaf_of, numbers, tuples, offsets, strides, dense, dense_entries, int(ends[-1]) * actions)
+    return SumsLayout(leaf_of, numbers, tuples, offsets, strides, dense, dense_entries, int(ends[-1]) * actions)
 
 
 # --- summing ------------------------------------------------------------------------------------------------
 
 
 class Sums(NamedTuple):
-    """What was observed: entries in ascending order, with counts and rewards in grains, and with weights two more."""
+    """Sparse sums: entries in ascending order, with counts and rewards in grains, and two more columns with weights."""
 
     entries: Array  # [n]
     values: Array  # [n, 2] or [n, 4]
 
 
 def add_up(entries: Array, values: Array) -> Sums:
-    """Entries that may come more than once, each made one."""
+    """Add up the values of equal entries."""
     order = np.argsort(entries, kind="stable")
     entries = entries[order]
     firsts = np.flatnonzero(np.diff(entries, prepend=-1))
     return Sums(entries[firsts], np.add.reduceat(values[order], firsts, axis=0) if len(firsts) else values)
 
 
-class Tally:
-    """Adds sums up, in whatever order and groups they come, in memory that follows what was observed."""
+class SparseSums:
+    """Accumulator of sparse sums whose size follows the number of observed entries."""
 
     def __init__(self, possible: int, width: int) -> None:
         self._possible = possible  # entries are below it
         self._sums = Sums(np.empty(0, dtype=np.int64), np.empty((0, width), dtype=np.int64))
-        self._waiting: list[Sums] = []
-        self._held = 0  # entries that wait
+        self._unsorted: list[Sums] = []
+        self._held = 0  # entries that are not added up yet
 
     def add(self, found: Sums) -> None:
-        self._waiting.append(found)
+        self._unsorted.append(found)
         self._held += len(found.entries)
-        if self._held > max(len(self._sums.entries), LEAST_ADDED):  # as many as are known: each is rarely sorted again
+        if self._held > max(
+            len(self._sums.entries), LEAST_ADDED
+        ):  # doubling: each entry is sorted a logarithmic number of times
             self.total()
 
     def total(self) -> Sums:
-        if self._waiting:
-            self._sums = self._joined([self._sums, *self._waiting])
-            self._waiting, self._held = [], 0
+        if self._unsorted:
+            self._sums = self._joined([self._sums, *self._unsorted])
+            self._unsorted, self._held = [], 0
         return self._sums
 
     def _joined(self, parts: list[Sums]) -> Sums:
@@ -240,16 +244,16 @@ class Tally:
         return _observed(table)
 
 
-class Summing:
-    """Sums the rows of a part of the log in the entries of a layout."""
+class LogSummer:
+    """Sums of one part of a log in the entries of a layout."""
 
-    def __init__(self, layout: Layout, actions: int, width: int) -> None:
+    def __init__(self, layout: SumsLayout, actions: int, width: int) -> None:
         self._layout, self._actions = layout, actions
         self._dense = np.zeros((layout.dense_entries, width), dtype=np.int64)
-        self._sparse = Tally(layout.entries, width)
+        self._sparse = SparseSums(layout.entries, width)
 
     def add(self, leaves: Array, taken: Array, observed: Array) -> None:
-        """Take in some rows: their leaves, [T, D], actions, and what was observed, [T, 2] or [T, 4]."""
+        """Add rows: their leaves, [T, D], actions, and observations, [T, 2] or [T, 4]."""
         layout, dense = self._layout, self._layout.dense
         if dense:
             where = (layout.tuples[:dense], layout.offsets[:dense], layout.strides[:dense])
@@ -270,11 +274,11 @@ def _observed(table: Array) -> Sums:
     return Sums(seen, table[seen])
 
 
-# --- from sums to knowledge ---------------------------------------------------------------------------------
+# --- from sums to statistics ---------------------------------------------------------------------------------
 
 
-def observed_rows(layout: Layout, actions: int, sums: Sums) -> Rows:
-    """The cells of a block that were observed."""
+def observed_rows(layout: SumsLayout, actions: int, sums: Sums) -> Rows:
+    """Observed cells of a block."""
     of_entries, taken = np.divmod(sums.entries, actions)
     begins = np.diff(of_entries, prepend=-1) != 0
     cells, row = of_entries[begins], np.cumsum(begins) - 1
@@ -289,7 +293,7 @@ def observed_rows(layout: Layout, actions: int, sums: Sums) -> Rows:
 
 
 def _totals(values: Array) -> Array:
-    """Sums of rewards; where there are weights, those of as many rewards of the weighted mean."""
+    """Sums of rewards; with weights, count times weighted mean."""
     grains = values[:, 1]
     if values.shape[1] > 2:
         heavy = values[:, 2] * WEIGHT_GRAIN
@@ -300,7 +304,7 @@ def _totals(values: Array) -> Array:
 
 
 def all_rows(blocks: list[Rows]) -> Rows:
-    """The cells of all blocks in the order of their tuples; within a tuple they are in that of their places."""
+    """Cells of all blocks, sorted by tuple and, within a tuple, by interval."""
     joined = blocks[0] if len(blocks) == 1 else Rows(*(np.concatenate(fields) for fields in zip(*blocks, strict=True)))
     if (np.diff(joined.tuples) >= 0).all():
         return joined
@@ -308,8 +312,8 @@ def all_rows(blocks: list[Rows]) -> Rows:
     return Rows(*(field[order] for field in joined))
 
 
-def knowledge(leaves: tuple[Leaves, ...], observed: Rows, rows: int, actions: int) -> Knowledge:
-    """What a learner knows that saw so many cases, all rewarded."""
+def sufficient_statistics(leaves: tuple[Leaves, ...], observed: Rows, rows: int, actions: int) -> SufficientStatistics:
+    """Statistics of a learner that saw so many rows, all with rewards."""
     nothing = np.zeros((actions, len(leaves)), dtype=np.int64)
     clock = np.array([rows, rows, 0, 0], dtype=np.int64)
-    return Knowledge(leaves, observed, nothing, np.zeros(actions, dtype=np.int64), clock, np.uint64(0))
+    return SufficientStatistics(leaves, observed, nothing, np.zeros(actions, dtype=np.int64), clock, np.uint64(0))

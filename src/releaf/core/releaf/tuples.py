@@ -1,4 +1,4 @@
-"""Which tuples of features there are, and which candidates each of them contains."""
+"""Tuples of features, and the candidates that each of them contains."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MOST_TUPLES = 50_000_000
 
 
 class Tuples(NamedTuple):
-    """The paper's V_{2γ} and V_γ, in lexicographic order, and how they lie in one another."""
+    """The paper's V_{2γ} and V_γ in lexicographic order, and which tuples contain which candidates."""
 
     tuples: IntArray  # [P, size] every tuple w of ``size`` features
     candidates: IntArray  # [V, gamma] every tuple v of ``gamma`` features
@@ -27,7 +27,7 @@ def _combinations(features: int, size: int) -> IntArray:
 
 
 def _rank(features: int, chosen: IntArray) -> IntArray:
-    """The lexicographic position of each row among all combinations of its size."""
+    """Lexicographic rank of each row among all combinations of its size."""
     size = chosen.shape[1]
     after = np.zeros(len(chosen), dtype=np.int64)
     for place in range(size):
@@ -37,7 +37,7 @@ def _rank(features: int, chosen: IntArray) -> IntArray:
 
 
 def enumerate_tuples(features: int, size: int, gamma: int) -> Tuples:
-    """All tuples of ``size`` features with the candidates of ``gamma`` features inside them.
+    """Enumerate all tuples of ``size`` features, with the candidates of ``gamma`` features inside them.
 
     Examples
     --------

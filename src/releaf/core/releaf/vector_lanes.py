@@ -1,8 +1,8 @@
-"""Vectors of float64 inside kernels: one lane for each action, one instruction for all of them.
+"""SIMD vectors of float64 inside kernels: one lane for each action.
 
-LLVM does not turn loops over a handful of actions into vector code by itself, because it cannot know that the
-arrays don't overlap. These few operations say it outright. A *width* is passed as a tuple of that many
-floats, since the length of a tuple is known when the kernel is compiled.
+LLVM does not vectorize loops over a few actions, because it cannot prove that the arrays do not overlap. These
+operations are explicit. A *width* is passed as a tuple of that many floats, since the length of a tuple is a
+compile-time constant.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MAX_WIDTH = 8
 
 
 def width_for(actions: int) -> tuple[float, ...]:
-    """The width with which a kernel handles this many actions, several rounds of it where they are many."""
+    """Vector width for this many actions; kernels loop where there are more than MAX_WIDTH."""
     return (0.0,) * min(actions, MAX_WIDTH)
 
 
@@ -43,7 +43,7 @@ def _address(builder: Any, pointer: Any, offset: Any, width: int) -> Any:
 
 @intrinsic
 def load(typing_context, pointer, offset, width):  # type: ignore[no-untyped-def]
-    """The lanes ``pointer[offset : offset + width]``; that much must be there."""
+    """Load the lanes ``pointer[offset : offset + width]``; kernels check no bounds."""
     count = width.count
 
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
@@ -65,7 +65,7 @@ def store(typing_context, pointer, offset, value):  # type: ignore[no-untyped-de
 
 @intrinsic
 def splat(typing_context, value, width):  # type: ignore[no-untyped-def]
-    """The same value in every lane."""
+    """Broadcast a value to every lane."""
     count = width.count
 
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]

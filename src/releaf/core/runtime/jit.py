@@ -1,9 +1,9 @@
-"""Compile kernels once: kept on disk where that is possible, safe when many processes start together.
+"""JIT compilation of kernels, with a cache on disk that concurrent processes can share.
 
-Numba's own cache keeps one index per function that concurrent processes overwrite, and notices only changes
-of the file a kernel stands in. Here every compiled kernel has a file of its own, named after a digest of
-its signature, the processor and *all* sources of ``releaf.core`` and of the folder it stands in, and appears
-under that name complete or not at all. Where no folder can be written, kernels are compiled anew in each process.
+Numba's own cache has one index per function, which concurrent processes overwrite, and it checks only the file that
+defines a kernel for changes. This cache writes one file per compiled kernel. The file's name is a digest of the
+signature, the processor and *all* sources of ``releaf.core`` and of the kernel's own folder; the file appears
+under that name complete or not at all. Without a writable folder, each process compiles the kernels anew.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from numba.core.caching import FunctionCache
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _CORE = Path(__file__).parents[1]
-# No NaN reaches a kernel and no kernel divides by zero, so numpy's error model (no checks) is safe. A kernel lets other
-# threads run meanwhile; each learner has a lock that keeps them out of its own arrays.
+# No NaN reaches a kernel and no kernel divides by zero, so numpy's error model (no checks) is safe. Kernels release the
+# GIL; each learner has a lock that protects its own arrays.
 _OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True}
 
 
@@ -43,10 +43,10 @@ _MONTH = 30 * 24 * 3600
 
 
 class _KeyedFiles:
-    """One file for each compiled signature of a function; there is no index to fight over.
+    """Cache with one file for each compiled signature of a function, and no shared index.
 
-    A file is the SHA-256 of the rest, then the pickled machine code. One that was damaged is as good as none, and those
-    of other sources are removed when they have not been used for a month.
+    A file holds the SHA-256 of the rest, then the pickled machine code. A damaged file counts as missing. Files of
+    other sources are removed after a month without use.
     """
 
     def __init__(self, folder: str, name: str, sources: str) -> None:
@@ -67,13 +67,13 @@ class _KeyedFiles:
             with contextlib.suppress(OSError):
                 os.utime(path)
             return pickle.loads(content[_DIGEST:])
-        except Exception:  # whatever is wrong with the file, the kernel is compiled anew
+        except Exception:  # a file that cannot be read is a cache miss
             return None
 
     def save(self, key: tuple[Any, ...], data: Any) -> None:
         path = self._path(key)
         content = pickle.dumps(data)
-        with contextlib.suppress(OSError):  # a full or read-only disk costs speed at the next start, nothing else
+        with contextlib.suppress(OSError):  # without a cache file the next start compiles again
             handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
             with os.fdopen(handle, "wb") as file:
                 file.write(hashlib.sha256(content).digest() + content)
@@ -81,7 +81,7 @@ class _KeyedFiles:
             self._remove_unused()
 
     def _remove_unused(self) -> None:
-        function = self._name.rpartition("-")[0]  # without the line on which it stands
+        function = self._name.rpartition("-")[0]  # without the line number
         for path in self._folder.glob(f"{function}-*.nbc"):
             if time.time() - path.stat().st_mtime > _MONTH:
                 path.unlink()
@@ -94,40 +94,40 @@ class _Cache(FunctionCache):
         self._cache_file = _KeyedFiles(self._cache_path, self._impl.filename_base, sources)
 
 
-class Kept(NamedTuple):
-    """Compiled kernels on disk."""
+class KernelCache(NamedTuple):
+    """Location and size of the cache of compiled kernels."""
 
     folder: Path
     compiled: int
     writable: bool
 
 
-def kept_kernels() -> Kept:
-    """Where compiled kernels are kept, how many there are, and whether more can be."""
+def kernel_cache() -> KernelCache:
+    """Describe the kernel cache: its folder, the number of compiled kernels, and whether the folder is writable."""
     try:
-        folder = Path(FunctionCache(kept_kernels)._cache_path)
+        folder = Path(FunctionCache(kernel_cache)._cache_path)
     except RuntimeError:  # Numba finds no folder to write to
-        return Kept(_CORE, 0, False)
+        return KernelCache(_CORE, 0, False)
     count = sum(1 for _ in _CORE.rglob("*.nbc"))
     if _CORE not in folder.parents:
         count += sum(1 for _ in folder.parent.rglob("*.nbc"))
-    return Kept(folder, count, os.access(folder, os.W_OK))
+    return KernelCache(folder, count, os.access(folder, os.W_OK))
 
 
-def door(function: Function) -> Function:
-    """Compile a function that Python calls; the machine code is kept on disk."""
+def entry_point(function: Function) -> Function:
+    """Compile a function that Python calls, and cache its machine code on disk."""
     compiled = numba.njit(**_OPTIONS)(function)
-    # Numba finds no folder to write to, or a later Numba works otherwise: go on without
+    # without a writable folder, or with a Numba of other internals, kernels are not cached
     with contextlib.suppress(RuntimeError, AttributeError, TypeError):
         compiled._cache = _Cache(function)
     return compiled  # type: ignore[no-any-return]
 
 
-def inner(function: Function) -> Function:
-    """Compile a function that only kernels call; it is merged into each of them."""
+def inlined(function: Function) -> Function:
+    """Compile a function that only kernels call, and inline it into each of them."""
     return numba.njit(**_OPTIONS, forceinline=True)(function)  # type: ignore[no-any-return]
 
 
 def outlined(function: Function) -> Function:
-    """Compile a function that kernels call rarely; it stays a call, to keep the hot path short."""
+    """Compile a function that kernels call rarely, without inlining, to keep the hot path short."""
     return numba.njit(**_OPTIONS)(function)  # type: ignore[no-any-return]

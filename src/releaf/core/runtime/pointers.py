@@ -1,4 +1,7 @@
-"""Pointers made of addresses inside a kernel: arrays handed over one by one cost more than many a decision."""
+"""Typed pointers from integer addresses inside a kernel.
+
+Passing each array of a state as an argument would cost more than a decision does.
+"""
 
 from __future__ import annotations
 
@@ -26,5 +29,5 @@ _ELEMENTS: dict[str, Any] = {
     "float32": types.float32,
     "uint8": types.uint8,
 }
-# at_int64(address) and its like, by name, for the kernels that are written as text
+# at_int64(address) and the others by name, for kernels that are generated as text
 POINTERS = {f"at_{name}": _pointer_to(element) for name, element in _ELEMENTS.items()}

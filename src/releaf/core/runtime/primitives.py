@@ -1,4 +1,4 @@
-"""What the rivals' kernels share: their clock, the check of a context, and the choice of the best."""
+"""Kernel primitives: the clock, the check of a context, argmax and ε-greedy choice, and distances."""
 
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from releaf.core.runtime.jit import inner
-from releaf.core.runtime.random_generator import first_state, unit, whole_below
+from releaf.core.runtime.jit import inlined
+from releaf.core.runtime.random_generator import first_state, integer_below, unit
 
 Array = np.ndarray[Any, np.dtype[Any]]
-# Of a clock: decisions so far, the generator's state, and decisions when the last action was added; how many balls or
-# groups there are, and the one that the latest decision fell in.
+# Fields of a clock: decisions so far, the generator's state, decisions when the last action was added, the number of
+# balls or groups, and the ball or group of the latest decision.
 TIME, RANDOM, SINCE, USED, LATEST = range(5)
 
 
@@ -23,11 +23,11 @@ def new_clock(seed: int | None) -> Array:
     return clock
 
 
-@inner
-def bad_value(context, limits):
-    """-1 when each value is from its lower limit to 1, else -2 - the first feature where it isn't.
+@inlined
+def check_context(context, limits):
+    """Return -1 where each value lies between its lower limit and 1, else -2 - the first feature that does not.
 
-    A lower limit of -1 is that of a feature that may be missing, which -1 stands for.
+    The lower limit is -1 for a feature that may be missing: -1 encodes a missing value.
     """
     for i in range(len(context)):
         if not limits[i] <= context[i] <= 1.0:
@@ -35,9 +35,9 @@ def bad_value(context, limits):
     return -1
 
 
-@inner
-def best_of(values):
-    """The place of the largest value, the first of them on ties."""
+@inlined
+def argmax(values):
+    """Index of the largest value, the first one on ties."""
     best = 0
     for place in range(1, len(values)):
         if values[place] > values[best]:
@@ -45,22 +45,22 @@ def best_of(values):
     return best
 
 
-@inner
+@inlined
 def exploration_rate(constant, fixed, actions, steps):
-    """ε: the fixed one where it is set (not negative), else min(1, constant · actions / steps)."""
+    """Exploration rate ε: the fixed one where it is set (not negative), else min(1, constant · actions / steps)."""
     if fixed >= 0.0:
         return fixed
     return min(1.0, constant * actions / max(steps, np.int64(1)))
 
 
-@inner
-def mostly_best(clock, estimates, rate, chance):
-    """2 · action, plus 1 when drawn at random: the best one with probability 1 - rate, else any of them."""
-    best = best_of(estimates)
+@inlined
+def choose_epsilon_greedy(clock, estimates, rate, chance):
+    """Choose the best action with probability 1 - rate, else any; returns 2 · action, plus 1 where drawn at random."""
+    best = argmax(estimates)
     action = best
     explored = 0
     if unit(clock, RANDOM) < rate:
-        action = whole_below(clock, RANDOM, len(estimates))
+        action = integer_below(clock, RANDOM, len(estimates))
         explored = 1
     chance[0] = rate / len(estimates)
     if action == best:
@@ -68,25 +68,25 @@ def mostly_best(clock, estimates, rate, chance):
     return 2 * action + explored
 
 
-@inner
+@inlined
 def difference(one, other, stretch):
-    """How much two values of a feature differ, from 0 to 1.
+    """Distance of two values of a feature, from 0 to 1.
 
-    A missing value, -1, is 1 from all others. The stretch is 1 for a number, and for a category the number of
-    categories, so that two of them are alike or 1 apart.
+    A missing value, -1, has distance 1 from all others. ``stretch`` is 1 for a number, and the number of categories
+    for a categorical feature, so that two categories have distance 0 or 1.
     """
     return min(abs(one - other) * stretch, 1.0)
 
 
-@inner
+@inlined
 def confidence(scale, observations):
-    """How far a mean of so many observations may be off: infinitely without any."""
+    """Confidence radius of a mean of so many observations; infinite without any."""
     if observations == 0:
         return math.inf
     return math.sqrt(scale / observations)
 
 
-@inner
+@inlined
 def normal_cdf(value):
-    """The probability that a standard normal number is below a value."""
+    """Standard normal distribution function."""
     return 0.5 * math.erfc(-value * math.sqrt(0.5))

@@ -1,8 +1,8 @@
-"""A learner as bytes, or as a file of them: plain arrays behind a JSON header, checksummed, replaced as a whole.
+"""State file format: plain arrays behind a JSON header, with a checksum and atomic replacement.
 
-Layout: the magic line, the SHA-256 of all that follows it, the length of the header, the header (JSON, with the
-name, type, shape and place of each array), the arrays, each at a multiple of 64 bytes. There is no
-pickle in it, so that loading a state never runs code.
+Layout: the magic line, the SHA-256 of everything after it, the length of the header, the header (JSON, with the
+name, type, shape and offset of each array), the arrays, each aligned to 64 bytes. The format contains no
+pickle, so loading a state never runs code.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class StateError(ValueError):
-    """A file, or bytes, that are not a whole, unaltered learner of a version this package can read."""
+    """The file or bytes are not a complete, unaltered learner of a version that this package can read."""
 
 
 def to_bytes(header: dict[str, Any], arrays: dict[str, Array]) -> bytes:
-    """A state as bytes, those that ``write`` puts into a file."""
+    """Serialize a state to the bytes that ``write`` writes to a file."""
     return b"".join(_pieces(header, arrays))
 
 
 def from_bytes(content: bytes, name: str) -> tuple[dict[str, Any], dict[str, Array]]:
-    """The header and the arrays of a state; a :class:`StateError`, which calls it by this name, unless it is whole."""
+    """Parse the header and the arrays of a state; a :class:`StateError` with this name where it is damaged."""
     if not content.startswith(MAGIC):
         raise StateError(f"{name} is not a releaf state file: it should begin with {MAGIC.decode().strip()!r}")
     if len(content) < _START:
@@ -63,9 +63,9 @@ def from_bytes(content: bytes, name: str) -> tuple[dict[str, Any], dict[str, Arr
 
 
 def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str, Array]) -> None:
-    """Write a state to a temporary file beside ``path``, then put it in place in one move.
+    """Write a state to a temporary file beside ``path``, then rename it atomically.
 
-    Whoever reads ``path`` sees the old file or the new one, also when the machine stops in between.
+    A reader of ``path`` sees the old file or the new one, also after a crash.
     """
     target = Path(path)
     if target.is_dir():
@@ -86,12 +86,12 @@ def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str
 
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Array]]:
-    """The header and the arrays of a state file; a :class:`StateError` when it is anything but whole."""
+    """Read the header and the arrays of a state file; a :class:`StateError` where it is damaged."""
     return from_bytes(Path(path).read_bytes(), str(path))
 
 
 def _pieces(header: dict[str, Any], arrays: dict[str, Array]) -> list[bytes]:
-    """All of a state, in the order of the pieces that it is made of; joined, they would take twice the memory."""
+    """Serialize a state as a list of chunks; joined, they would take twice the memory."""
     digest, body = hashlib.sha256(), _body(header, arrays)
     for piece in body:
         digest.update(piece)
@@ -99,7 +99,7 @@ def _pieces(header: dict[str, Any], arrays: dict[str, Array]) -> list[bytes]:
 
 
 def _body(header: dict[str, Any], arrays: dict[str, Array]) -> list[bytes]:
-    """What is behind the checksum, in pieces."""
+    """Chunks after the checksum."""
     places: dict[str, Any] = {}
     pieces: list[bytes] = []
     offset = 0
@@ -122,7 +122,7 @@ def _view(body: memoryview, place: dict[str, Any]) -> Array:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the move itself durable, where the system lets a folder be opened."""
+    """Make the rename durable, on systems that can open a folder."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
