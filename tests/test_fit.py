@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from plain_releaf import GRAIN
 
 import releaf
-from reference import GRAIN
 from releaf import theory
 from releaf.core.releaf import merging, summing
 from releaf.core.releaf.model import EXPLOITED, HASHED

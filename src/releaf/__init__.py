@@ -1,4 +1,4 @@
-"""releaf: decide well while learning which information matters.
+"""releaf: contextual bandits that learn which features matter for each action, while they decide.
 
 >>> import releaf
 >>> bandit = releaf.Releaf(actions=["benign", "malignant"], features=9, seed=0)
@@ -67,7 +67,7 @@ __all__ = [
     "theory",
 ]
 
-# Imported when first used: compiling needs Numba, which takes longer to import than all the rest.
+# Imported on first use: kernels need Numba, which takes longer to import than all the rest.
 _LATER = {
     "AdaptiveReleaf": "releaf.policies.adaptive",
     "CMABRL": "releaf.policies.cmab_rl",
@@ -84,17 +84,17 @@ _LATER = {
     "StateError": "releaf.core.runtime.state_file",
     "fit_log": "releaf.train",
     "from_bytes": "releaf.ensembles",
-    "load": "releaf.ensembles",  # the highest room that decides: it knows all policies
+    "load": "releaf.ensembles",  # the highest layer with policies: it knows all of them
 }
 
 
-_ROOMS_LATER = ("plot",)
+_LATER_MODULES = ("plot",)
 
 
 def __getattr__(name: str) -> Any:
     from importlib import import_module
 
-    if name in _ROOMS_LATER:
+    if name in _LATER_MODULES:
         return import_module(f"releaf.{name}")
     if name not in _LATER:
         raise AttributeError(f"module 'releaf' has no attribute {name!r}")

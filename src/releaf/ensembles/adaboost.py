@@ -1,4 +1,4 @@
-"""AdaBoost over given base classifiers: weights from a labelled sample, or from the latest labels."""
+"""AdaBoost weights of given base classifiers, from a labelled sample or from the latest labels."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class AdaBoost(Ensemble):
             self._sample = len(right)
 
     def _right_on(self, contexts: Any, rewards: Any) -> Array:
-        """Who is right on each case of a sample."""
+        """Table of correct predictions on a sample."""
         columns = columns_of(encoded(contexts, self.schema), self.schema)
         table = checked_table(rewards, len(columns), self.actions)
         if not len(columns) or np.isnan(table).any():
@@ -97,7 +97,7 @@ class OnlineAdaBoost(Ensemble):
     experts
         The base classifiers, of :func:`releaf.ensembles.train_experts`.
     window
-        How many of the latest labels the weights rest on.
+        Number of latest labels from which the weights are computed.
     """
 
     parameters = ("seed", "window", "max_pending")

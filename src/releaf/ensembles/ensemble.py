@@ -1,4 +1,4 @@
-"""What all ensembles share: base classifiers that vote, whose votes have weights."""
+"""`Ensemble`: base class of weighted votes of base classifiers."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ from releaf.schema import Features, Schema
 
 
 class Ensemble(CompiledPolicy):
-    """Takes the action that the base classifiers vote for. How their weights come about is the subclass's.
+    """Takes the action that the base classifiers vote for. A subclass defines how the weights are learnt.
 
-    They predict before the label is seen, and stay as they are; only the weights of their votes may change. An action
-    that is added later is one that they never vote for, and none can be removed. ``Decision.estimates`` are each
-    action's share of the votes.
+    The base classifiers are fixed; only the weights of their votes may change. They never vote for an action that is
+    added later, and no action can be removed. ``Decision.estimates`` are each action's share of the votes.
     """
 
     _saved_arrays: ClassVar[tuple[str, ...]] = ("clock", "coefficients", "intercepts", "weights")
@@ -40,7 +39,7 @@ class Ensemble(CompiledPolicy):
         super().__init__(actions, features, observe, seed, max_pending)
         if not isinstance(experts, Experts):
             raise TypeError(f"experts must come from releaf.ensembles.train_experts, got {experts!r}")
-        encoded(np.zeros((0, len(self.schema))), self.schema)  # which raises for features that can't be encoded ahead
+        encoded(np.zeros((0, len(self.schema))), self.schema)  # raises for features that can't be encoded in advance
         self._design = schema_design(self.schema)
         if experts.actions != self.actions:
             raise ValueError(f"experts were trained for the actions {experts.actions!r}, expected {self.actions!r}")
@@ -54,7 +53,7 @@ class Ensemble(CompiledPolicy):
 
     @property
     def _rule(self) -> tuple[float, float]:
-        """The numbers that the rule of learning needs."""
+        """Kernel parameters of the learning rule."""
         return 0.0, 0.0
 
     def _build(self, actions: int) -> Votes:
@@ -77,22 +76,22 @@ class Ensemble(CompiledPolicy):
 
     def _remove_action(self, index: int) -> None:
         raise ValueError(
-            f"{type(self).__name__} can't forget action {self.actions[index]!r}, which its base classifiers vote for: "
+            f"{type(self).__name__} can't remove action {self.actions[index]!r}, which its base classifiers vote for: "
             "train others without it"
         )
 
     @property
     def prior_labels(self) -> int:
-        """How many labelled cases the base classifiers, and the weights of their votes, were trained with."""
+        """Number of labels used to train the base classifiers and the weights of their votes."""
         return self._experts.labels + self._sample
 
     @property
     def weight_labels(self) -> int:
-        """How many of them went into the weights of the votes."""
+        """Number of those labels that were used for the weights."""
         return self._sample
 
     def weights(self) -> Array:
-        """The weight of each base classifier's vote; they add up to 1."""
+        """Weight of each base classifier's vote; the weights add up to 1."""
         with self._lock:
             shares: Array = self._state.weights / self._state.weights.sum()
             return shares

@@ -1,4 +1,4 @@
-"""Average Majority: all base classifiers count alike (Gao, Fan and Han, 2007)."""
+"""Average Majority: base classifiers with equal weights (Gao, Fan and Han, 2007)."""
 
 from __future__ import annotations
 

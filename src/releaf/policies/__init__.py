@@ -1,4 +1,4 @@
-"""All that decides. Importing this package makes every policy known to ``load``."""
+"""Policies, one class per file. Importing this package registers every policy for ``load``."""
 
 from releaf.policies.adaptive import AdaptiveReleaf
 from releaf.policies.base import OnlinePolicy

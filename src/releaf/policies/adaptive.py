@@ -1,4 +1,4 @@
-"""AdaptiveReleaf: the learner of our own, good without tuning."""
+"""AdaptiveReleaf: a Bayesian additive model per action with randomised UCB exploration."""
 
 from __future__ import annotations
 
@@ -33,55 +33,53 @@ from releaf.policies.traits import Traits
 from releaf.policy import Actions, Trace
 from releaf.schema import Features
 
-LEAST_MEMORY = 32
+LEAST_WINDOW = 32
 
 
 class AdaptiveReleaf(CompiledPolicy):
-    """Learns for each action a sum of small tables of the features that matter, and is optimistic where it isn't sure.
+    """A Bayesian additive model per action with randomised UCB exploration.
 
-    The expected reward of an action is the logistic function of a sum: a straight line and a table of levels (quantiles
-    or categories) for each feature, and tables of two features where those leave something unexplained. Tables that
-    explain nothing are shrunk to nothing, for each action by itself; what remains is its relevance. Weights have a
-    normal posterior, which each reward updates at once; tables are chosen and fitted anew each time the rewards of
-    an action have grown by half, up to 4,096 of them (fewer with more than 48 features).
+    The expected reward of an action is the logistic function of a sum: a linear term and a table of levels (quantiles
+    or categories) for each feature, and tables of two features where those leave residuals. Tables without effect are
+    shrunk to zero, for each action separately; the others define its relevance. Weights have a normal posterior, which
+    each reward updates online. The learner selects and fits an action's tables again each time its rewards have grown
+    by half, up to 4,096 of them (fewer with more than 48 features).
 
-    To decide it draws how optimistic to be, from not at all to 2·``optimism``, and takes the action whose estimate plus
-    so many standard deviations is the highest. So the probability of each decision is known, and it is 1 where no
-    optimism would change the decision.
+    To decide it draws a degree of optimism between 0 and 2·``optimism``, and takes the action with the highest estimate
+    plus so many standard deviations. So the probability of each decision is known; it is 1 where the degree of optimism
+    does not matter.
 
     By default every reward is learnt. With one of ``label_budget``, ``observation_cost``, or ``delta`` and ``epsilon``
-    it asks for a reward only where that can change a decision, as ``wants_reward`` tells; all other decisions are the
-    best known action's.
+    it requests a reward (``wants_reward``) only where that can change a decision; all other decisions exploit.
 
     Parameters
     ----------
     actions, features, seed, max_pending
         As for :class:`releaf.Releaf`.
     observe
-        "always": the reward of its action is learnt. "labels": the rewards of all actions are known afterwards, as the
-        right label tells them, and all are learnt; then it need not explore.
+        "always": the reward of its action is learnt. "labels": the rewards of all actions are known afterwards from the
+        label, and all are learnt; then the learner does not explore.
     label_budget
-        How many rewards may be asked for at most. The more are spent, the less sure it must be to ask for another; a
-        tenth of those left goes to checks by chance, mostly of cases unlike those it was told of.
+        Most rewards to request. The required probability of error rises as the budget is spent; a tenth of the rewards
+        left goes to random checks, mostly of novel contexts.
     observation_cost
-        What a reward costs to observe, in units of the reward (c_O). A reward is asked for where the loss expected from
-        not knowing better, times the decisions that each reward so far has served, is higher.
+        Cost of observing a reward, in units of the reward (c_O). A reward is requested where the expected loss without
+        it, times the number of decisions per reward so far, is higher.
     delta, epsilon
         A guarantee (δ, and ε in units of the reward): while it exploits, actions that are worse than the best by more
-        than ``epsilon`` are chosen with probability ``delta`` at most, by what it believes: that sums of its tables can
-        come close to the expected rewards. Other decisions explore, and ask for their reward.
+        than ``epsilon`` are chosen with probability ``delta`` at most, provided that sums of its tables can approximate
+        the expected rewards. Other decisions explore, and request their reward.
     forget
         None: never. A number: only so many of the latest rewards of each action count, 4,096 at most (fewer with more
-        than 48 features). "auto": all count until rewards are more surprising than they should be for some time; then
-        what came before is forgotten.
+        than 48 features). "auto": drift detection; after a drift, earlier rewards are forgotten.
     reward_range
-        The lowest and the highest reward there can be.
+        Lowest and highest possible reward.
     optimism
-        How many standard deviations are added to an estimate, on average.
+        Number of standard deviations that are added to an estimate, on average.
     least_probability
-        With which every action is taken at least, in decisions whose reward is wanted. Above 0, and where every reward
-        is learnt, a log of decisions can be used to evaluate any other policy. Where a rule says when to ask, only the
-        decisions that asked can, and ``probability`` is the one given that it asked. More than 1/A counts as 1/A.
+        Lower bound on every action's probability, in decisions whose reward is wanted. Above 0, and if every reward is
+        learnt, a log supports off-policy evaluation of any other policy. If rewards are requested, only decisions with
+        a request do, and ``probability`` is conditional on the request. More than 1/A counts as 1/A.
 
     Examples
     --------
@@ -161,7 +159,7 @@ class AdaptiveReleaf(CompiledPolicy):
         )
         self.delta = None if delta is None else positive("delta", delta, below=1.0)
         self.epsilon = None if epsilon is None else positive("epsilon", epsilon, below=self._span)
-        self.forget = _checked_memory(forget, rows_stored(len(self.schema)))
+        self.forget = _checked_forget(forget, rows_stored(len(self.schema)))
         self.optimism = positive("optimism", optimism, zero=True, most=100.0)
         self.least_probability = positive("least_probability", least_probability, zero=True, most=0.5)
         self._may_be_due = False
@@ -179,10 +177,10 @@ class AdaptiveReleaf(CompiledPolicy):
         elif self.delta is not None and self.epsilon is not None:
             rule, limit = GUARANTEE, self.epsilon / self._span
             width = -NormalDist().inv_cdf(self.delta / max(actions, 2))
-        memory = 0 if self.forget is None else AUTO if self.forget == "auto" else self.forget
+        window = 0 if self.forget is None else AUTO if self.forget == "auto" else self.forget
         floor = min(self.least_probability, 1.0 / actions)
-        optimism = 0.0 if self.observe == "labels" else self.optimism  # nothing is left to try
-        return optimism, floor, float(rule), limit, width, float(memory)
+        optimism = 0.0 if self.observe == "labels" else self.optimism  # nothing to explore
+        return optimism, floor, float(rule), limit, width, float(window)
 
     def _build(self, actions: int) -> Adaptive:
         categories = np.array([feature.categories for feature in self.schema.features], dtype=np.int64)
@@ -195,7 +193,7 @@ class AdaptiveReleaf(CompiledPolicy):
         self._named = None
 
     def _refit(self) -> None:
-        """Fit anew what is due; the only way in which what is relevant changes."""
+        """Refit the actions that are due; relevance changes only here."""
         self._named = None
         refit_due_actions(self._state)
 
@@ -227,7 +225,7 @@ class AdaptiveReleaf(CompiledPolicy):
         return self._low + self._span * expected
 
     def _replay(self, units: Array, rewards: Array) -> Trace:
-        self._may_be_due = True  # the loop stops for that
+        self._may_be_due = True  # the compiled loop stops when a refit is due
         try:
             return super()._replay(units, rewards)
         finally:
@@ -235,7 +233,7 @@ class AdaptiveReleaf(CompiledPolicy):
             self._may_be_due = False
 
     def _choose(self, context: Array) -> Selection:
-        # all in one place, since calls would take as long as the decision itself
+        # inlined, since method calls would take as long as the decision itself
         decision = self._entry_points.decide(self._pointer_table, context)
         if decision < 0:
             raise self._out_of_range(context, -2 - decision)
@@ -263,13 +261,13 @@ class AdaptiveReleaf(CompiledPolicy):
         ]
 
     def _name_relevant(self) -> Relevant:
-        """The relevant features of each action, kept until the next fit."""
+        """Relevant features of each action, cached until the next refit."""
         named = relevant_features(self._state.strengths, self._state.certainties)
         self._named = tuple([features or None for features in named])
         return self._named
 
     def replay(self, contexts: Any, rewards: Any) -> Trace:
-        """Live through a recorded stream; see :func:`releaf.replay`."""
+        """Replay a recorded stream; see :func:`releaf.replay`."""
         if self._is_unit:
             return super().replay(contexts, rewards)
         given = np.asarray(rewards, dtype=np.float64)
@@ -281,7 +279,7 @@ class AdaptiveReleaf(CompiledPolicy):
         return Trace(trace.actions, trace.explored, trace.observed, self._low + self._span * trace.rewards)
 
     def _share_of_range(self, reward: Any) -> float:
-        """A reward of the range as a number in [0, 1]."""
+        """Scale a reward from its range to [0, 1]."""
         number = isinstance(reward, int | float | np.integer | np.floating)
         if not (number and self._low <= reward <= self._high):
             raise ValueError(f"reward is {reward!r}: expected a number in [{self._low:g}, {self._high:g}]")
@@ -299,7 +297,7 @@ class AdaptiveReleaf(CompiledPolicy):
 
     @classmethod
     def _revive(cls, header: dict[str, Any], arrays: dict[str, Array]) -> Self:
-        if "observe" not in header["parameters"]:  # the first files, which had no sums either
+        if "observe" not in header["parameters"]:  # files of the first version, which had no sums either
             arrays = {**arrays, "policy.sums": np.zeros(2)}
         return super()._revive(header, arrays)
 
@@ -307,20 +305,20 @@ class AdaptiveReleaf(CompiledPolicy):
         if not is_valid_state(state):
             raise ValueError("its tables contradict the rest")
 
-    # --- what it has learnt -------------------------------------------------------------------------------
+    # --- inspection -------------------------------------------------------------------------------
 
     @property
     def observations(self) -> int:
-        """How many rewards were learnt of the actions that there are now."""
+        """Number of learnt rewards of the current actions."""
         return int(self._state.counts[:, LEARNT].sum())
 
     @property
     def explorations(self) -> int:
-        """How many decisions asked for a reward because it could change a decision; 0 where every reward is learnt."""
+        """Number of decisions that requested a reward; 0 if every reward is learnt."""
         return int(self._state.clock[REQUESTED])
 
     def relevance(self) -> Array:
-        """The share of each feature in what is explained of each action's reward (A × D).
+        """Share of each feature in the explained variance of each action's reward (A × D).
 
         A row sums to 1, or to 0 while nothing is explained. An interaction counts for both of its features.
         """
@@ -331,7 +329,7 @@ class AdaptiveReleaf(CompiledPolicy):
             return shares
 
     def relevant_features(self) -> dict[Any, list[Relevance]]:
-        """For each action its relevant features, the most important first, with their share and how sure that is."""
+        """Relevant features of each action, the most important first, with share and certainty."""
         with self._lock:
             shares, certainties = self.relevance(), self._state.certainties.copy()
             named = relevant_features(self._state.strengths, certainties)
@@ -344,11 +342,10 @@ class AdaptiveReleaf(CompiledPolicy):
         }
 
     def effect(self, feature: int | str) -> dict[Any, list[Effect]]:
-        """For each action what a feature's values add to its estimated reward; ``releaf.plot.partition`` draws it.
+        """Partial dependence of each action's estimate on a feature; ``releaf.plot.partition`` draws it.
 
-        The estimate with that value less the estimate with the feature's own value, on average over contexts that came
-        (partial dependence), by what is known now; in units of the reward. Numbers are spread over the range of
-        those that came, in their own units.
+        The estimate with a value minus the estimate with the context's own value, averaged over observed contexts, in
+        units of the reward. The values of a number span the observed range, in the feature's units.
 
         Parameters
         ----------
@@ -361,21 +358,21 @@ class AdaptiveReleaf(CompiledPolicy):
         return dict(zip(self.actions, found, strict=True))
 
     def explain(self, choice: Decision) -> str:
-        """Why an action was chosen, in words, by what is known now.
+        """Explain a decision as text, by the current estimates.
 
         Parameters
         ----------
         choice
-            A decision of this learner, however old, for an action that there still is.
+            A decision of this learner, of any age, for an action that still exists.
         """
         self._require_own(choice)
         with self._lock:
-            choice = replace(choice, index=self._index_of(choice.action))  # actions before it may be gone since
+            choice = replace(choice, index=self._index_of(choice.action))  # earlier actions may have been removed
             return explanation(choice, self._state, self._encoder, self.actions, self.reward_range)
 
 
 def _checked_observe(observe: Any, rules: list[str]) -> str:
-    """Which rewards are wanted: "explored" ones where a rule says when to ask."""
+    """Validate ``observe``; "explored" where rewards are requested by a rule."""
     if observe == "labels" and rules:
         raise ValueError(f"observe='labels' wants every label, so {rules[0]} can't be set")
     if observe not in ("always", "labels") and not (observe == "explored" and rules):
@@ -383,11 +380,11 @@ def _checked_observe(observe: Any, rules: list[str]) -> str:
     return "explored" if rules else str(observe)
 
 
-def _checked_memory(forget: Any, most: int) -> Any:
+def _checked_forget(forget: Any, most: int) -> Any:
     if forget is None or (isinstance(forget, str) and forget == "auto"):
         return forget
     try:
-        return whole("forget", forget, least=LEAST_MEMORY, most=most)
+        return whole("forget", forget, least=LEAST_WINDOW, most=most)
     except ValueError as error:
         raise ValueError(f"{error}, or 'auto', or None") from None
 

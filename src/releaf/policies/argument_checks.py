@@ -1,4 +1,4 @@
-"""Checks of constructor arguments, with errors that name the argument, the value and what is expected."""
+"""Validation of constructor arguments; errors name the argument, the value and what was expected."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ SMALLEST, LARGEST = 1e-50, 1e50  # between these no control number overflows
 
 
 def scale(name: str, value: Any) -> float:
-    """A positive number that is neither so small nor so large that control numbers overflow."""
+    """Validate a positive number within the range in which control numbers do not overflow."""
     if not SMALLEST <= positive(name, value) <= LARGEST:
         raise ValueError(f"{name} must be between {SMALLEST:g} and {LARGEST:g}, got {name}={value!r}")
     return float(value)
 
 
 def positive(name: str, value: Any, *, below: float = math.inf, most: float = math.inf, zero: bool = False) -> float:
-    """A finite number above 0 (or from 0 on), below a limit, and at most as large as another."""
+    """Validate a finite number above 0 (with ``zero``: at least 0), below one limit and at most another."""
     allowed = not isinstance(value, bool) and isinstance(value, int | float | np.integer | np.floating)
     if not (allowed and (value > 0 or (zero and value == 0)) and value < below and value <= most):
         limit = f" below {below:g}" if below < math.inf else ""
@@ -29,7 +29,7 @@ def positive(name: str, value: Any, *, below: float = math.inf, most: float = ma
 
 
 def whole(name: str, value: Any, *, least: int, most: float = math.inf) -> int:
-    """A whole number from ``least`` on, up to ``most``."""
+    """Validate an integer from ``least`` to ``most``."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or not least <= value <= most:
         limit = "" if most == math.inf else f" and at most {most}"
         raise ValueError(f"{name} must be a whole number of at least {least}{limit}, got {name}={value!r}")

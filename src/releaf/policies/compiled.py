@@ -1,4 +1,4 @@
-"""Policies whose knowledge is a handful of named arrays and whose rule is compiled: what RELEAF's rivals share."""
+"""`CompiledPolicy`: base class of policies with a named tuple of arrays as state and a compiled rule."""
 
 from __future__ import annotations
 
@@ -17,18 +17,16 @@ from releaf.schema import Features
 
 
 class CompiledPolicy(OnlinePolicy):
-    """Owns a state, a named tuple of arrays, and calls the doors of its rule with it.
+    """Owns a state, a named tuple of arrays, and calls the entry points of its rule with it.
 
-    A subclass gives ``_entry_points`` and ``_build``, and says which arrays it keeps in files and which may grow.
+    A subclass defines ``_entry_points``, ``_build``, and which arrays are saved and which may grow.
     """
 
     _entry_points: EntryPoints
     _state: Any
-    _saved_arrays: ClassVar[
-        tuple[str, ...]
-    ]  # arrays that were learnt; the others follow from the parameters, or are scratch
-    _signed: ClassVar[tuple[str, ...]] = ("clock",)  # whole numbers that may be negative
-    _growing: ClassVar[Mapping[str, int]] = {}  # arrays with an axis that is as long as was needed, and that axis
+    _saved_arrays: ClassVar[tuple[str, ...]]  # the other arrays follow from the parameters, or are scratch
+    _signed: ClassVar[tuple[str, ...]] = ("clock",)  # integer arrays that may be negative
+    _growing: ClassVar[Mapping[str, int]] = {}  # arrays that grow, and their growing axis
 
     def __init__(
         self,
@@ -36,26 +34,26 @@ class CompiledPolicy(OnlinePolicy):
         features: Features,
         observe: str,
         seed: int | None,
-        max_pending: int = 1,  # where no reward is ever wanted
+        max_pending: int = 1,  # for policies that want no reward
     ) -> None:
         super().__init__(actions, features, observe, max_pending)
         self.seed = None if seed is None else whole("seed", seed, least=0)
 
     @abstractmethod
     def _build(self, actions: int) -> Any:
-        """A state for so many actions that knows nothing yet."""
+        """Build the initial state for so many actions."""
 
     def _start(self) -> None:
-        """Begin; a subclass calls it when all parameters are checked and kept."""
+        """Build the state; a subclass calls it after setting all parameters."""
         self._use_state(self._build(len(self.actions)))
 
     def _use_state(self, state: Any) -> None:
-        """Go on with this state; the only way to change it for another, since the doors know it by addresses."""
+        """Switch to a state and rebuild the pointer table; the only way to replace the state."""
         self._entry_points.open(state)
         self._state, self._pointer_table = state, pointer_table_of(state)
 
     def _stretch(self) -> Array:
-        """What makes categories 1 apart, which are the closer the more there are; 1 for numbers."""
+        """Factor that makes the distance of two categories 1; 1 for numbers."""
         return np.array([max(feature.categories, 1) for feature in self.schema.features], dtype=np.float64)
 
     # --- the rule -----------------------------------------------------------------------------------------
@@ -73,15 +71,15 @@ class CompiledPolicy(OnlinePolicy):
         return action, False, probability, self._estimates(), self._relevant()
 
     def _estimates(self) -> tuple[float, ...]:
-        """The estimated reward of each action in the latest decision."""
+        """Estimated reward of each action in the latest decision."""
         return tuple(self._state.estimates.tolist())
 
     def _probability(self, action: int) -> float | None:
-        """With what probability the action was taken."""
+        """Probability (propensity) of the action in the latest decision."""
         return self._state.chance.item()  # type: ignore[no-any-return]
 
     def _relevant(self) -> Relevant | None:
-        """The features that each estimate rests on, where the policy tells some from others."""
+        """Relevant features of each action, for policies that learn relevance."""
         return None
 
     def _learn(self, context: Array, step: int, index: int, reward: float) -> None:
@@ -99,11 +97,13 @@ class CompiledPolicy(OnlinePolicy):
             while 0 <= reached < len(units):
                 self._grow_if_full()
                 reached = self._entry_points.replay(self._pointer_table, units, rewards, reached, actions, explored)
-        finally:  # also where it is interrupted
+        finally:  # also after an interrupt
             self._steps = int(self._state.clock[TIME])
         if reached < 0:
             row = -1 - reached
-            raise ValueError(f"rewards of row {row} are {rewards[row].tolist()}: the learner needs what is NaN")
+            raise ValueError(
+                f"rewards of row {row} are {rewards[row].tolist()}: the learner needs a reward that is NaN"
+            )
         observed = explored & (self.observe == "explored") | self._always_wants
         return Trace(actions, explored, observed, rewards[np.arange(len(units)), actions])
 
@@ -116,17 +116,17 @@ class CompiledPolicy(OnlinePolicy):
         finally:
             self._steps = int(self._state.clock[TIME])
 
-    # --- room ---------------------------------------------------------------------------------------------
+    # --- capacity ---------------------------------------------------------------------------------------------
 
     def _grow_if_full(self) -> None:
-        """Let the growing arrays grow where the next decision or reward might need more of them."""
+        """Grow the arrays if the next decision or reward might exceed their capacity."""
 
     def _double_capacity(self) -> None:
-        """Twice as long growing arrays."""
+        """Double the capacity of the growing arrays."""
         self._use_state(self._with_capacity(self._state, 2 * self._capacity(self._state)))
 
     def _capacity(self, state: Any) -> int:
-        """How long the growing arrays are."""
+        """Capacity of the growing arrays."""
         lengths = {
             getattr(state, name).shape[axis] for name, axis in self._growing.items() if name in self._saved_arrays
         }
@@ -152,11 +152,11 @@ class CompiledPolicy(OnlinePolicy):
         self._use_state(self._without(index))
 
     def _without(self, index: int) -> Any:
-        """A state that knows all that this one does, but for one action."""
+        """Copy of the state without one action."""
         narrower = self._with_capacity(self._build(len(self.actions) - 1), self._capacity(self._state))
         for name in self._saved_arrays:
             old, new = getattr(self._state, name), getattr(narrower, name)
-            axes = [axis for axis in range(old.ndim) if old.shape[axis] != new.shape[axis]]  # that of the actions
+            axes = [axis for axis in range(old.ndim) if old.shape[axis] != new.shape[axis]]  # the axis of the actions
             new[...] = np.delete(old, index, axes[0]) if axes else old
         return narrower
 
@@ -185,11 +185,11 @@ class CompiledPolicy(OnlinePolicy):
         self._use_state(state)
 
     def _check_state(self, state: Any) -> None:
-        """Raise a ValueError where a state from a file would lead the kernels astray, which check no bounds."""
+        """Raise a ValueError if a loaded state is inconsistent: kernels check no bounds."""
 
 
 def _sized(array: Array, axis: int, length: int) -> Array:
-    """An array of another length along one axis, with this one's values as far as they go, then zeros."""
+    """Resize an array along one axis, filled with zeros."""
     shape = list(array.shape)
     shape[axis] = length
     other = np.zeros(shape, dtype=array.dtype)

@@ -1,4 +1,4 @@
-"""How a policy reads the contexts that users pass."""
+"""Encoding of the contexts that users pass to a policy."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from releaf.schema import Encoder, Features, Schema
 from releaf.table import width_error
 
 Array = np.ndarray[Any, np.dtype[Any]]
-NOT_NUMBERS = frozenset((str, bytes, np.str_, np.bytes_, type(None)))  # what numpy would make a number of, but is none
+NOT_NUMBERS = frozenset((str, bytes, np.str_, np.bytes_, type(None)))  # types that numpy would convert to numbers
 LISTS = frozenset((list,))
 
 
 class ContextEncoding:
-    """Makes rows of numbers of contexts of any kind; what it decides by them is elsewhere."""
+    """Mixin that encodes contexts as rows of numbers."""
 
     _schema: Schema
     _encoder: Encoder
     _lock: threading.RLock
 
     def _set_schema(self, features: Features) -> None:
-        """Read contexts of these features from now on."""
+        """Set the schema and create its encoder."""
         self._schema = Schema.of(features)
         self._encoder = self._schema.encoder()
         self._shape = (len(self._schema),)
         self._plain_shape = self._shape if self._encoder.is_unit else None
 
     def _encode(self, context: Any) -> Array:
-        """The context as a row of its own; values in [0, 1] by the schema, or still to be checked by the rule."""
+        """Encode a context as a new row; the rule's kernel checks the range of plain values."""
         if not self._encoder.is_unit:
-            with self._lock:  # quantiles learn
+            with self._lock:  # the encoder updates quantiles
                 return self._encoder.encode(context)
         if isinstance(context, list | tuple):
             if len(context) != self._shape[0]:
@@ -40,18 +40,20 @@ class ContextEncoding:
             try:
                 row = np.array(context, dtype=np.float64)
             except (TypeError, ValueError, OverflowError):
-                return self._encoder.encode(context)  # names the feature that is wrong
+                return self._encoder.encode(context)  # raises with the feature's name
             if row.shape == self._shape and NOT_NUMBERS.isdisjoint(map(type, context)):
                 return row
         return self._encoder.encode(context)
 
     def _encode_many(self, contexts: Any, learns: bool = True) -> Array:
-        """All contexts as a matrix, checked; quantiles learn from them, or stay as they are."""
+        """Encode and validate contexts as a matrix; ``learns`` tells whether quantiles are updated."""
         if self._encoder.is_unit and type(contexts) is list and LISTS.issuperset(map(type, contexts)):
             contexts = _as_numbers(contexts, self._shape)
         plain = self._encoder.is_unit and isinstance(contexts, np.ndarray) and contexts.dtype.kind in "fiub"
         if plain and contexts.ndim == 2 and contexts.shape[1] == self._shape[0]:
-            matrix = np.require(contexts, dtype=np.float64, requirements=["C", "W"])  # kernels are compiled for that
+            matrix = np.require(
+                contexts, dtype=np.float64, requirements=["C", "W"]
+            )  # the type for which kernels are compiled
             if bool(np.all((matrix >= 0.0) & (matrix <= 1.0))):
                 return matrix
         return self._encoder.encode_many(contexts, learns)
@@ -62,12 +64,12 @@ class ContextEncoding:
 
 
 def _as_numbers(rows: list[list[Any]], shape: tuple[int]) -> Any:
-    """Rows of numbers as a matrix; all others as they are, to be looked at one by one.
+    """Convert rows of numbers to a matrix; return any others unchanged, to be encoded one by one.
 
-    Numpy says what they are together: with a text, None or too large a number among them, floats no longer.
+    NumPy's common type tells: with a text, None or a too large integer among the values it is not float64.
     """
     try:
         matrix = np.array(rows)
-    except (TypeError, ValueError, OverflowError):  # such as rows of several lengths
+    except (TypeError, ValueError, OverflowError):  # such as rows of different lengths
         return rows
     return matrix if matrix.dtype == np.float64 and matrix.shape[1:] == shape else rows

@@ -21,7 +21,7 @@ class EpsilonGreedy(RandomExploration):
     actions, features, seed, max_pending
         As for :class:`releaf.Releaf`.
     exploration
-        How much is explored (c; the c/d² of Auer et al.): about c·A·ln t of t decisions.
+        Amount of exploration (c; the c/d² of Auer et al.): about c·A·ln t of t decisions.
     epsilon
         Explore with this probability at every step (ε), instead of one that falls.
 

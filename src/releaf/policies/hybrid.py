@@ -16,12 +16,11 @@ from releaf.schema import Features
 class HybridEpsilon(RandomExploration):
     """Groups similar contexts, and within each group takes the action with the highest mean, or any at random.
 
-    The context goes to the group whose founder it is most similar to, or founds one of its own where none is similar
-    enough. Similarity is 1 less the mean over all features of how far two values are apart; categories and missing
-    values are alike (0) or not (1).
+    A context joins the group of the most similar founder, or founds a new group if none is similar enough. Similarity
+    is 1 minus the mean distance over all features; categories and missing values have distance 0 or 1.
 
     Bouneffouf et al. look up the most similar case of a case base, and explore with a constant ε among documents of
-    similar content; actions here have no content, so any action is explored. The paper tells neither the groups nor
+    similar content; actions here have no content, so any action is explored. The paper gives neither the groups nor
     ε. Its error of about 8.8 % on two very different data sets suggests a constant ε of about 0.1. Here ε falls as
     the visits of the group, n, grow: min(1, c·A/n). When an action is added, n starts again. A late reward goes to the
     group that its context is most similar to by then.
@@ -31,13 +30,13 @@ class HybridEpsilon(RandomExploration):
     actions, features, seed, max_pending
         As for :class:`releaf.Releaf`.
     exploration
-        How much is explored (c): about c·A·ln n of the n visits of a group.
+        Amount of exploration (c): about c·A·ln n of the n visits of a group.
     epsilon
         Explore with this probability at every step (ε), instead of one that falls.
     similarity
-        How similar a context must be to a group's founder to join it, up to 1, alike.
+        Least similarity to a group's founder to join it, at most 1 (equal).
     max_groups
-        How many groups there may be; then a context joins the most similar one, however unlike it is.
+        Most groups; beyond that a context joins the most similar one.
 
     Examples
     --------
@@ -75,7 +74,7 @@ class HybridEpsilon(RandomExploration):
 
     @property
     def groups(self) -> int:
-        """How many groups there are by now."""
+        """Number of groups."""
         return int(self._state.clock[USED])
 
     def _build(self, actions: int) -> Groups:

@@ -1,4 +1,4 @@
-"""ε-greedy over a linear model: the simplest contextual bandit that a user would try first."""
+"""ε-greedy with a linear model."""
 
 from __future__ import annotations
 

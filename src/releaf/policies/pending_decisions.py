@@ -1,4 +1,4 @@
-"""The book of decisions that wait for their reward."""
+"""Pending decisions: those whose reward is wanted and not yet known."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from typing import Any
 import numpy as np
 
 Array = np.ndarray[Any, np.dtype[Any]]
-# A decision whose reward is wanted: context, action, and how many actions there were.
+# Context, index of the action, and the number of actions at that time.
 PendingDecision = tuple[Array, int, int]
-SHARED = 1024  # bytes that contexts of one batch may share
+SHARED = 1024  # bytes of one buffer that contexts of a batch may share
 
 
-def rows_to_keep(matrix: Array) -> Iterable[Array]:
-    """The rows of a matrix, copied a few at a time, which is faster than one by one.
+def copied_rows(matrix: Array) -> Iterable[Array]:
+    """Copy the rows of a matrix, a few at a time, which is faster than one by one.
 
-    Not all at once, or a single context that waits long for its reward would keep all of its batch in memory.
+    With one copy of all rows, a single pending decision would keep its whole batch in memory.
     """
     few = max(1, SHARED // (matrix.itemsize * matrix.shape[1]))
     return chain.from_iterable(matrix[start : start + few].copy() for start in range(0, len(matrix), few))
 
 
 def without_action(pending: OrderedDict[int, PendingDecision], removed: int) -> OrderedDict[int, PendingDecision]:
-    """The decisions for all other actions, those after the removed one moved up by one place."""
+    """Drop the decisions for a removed action; indices of later actions decrease by one."""
     return OrderedDict(
         (number, (context, action - (action > removed), actions - (actions > removed)))
         for number, (context, action, actions) in pending.items()
@@ -34,7 +34,7 @@ def without_action(pending: OrderedDict[int, PendingDecision], removed: int) -> 
 
 
 def as_arrays(numbers: list[int], pending: list[PendingDecision], width: int) -> dict[str, Array]:
-    """The book as a file keeps it: the decisions' numbers, and what is known of each."""
+    """Arrays of the state file: ids, contexts, and actions of the pending decisions."""
     count = len(pending)
     contexts = np.concatenate([entry[0] for entry in pending]) if pending else np.empty(0)
     choices = np.empty((count, 2), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Any action, whatever the context: the floor that every other policy must be above."""
+"""Uniform random policy: the lower baseline for every other policy."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from releaf.schema import Features
 
 
 class Random(CompiledPolicy):
-    """Takes every action with the same probability. It asks for no reward, and counts every decision as an exploration.
+    """Takes every action with the same probability. It requests no reward, and every decision is an exploration.
 
-    Its log, with the probabilities that it notes, is what off-policy estimates like best.
+    Its log, with uniform propensities, is ideal for off-policy evaluation.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""How often a policy explores that does so at random."""
+"""Exploration rate of ε-greedy policies."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from releaf.policies.compiled import CompiledPolicy
 
 
 class RandomExploration(CompiledPolicy):
-    """Explores at random with a probability ε that falls as 1/t, or stays as it is given."""
+    """Base class of ε-greedy policies, with ε falling as 1/t or constant."""
 
     exploration: float
     epsilon: float | None
@@ -20,5 +20,5 @@ class RandomExploration(CompiledPolicy):
 
     @property
     def _rates(self) -> tuple[float, float]:
-        """What the kernels take for them: the constant, and the fixed rate, negative when there is none."""
+        """Kernel parameters: the constant, and the fixed rate, negative if there is none."""
         return self.exploration, -1.0 if self.epsilon is None else self.epsilon

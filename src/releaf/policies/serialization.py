@@ -1,4 +1,4 @@
-"""From a learner to a file or bytes and back: plain arrays and JSON, checked before anything goes on from them."""
+"""Serialization of learners to state files and bytes, with validation on load."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from releaf.policies.pending_decisions import PendingDecision, as_arrays
 from releaf.schema import Encoder, Schema
 
 Array = np.ndarray[Any, np.dtype[Any]]
-MOST_STEPS = 2**53  # numbers of decisions that JSON keeps exactly wherever it is read
+MOST_STEPS = 2**53  # decision ids that every JSON parser reads exactly
 _REGISTRY: dict[str, type[Serializable]] = {}
 
 
 class Serializable:
-    """A learner that can be written to a file; what it consists of is here, what it does elsewhere."""
+    """Mixin for learners that can be saved, loaded, copied and pickled."""
 
-    parameters: ClassVar[tuple[str, ...]]  # names of the constructor's arguments that are saved
+    parameters: ClassVar[tuple[str, ...]]  # names of the saved constructor arguments
     _action_names: tuple[ActionName, ...]
     _schema: Schema
     _encoder: Encoder
@@ -42,14 +42,14 @@ class Serializable:
 
     @abstractmethod
     def _arrays(self) -> dict[str, Array]:
-        """Copies of all that was learnt."""
+        """Copy the arrays of the learnt state."""
 
     @abstractmethod
     def _load_state(self, arrays: dict[str, Array]) -> None:
-        """Continue from what ``_arrays`` gave."""
+        """Load what ``_arrays`` returned."""
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the learner to a file, whole or not at all; ``releaf.load`` goes on exactly where it stood.
+        """Write the learner to a file atomically; ``releaf.load`` resumes exactly from its state.
 
         The file holds plain arrays and JSON behind a checksum; loading it runs no code.
         """
@@ -58,13 +58,13 @@ class Serializable:
         state_file.write(path, header, arrays)
 
     def to_bytes(self) -> bytes:
-        """The learner as bytes, those that ``save`` writes; ``releaf.from_bytes`` goes on exactly where it stood."""
+        """Serialize the learner to the bytes that ``save`` writes; ``releaf.from_bytes`` loads them."""
         return self.freeze()()
 
     def freeze(self) -> Callable[[], bytes]:
-        """Hold on to the learner as it is now, which takes no time; what is returned makes the bytes of it.
+        """Copy the state now, and return a function that serializes the copy.
 
-        So another thread can make them while this one goes on to decide.
+        So another thread can serialize while this one continues to decide.
         """
         with self._lock:
             header, arrays = self._header(), self._learnt_arrays()
@@ -73,7 +73,7 @@ class Serializable:
         return lambda: state_file.to_bytes(header, arrays | as_arrays(numbers, pending, width))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copies and pickles go the way of ``save``: the kernels' addresses must not be copied."""
+        """Copy and pickle through the saved form: pointer tables must not be copied."""
         with self._lock:
             return type(self)._revive, self._contents()
 
@@ -99,7 +99,7 @@ class Serializable:
 
     @classmethod
     def _constructor_arrays(cls, header: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
-        """Arguments of the constructor that are made of arrays."""
+        """Constructor arguments that are built from arrays."""
         return {}
 
     @classmethod
@@ -125,7 +125,7 @@ class Serializable:
         return policy
 
     def _check_pending(self, numbers: Array, contexts: Array, choices: Array) -> None:
-        """Raise a ValueError where pending decisions from a file would lead the kernels astray."""
+        """Raise a ValueError if the pending decisions of a file are inconsistent."""
         fits = (
             numbers.ndim == 1
             and contexts.shape == (len(numbers), len(self._schema))
@@ -145,28 +145,28 @@ class Serializable:
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """The learner that ``save`` wrote. It goes on exactly as the saved one would have, random draws included.
+    """Load a learner that ``save`` wrote. It continues exactly as the saved one, random draws included.
 
     Raises
     ------
     releaf.StateError
-        When the file is not a whole, unaltered learner of a version that this one can read.
+        If the file is not a complete, unaltered learner of a version that this one can read.
     """
     return _load_learner(*state_file.read(path), str(path))
 
 
 def from_bytes(content: bytes) -> Any:
-    """The learner that ``to_bytes`` gave, or that a file holds whose bytes these are.
+    """Load a learner from the bytes of ``to_bytes`` or of a state file.
 
     Parameters
     ----------
     content
-        The bytes, whole.
+        All bytes.
 
     Raises
     ------
     releaf.StateError
-        When they are not a whole, unaltered learner of a version that this one can read.
+        If they are not a complete, unaltered learner of a version that this one can read.
 
     Examples
     --------
@@ -176,12 +176,12 @@ def from_bytes(content: bytes) -> Any:
     Releaf(2 actions, 3 features, 0 decisions)
     """
     if not isinstance(content, bytes | bytearray | memoryview):
-        raise TypeError(f"content must be bytes, as to_bytes gives them, got {type(content).__name__}")
+        raise TypeError(f"content must be bytes, as to_bytes returns them, got {type(content).__name__}")
     return _load_learner(*state_file.from_bytes(bytes(content), "content"), "content")
 
 
 def _load_learner(header: dict[str, Any], arrays: dict[str, Array], name: str) -> Any:
-    """The learner of a state; errors call it by this name."""
+    """Build the learner of a state; errors use this name."""
     if header.get("class") not in _REGISTRY:
         raise state_file.StateError(
             f"{name} holds a {header.get('class')!r}, which this version of releaf does not know"
@@ -189,6 +189,4 @@ def _load_learner(header: dict[str, Any], arrays: dict[str, Array], name: str) -
     try:
         return _REGISTRY[header["class"]]._revive(header, arrays)
     except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
-        raise state_file.StateError(
-            f"{name} is no learner that this version of releaf can go on with: {error}"
-        ) from error
+        raise state_file.StateError(f"{name} is not a learner that this version of releaf can load: {error}") from error

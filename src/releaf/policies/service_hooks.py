@@ -1,4 +1,4 @@
-"""What a service that keeps decisions and rewards elsewhere needs to know of a learner."""
+"""Methods for a service that stores decisions and rewards itself."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class ServiceHooks:
-    """A learner whose decisions are kept by someone else too, by their number."""
+    """Mixin for learners whose decisions a service stores by id."""
 
     _action_names: tuple[ActionName, ...]
     _steps: int
@@ -28,7 +28,7 @@ class ServiceHooks:
 
     @property
     def steps(self) -> int:
-        """How many decisions it has made; the number of the latest."""
+        """Number of decisions so far; the id of the latest."""
         return self._steps
 
     @property
@@ -37,11 +37,11 @@ class ServiceHooks:
         return self._wants_all
 
     def waits_for(self, decision: int) -> bool:
-        """Whether a decision, given by its number, waits for its reward."""
+        """Whether a decision, given by its id, is pending."""
         return decision in self._pending
 
     def require_reward(self, decision: int, reward: Any) -> None:
-        """Raise the error that ``learn`` would raise for such a reward of a decision; nothing is learnt."""
+        """Raise the error that ``learn`` would raise for this reward of a decision; state is unchanged."""
         if self._wants_all:
             actions = self._pending[decision][2] if decision in self._pending else len(self._action_names)
             checked_rewards(reward, self._action_names[:actions])
@@ -61,23 +61,23 @@ class ServiceHooks:
         estimates: tuple[float, ...] | None,
         relevant: tuple[tuple[int, ...] | None, ...] | None,
     ) -> Decision:
-        """A decision that this learner made, from what someone kept of it, for instance to have it explained.
+        """Rebuild a decision of this learner from stored values, for instance to explain it.
 
         Parameters
         ----------
         number
             Its ``id``.
         context
-            As it was given to ``decide``; quantiles are those of now.
+            As passed to ``decide``; it is encoded with the current quantiles.
         actions
-            The actions that there were.
+            The actions at that time.
         action, explored, wants_reward, probability, estimates, relevant
-            As the decision told.
+            As in the decision.
         """
         unit = self._encode_many([context], learns=False)[0]
-        labels = tuple(actions)
-        index = labels.index(action)
+        names = tuple(actions)
+        index = names.index(action)
         return Decision(
             *(number, action, index, explored, wants_reward, probability, estimates, relevant),
-            *(unit, self._token, labels),
+            *(unit, self._token, names),
         )

@@ -1,4 +1,4 @@
-"""UCB1: optimism without context (Auer, Cesa-Bianchi and Fischer, 2002)."""
+"""UCB1, without context (Auer, Cesa-Bianchi and Fischer, 2002)."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from releaf.schema import Features
 
 
 class UCB1(CompiledPolicy):
-    """Takes each action once, then the one whose mean reward could be highest: r̄_a + √(c · ln n / n_a).
+    """Takes each action once, then the one with the highest upper confidence bound: r̄_a + √(c · ln n / n_a).
 
-    Here n_a is how many rewards of the action were learnt, and n how many of all. It ignores the context. A decision
-    counts as an exploration when its action's mean is not the highest.
+    Here n_a is the number of learnt rewards of the action, and n that of all actions. It ignores the context. A
+    decision counts as an exploration when its action's mean is not the highest.
 
     Parameters
     ----------
     actions, features, seed, max_pending
         As for :class:`releaf.Releaf`. Nothing is drawn at random, so the seed changes nothing.
     confidence
-        How wide the confidence bounds are (c); the authors' regret bound is for 2.
+        Width of the confidence bounds (c); the authors' regret bound is for 2.
 
     Examples
     --------

@@ -15,11 +15,11 @@ from releaf.policies.traits import Traits
 from releaf.policy import Actions
 from releaf.schema import Features
 
-GONE = -1  # the new number of a ball that was dropped
+GONE = -1  # the new index of a removed ball
 
 
 class Ball(NamedTuple):
-    """A ball of contexts and one action; the first ball holds all contexts and actions, and its action is None."""
+    """A ball of contexts and one action; the first ball covers all contexts and actions, and its action is None."""
 
     action: ActionName | None
     centre: tuple[float, ...]
@@ -99,7 +99,7 @@ class ContextualZooming(CompiledPolicy):
             self._double_capacity()
 
     def _without(self, index: int) -> Balls:
-        """Without the balls of the action; the first, which is about all actions, can't tell their rewards apart."""
+        """Copy of the state without the action's balls; the first ball, of all actions, keeps its rewards."""
         state: Balls = super()._without(index)
         used, latest = int(state.clock[USED]), state.clock[LATEST]
         stay = np.flatnonzero(state.arms[:used] != index)
@@ -111,7 +111,7 @@ class ContextualZooming(CompiledPolicy):
             array[len(stay) :] = 0
         state.arms[state.arms > index] -= 1
         state.nearest[:] = number[state.nearest]
-        state.reach[state.nearest == GONE] = 1.0  # as of new balls, until their index is worked out again
+        state.reach[state.nearest == GONE] = 1.0  # as of new balls, until their index is computed again
         state.nearest[state.nearest == GONE] = 0
         state.clock[LATEST] = OUTDATED if latest == OUTDATED or number[latest] == GONE else number[latest]
         state.clock[USED] = len(stay)
@@ -127,7 +127,7 @@ class ContextualZooming(CompiledPolicy):
             raise ValueError("its balls contradict the rest")
 
     def balls(self) -> list[Ball]:
-        """All balls so far, in the order in which they came to be; the centres as values in [0, 1]."""
+        """All balls in the order of their creation; centres have encoded values in [0, 1]."""
         with self._lock:
             state = self._state
             return [

@@ -140,8 +140,8 @@ class AdaptiveReleafClassifier(LearnerClassifier):
 def _arrive(learner: AdaptiveReleaf, context: Any, place: int, only_if_asked: bool = False) -> bool:
     """Let a row arrive at a learner that asks; whether its label was learnt.
 
-    A label tells the rewards of all actions, more than a learner asks for that decides by itself: so its book of
-    decisions is set right by hand. Every label learnt counts as asked for.
+    A label tells the rewards of all actions, more than a learner asks for that decides by itself: so its pending
+    decision is removed here. Every label learnt counts as asked for.
     """
     with learner._lock:
         choice = learner.decide(context)
