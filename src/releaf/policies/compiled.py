@@ -136,8 +136,8 @@ class CompiledPolicy(OnlinePolicy):
             raise ValueError("its sizes are zero")
         return int(lengths.pop()) if lengths else 0
 
-    def _with_capacity(self, state: Any, room: int) -> Any:
-        sized = {name: _sized(getattr(state, name), axis, room) for name, axis in self._growing.items()}
+    def _with_capacity(self, state: Any, capacity: int) -> Any:
+        sized = {name: _sized(getattr(state, name), axis, capacity) for name, axis in self._growing.items()}
         return state._replace(**sized)
 
     def _add_action(self) -> None:
