@@ -119,7 +119,11 @@ def open_text(path: str | os.PathLike[str]) -> IO[str]:
     return open(path, encoding="utf-8-sig", newline="")
 
 
-def scaled(columns: Any, rows: int | None = None) -> Any:
-    """Columns scaled to [0, 1] by the minimum and maximum of their first so many rows; one that never varies is 0."""
-    low, high = columns[:rows].min(axis=0), columns[:rows].max(axis=0)
+def scaled(columns: Any, by: Any = None) -> Any:
+    """Columns scaled to [0, 1] by the minimum and maximum of those of ``by``, their own when None.
+
+    Values beyond are cut off; a column that never varies is 0.
+    """
+    known = columns if by is None else by
+    low, high = known.min(axis=0), known.max(axis=0)
     return np.clip((columns - low) / np.where(high > low, high - low, 1.0), 0.0, 1.0)
