@@ -67,7 +67,7 @@ def _require_same_configuration(one: _MergeInput, other: _MergeInput) -> None:
 
 
 class PartitionedPolicy(OnlinePolicy):
-    """Policy on top of an :class:`Engine`. A subclass defines the parameters and builds the engine."""
+    """Policy on top of an ``Engine``. A subclass defines the parameters and builds the engine."""
 
     _engine: Engine
     _tuples: list[tuple[int, ...] | None]
