@@ -15,7 +15,7 @@ import numpy as np
 from releaf.decision import ActionName, Decision
 from releaf.policies.argument_checks import whole
 from releaf.policies.context_encoding import ContextEncoding
-from releaf.policies.pending_decisions import PendingDecision, copied_rows, without_action
+from releaf.policies.pending_decisions import PendingDecision, copied_rows, decision_id, why_not_pending, without_action
 from releaf.policies.reward_checks import checked_column, checked_reward, checked_rewards, checked_table, positions_of
 from releaf.policies.serialization import Serializable
 from releaf.policies.service_hooks import ServiceHooks
@@ -206,11 +206,12 @@ class OnlinePolicy(Serializable, ContextEncoding, ServiceHooks, ABC):
         if type(choice) is Decision and choice._learner == self._token:
             number = choice.id
         else:
-            number = self._number_of(choice)
+            number = decision_id(choice, self._token)
         with self._lock:
             pending = self._pending.get(number)
             if pending is None:
-                raise ValueError(self._why_not_pending(choice, number))
+                name = type(self).__name__
+                raise ValueError(why_not_pending(choice, number, self._steps, self.observe, self.max_pending, name))
             context, index, actions = pending
             if isinstance(choice, Decision) and choice._context is not context:
                 self._require_same(choice, context, index)
@@ -369,35 +370,12 @@ class OnlinePolicy(Serializable, ContextEncoding, ServiceHooks, ABC):
         """Raise unless it is a decision of this learner."""
         if not isinstance(choice, Decision):
             raise TypeError(f"choice must be the Decision itself, got {choice!r}")
-        self._number_of(choice)
-
-    def _number_of(self, choice: Decision | int) -> int:
-        if type(choice) is int:
-            return choice
-        if isinstance(choice, Decision):
-            if choice._learner != self._token:
-                raise ValueError(f"{choice!r} was made by another learner: expected a decision of this one")
-            return choice.id
-        if isinstance(choice, bool) or not isinstance(choice, int | np.integer):
-            raise TypeError(f"choice must be a Decision or its id, got {choice!r}")
-        return int(choice)
+        decision_id(choice, self._token)
 
     def _require_same(self, choice: Decision, context: Array, action: int) -> None:
         """Raise if the decision is of another learner that was loaded from the same file and shares its token."""
         if choice.action != self._action_names[action] or not np.array_equal(choice._context, context):
             raise ValueError(f"{choice!r} was made by another learner: expected a decision of this one")
-
-    def _why_not_pending(self, choice: Decision | int, number: int) -> str:
-        if not 1 <= number <= self._steps:
-            return f"unknown decision {number}: this learner has made decisions 1 to {self._steps}"
-        if self.observe == "never":
-            return f"decision {number} is not pending: {type(self).__name__} never requests a reward"
-        if isinstance(choice, Decision) and not choice.wants_reward:
-            return f"decision {number} did not request a reward (observe={self.observe!r}): learn only if wants_reward"
-        return (
-            f"decision {number} is not pending: its reward was learnt already or not requested, "
-            f"it is older than the newest {self.max_pending} pending ones (max_pending), or its action was removed"
-        )
 
     # --- rollback ---------------------------------------------------------------------------------------
 

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from releaf.decision import Decision
+
 Array = np.ndarray[Any, np.dtype[Any]]
 # Context, index of the action, and the number of actions at that time.
 PendingDecision = tuple[Array, int, int]
@@ -45,3 +47,32 @@ def as_arrays(numbers: list[int], pending: list[PendingDecision], width: int) ->
         "waiting.contexts": contexts.reshape(-1, width),
         "waiting.choices": choices,
     }
+
+
+def decision_id(choice: Decision | int, token: int) -> int:
+    """Id of a decision, given as a decision of the learner with this token or as its id."""
+    if type(choice) is int:
+        return choice
+    if isinstance(choice, Decision):
+        if choice._learner != token:
+            raise ValueError(f"{choice!r} was made by another learner: expected a decision of this one")
+        return choice.id
+    if isinstance(choice, bool) or not isinstance(choice, int | np.integer):
+        raise TypeError(f"choice must be a Decision or its id, got {choice!r}")
+    return int(choice)
+
+
+def why_not_pending(
+    choice: Decision | int, number: int, steps: int, observe: str, max_pending: int, policy: str
+) -> str:
+    """Error message for a reward of a decision that is not pending."""
+    if not 1 <= number <= steps:
+        return f"unknown decision {number}: this learner has made decisions 1 to {steps}"
+    if observe == "never":
+        return f"decision {number} is not pending: {policy} never requests a reward"
+    if isinstance(choice, Decision) and not choice.wants_reward:
+        return f"decision {number} did not request a reward (observe={observe!r}): learn only if wants_reward"
+    return (
+        f"decision {number} is not pending: its reward was learnt already or not requested, "
+        f"it is older than the newest {max_pending} pending ones (max_pending), or its action was removed"
+    )
