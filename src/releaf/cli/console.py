@@ -62,7 +62,7 @@ def fail(message: str) -> None:
 @contextmanager
 def explained() -> Iterator[None]:
     """Turn what users can do something about into a message and exit code 1, and Ctrl-C into 130."""
-    from releaf.core.state import StateError
+    from releaf.core.runtime.state_file import StateError
     from releaf.streams.files import DataError
 
     expected = (ValueError, TypeError, ImportError, OSError, EOFError, StateError, DataError)

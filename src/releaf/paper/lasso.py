@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from releaf.policy import Actions, Trace, action_labels
+from releaf.policy import Actions, Trace, action_names
 from releaf.schema import Features, Schema
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -42,7 +42,7 @@ class LassoBandit:
     """
 
     def __init__(self, actions: Actions, features: Features, *, seed: int | None = None) -> None:
-        self.actions = action_labels(actions)
+        self.actions = action_names(actions)
         self.schema = Schema.of(features)
         self.seed = seed
         self._generator = np.random.default_rng(seed)

@@ -7,7 +7,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from releaf.core.adaptive.state import ASKED
+from releaf.core.adaptive.state import REQUESTED
 from releaf.policies.adaptive import AdaptiveReleaf
 from releaf.schema import Schema
 from releaf.sklearn.base import UNLABELLED, LearnerClassifier
@@ -119,7 +119,7 @@ class AdaptiveReleafClassifier(LearnerClassifier):
         observe: Any = "always" if asks else "labels"
         return AdaptiveReleaf(classes, schema, seed=self._seed, observe=observe, forget=self.forget, **rules)  # type: ignore[arg-type]
 
-    def _live_through(self, rows: Array, places: Array) -> Array:
+    def _replay(self, rows: Array, places: Array) -> Array:
         if self.learner_.observe == "labels":
             self._teach(rows, places)
             return np.ones(len(places), dtype=np.bool_)
@@ -140,15 +140,15 @@ class AdaptiveReleafClassifier(LearnerClassifier):
 def _arrive(learner: AdaptiveReleaf, context: Any, place: int, only_if_asked: bool = False) -> bool:
     """Let a row arrive at a learner that asks; whether its label was learnt.
 
-    A label tells the rewards of all actions, more than a learner asks for that decides by itself: so its book of
-    decisions is set right by hand. Every label learnt counts as asked for.
+    A label tells the rewards of all actions, more than a learner asks for that decides by itself: so its pending
+    decision is removed here. Every label learnt counts as asked for.
     """
     with learner._lock:
         choice = learner.decide(context)
-        learner._waiting.pop(choice.id, None)
+        learner._pending.pop(choice.id, None)
         learns = place != UNLABELLED and (choice.wants_reward or not only_if_asked)
-        learner._state.clock[ASKED] += int(learns) - int(choice.wants_reward)
+        learner._state.clock[REQUESTED] += int(learns) - int(choice.wants_reward)
         if learns:
             for action in range(len(learner.actions)):
-                learner._take_in(choice._context, choice.id, action, float(action == place))
+                learner._learn(choice._context, choice.id, action, float(action == place))
     return bool(learns)

@@ -32,7 +32,7 @@ class LearnerClassifier(ClassifierMixin, BaseEstimator):
     def _new_learner(self, classes: list[Any], schema: Schema) -> Any:
         raise NotImplementedError
 
-    def _live_through(self, rows: Array, places: Array) -> Array:
+    def _replay(self, rows: Array, places: Array) -> Array:
         """Learn the rows of a fit; where a label was looked at."""
         raise NotImplementedError
 
@@ -61,7 +61,7 @@ class LearnerClassifier(ClassifierMixin, BaseEstimator):
         if self.shuffle:
             order = check_random_state(self._seed).permutation(len(rows))
             rows, places = rows[order], places[order]
-        used = self._live_through(rows, places)
+        used = self._replay(rows, places)
         self.labels_used_ = int(used.sum())
         self._first = FirstRows(rows, np.where(used, places, UNLABELLED))
         return self

@@ -97,7 +97,7 @@ class ReleafClassifier(LearnerClassifier):
             classes, schema, seed=self._seed, observe=observe, **{name: getattr(self, name) for name in names}
         )
 
-    def _live_through(self, rows: Array, places: Array) -> Array:
+    def _replay(self, rows: Array, places: Array) -> Array:
         if self.observe != "labels":
             rewards = np.eye(len(self.classes_))[places]
             observed: Array = self.learner_.replay(self._columns.contexts(rows), rewards).observed

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from releaf.decision import Label
+from releaf.decision import ActionName
 
 Matrix = np.ndarray[Any, np.dtype[np.float64]]
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -36,7 +36,7 @@ class Stream:
     contexts: Any
     rewards: Matrix
     features: Any
-    actions: tuple[Label, ...]
+    actions: tuple[ActionName, ...]
     expected: Matrix | None = None
     skipped: int = 0
     problems: tuple[tuple[int, str], ...] = ()
@@ -75,7 +75,7 @@ class Log:
     rewards: Array
     probabilities: Array | None
     features: Any
-    actions: tuple[Label, ...]
+    actions: tuple[ActionName, ...]
     skipped: int = 0
     problems: tuple[tuple[int, str], ...] = ()
 

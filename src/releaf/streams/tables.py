@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from releaf.decision import Label
+from releaf.decision import ActionName
 from releaf.features import is_missing
-from releaf.policy import plain_label
+from releaf.policy import plain_name
 from releaf.schema import Schema
 from releaf.streams.files import named_errors, open_text
 from releaf.streams.stream import Log, Stream
@@ -23,7 +23,7 @@ _TRUE_FALSE = {"true": True, "false": False}
 Columns = dict[str, Any]
 
 
-class Rows:
+class TableRows:
     """Columns that were read, the lines they stand on, and the lines that were left out."""
 
     def __init__(
@@ -43,18 +43,18 @@ class Rows:
             raise ValueError(f"{self.source} has no column {name!r}; it has {', '.join(self.columns)}")
         return self.columns[name]
 
-    def without(self, bad: Mapping[int, str]) -> Rows:
+    def without(self, bad: Mapping[int, str]) -> TableRows:
         keep = [row for row in range(len(next(iter(self.columns.values())))) if row not in bad]
         columns = {name: [values[row] for row in keep] for name, values in self.columns.items()}
         problems = [*self.problems, *((self.line(row), why) for row, why in bad.items())]
-        return Rows(columns, [self.line(row) for row in keep], self.source, sorted(problems))
+        return TableRows(columns, [self.line(row) for row in keep], self.source, sorted(problems))
 
 
 def table(
     data: Any,
     *,
     label: str | None = None,
-    rewards: Sequence[str] | Mapping[str, Label] | None = None,
+    rewards: Sequence[str] | Mapping[str, ActionName] | None = None,
     features: Sequence[str] | Schema | None = None,
     skip_bad: bool = False,
 ) -> Stream:
@@ -108,7 +108,7 @@ def log(
     action: str,
     reward: str,
     probability: str | None = None,
-    actions: Sequence[Label] | None = None,
+    actions: Sequence[ActionName] | None = None,
     reward_range: tuple[float, float] = (0.0, 1.0),
     features: Sequence[str] | Schema | None = None,
     skip_bad: bool = False,
@@ -200,14 +200,14 @@ def arrow_batches(path: Path, size: int) -> Iterator[Any]:
                         yield batch.slice(start, size)
 
 
-def _read(data: Any, skip_bad: bool) -> Rows:
+def _read(data: Any, skip_bad: bool) -> TableRows:
     if is_table(data):
-        return Rows(table_columns(data), None, "table")
+        return TableRows(table_columns(data), None, "table")
     if not isinstance(data, str | os.PathLike):
         raise TypeError(f"data must be the name of a file or a pandas, polars or pyarrow table, got {data!r}")
     path = Path(data)
     if kind_of(path) != "csv":
-        return Rows(table_columns(_arrow(path, kind_of(path))), None, str(path))
+        return TableRows(table_columns(_arrow(path, kind_of(path))), None, str(path))
     return _read_csv(path, skip_bad)
 
 
@@ -219,7 +219,7 @@ def _arrow(path: Path, kind: str) -> Any:
     return parquet.read_table(path) if kind == "parquet" else feather.read_table(path)
 
 
-def _read_csv(path: Path, skip_bad: bool, most: int | None = None) -> Rows:
+def _read_csv(path: Path, skip_bad: bool, most: int | None = None) -> TableRows:
     """Columns of texts, turned into numbers or truth values where all of them are; an empty field is missing."""
     with open_text(path) as file:
         reader = csv.reader(file)
@@ -236,7 +236,7 @@ def _read_csv(path: Path, skip_bad: bool, most: int | None = None) -> Rows:
                 if not skip_bad:
                     raise ValueError(f"{path}, line {line}: {problems[0][1]}")
     texts = {name: [row[place] for row in rows] for place, name in enumerate(names)}
-    found = Rows({}, lines, str(path), problems)
+    found = TableRows({}, lines, str(path), problems)
     bad: dict[int, str] = {}
     for name, column in texts.items():
         found.columns[name] = _converted(found, name, column, bad, skip_bad)
@@ -276,7 +276,7 @@ def require_different(names: Sequence[str], source: Any) -> None:
         raise ValueError(f"{source} has more than one column {twice[0]!r}: expected different names")
 
 
-def _converted(rows: Rows, name: str, column: list[str], bad: dict[int, str], skip_bad: bool) -> list[Any]:
+def _converted(rows: TableRows, name: str, column: list[str], bad: dict[int, str], skip_bad: bool) -> list[Any]:
     values: list[Any] = [None if text.strip() == "" else _number(text) for text in column]
     present = [value for value in values if value is not None]
     numbers = sum(isinstance(value, float) for value in present)
@@ -307,13 +307,13 @@ def _number(text: str) -> float | str:
 
 
 def _complete(
-    rows: Rows,
+    rows: TableRows,
     names: list[str],
     skip_bad: bool,
     limits: tuple[float, float] | None = None,
     above_zero: bool = False,
-    known: tuple[Label, ...] | None = None,
-) -> Rows:
+    known: tuple[ActionName, ...] | None = None,
+) -> TableRows:
     """The rows that have these columns, as numbers within limits or as known labels where that is asked for."""
     bad: dict[int, str] = {}
     for name in names:
@@ -331,7 +331,7 @@ def _complete(
     return rows.without(bad) if bad else rows
 
 
-def _readable(rows: Rows, features: Sequence[str] | Schema | None, skip_bad: bool) -> Rows:
+def _readable(rows: TableRows, features: Sequence[str] | Schema | None, skip_bad: bool) -> TableRows:
     """The rows whose values are what a given schema expects."""
     if not isinstance(features, Schema):
         return rows
@@ -349,9 +349,9 @@ def is_within(value: Any, limits: tuple[float, float]) -> bool:
         return False
 
 
-def plain_action(value: Any) -> Label:
+def plain_action(value: Any) -> ActionName:
     """An action's label; a whole number in a column of floats is a whole number."""
-    label = plain_label(value)
+    label = plain_name(value)
     return int(label) if isinstance(label, float) and label.is_integer() else label
 
 
@@ -360,18 +360,18 @@ def plain_actions(column: Any) -> Any:
     if isinstance(column, np.ndarray) and column.dtype.kind in "iu":
         return column
     values = column.tolist() if isinstance(column, np.ndarray) else column
-    known: dict[Any, Label | None] = {}
+    known: dict[Any, ActionName | None] = {}
     for value in set(values):
         known[value] = None if is_missing(value) else plain_action(value)
     return [known[value] if value == value else None for value in values]
 
 
-def sorted_actions(labels: Iterable[Label]) -> tuple[Label, ...]:
+def sorted_actions(labels: Iterable[ActionName]) -> tuple[ActionName, ...]:
     """Different labels in an order of their own, whatever their types."""
     return tuple(sorted(set(labels), key=lambda label: (str(type(label)), label)))
 
 
-def _contexts(rows: Rows, features: Sequence[str] | Schema | None, used: set[str]) -> tuple[Any, Schema]:
+def _contexts(rows: TableRows, features: Sequence[str] | Schema | None, used: set[str]) -> tuple[Any, Schema]:
     if isinstance(features, Schema):
         names = list(features.names)
     else:
@@ -383,7 +383,7 @@ def _contexts(rows: Rows, features: Sequence[str] | Schema | None, used: set[str
     return [list(row) for row in zip(*columns, strict=True)], schema
 
 
-def _guessed(rows: Rows, columns: Columns) -> Schema:
+def _guessed(rows: TableRows, columns: Columns) -> Schema:
     try:
         return Schema.guess(columns, numbers="range")
     except ValueError as error:

@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from releaf.core import summing
-from releaf.core.cells import GRAIN
-from releaf.core.engine import Settings
-from releaf.core.merging import Leaves, Rows
-from releaf.decision import Label
+from releaf.core.releaf import summing
+from releaf.core.releaf.cells import GRAIN
+from releaf.core.releaf.engine import EngineSettings
+from releaf.core.releaf.merging import Leaves, Rows
+from releaf.decision import ActionName
 from releaf.executors import Executor, Local
 from releaf.features import Quantile
 from releaf.policies import Releaf
@@ -57,10 +57,10 @@ class Job(NamedTuple):
 
     columns: Columns
     encoder: dict[str, Array] | None = None  # the quantiles
-    actions: tuple[Label, ...] = ()
+    actions: tuple[ActionName, ...] = ()
     categories: Array | None = None
     places: Array | None = None
-    layout: summing.Layout | None = None
+    layout: summing.SumsLayout | None = None
     last: bool = False  # whether to draw a sample of contexts too
     ranges: tuple[counting.Ranges, ...] = ()  # what to count, of each feature that is ranked or of rows
     often: Array = sampling.NONE  # the hashes of rows that are often there
@@ -70,7 +70,7 @@ def fit_log(
     dataset: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     features: Features,
     *,
-    actions: Sequence[Label] | None = None,
+    actions: Sequence[ActionName] | None = None,
     action: str = "action",
     reward: str = "reward",
     probability: str | None = None,
@@ -135,8 +135,8 @@ def fit_log(
     learner = Releaf(labels, columns.schema, **parameters)
     leaves = summing.partitions(settings, seen.counts)
     rows, sample = work.sum(encoder, labels, settings, leaves)
-    known = summing.knowledge(leaves, rows, seen.rows, len(labels))
-    fitted = learner._knowing(known)
+    known = summing.sufficient_statistics(leaves, rows, seen.rows, len(labels))
+    fitted = learner._with_statistics(known)
     fitted._token = 0  # of a learner that anyone would have made of this log
     if encoder is not None:
         fitted._encoder.restore(encoder)
@@ -233,7 +233,9 @@ class _Work:
             cells = [counting.refined(*pair) for pair in zip(cells, finer, strict=True)]
         return cells
 
-    def look(self, encoder: dict[str, Array] | None, actions: Sequence[Label] | None, settings: Settings) -> Looked:
+    def look(
+        self, encoder: dict[str, Array] | None, actions: Sequence[ActionName] | None, settings: EngineSettings
+    ) -> Looked:
         """Count the values of all features, and find the actions."""
         categories, places = np.array(settings.categories), summing.stretches(settings)
         job = Job(self._columns, encoder, tuple(actions or ()), categories, places)
@@ -252,8 +254,8 @@ class _Work:
     def sum(
         self,
         encoder: dict[str, Array] | None,
-        actions: tuple[Label, ...],
-        settings: Settings,
+        actions: tuple[ActionName, ...],
+        settings: EngineSettings,
         leaves: tuple[Leaves, ...],
     ) -> tuple[Rows, Array]:
         """The cells that were observed, and a sample of encoded contexts."""
@@ -264,7 +266,7 @@ class _Work:
         rows, drawn = [], sampling.nothing(len(leaves))
         for number, layout in enumerate(blocks, 1):
             what = "summing" if len(blocks) == 1 else f"summing, block {number} of {len(blocks)}"
-            tally = summing.Tally(layout.entries, _width(self._columns))
+            tally = summing.SparseSums(layout.entries, _width(self._columns))
             given = job._replace(layout=layout, last=number == len(blocks))
             for found, sample in self._run(what, sum_part, given):
                 tally.add(found)
@@ -339,7 +341,7 @@ def sum_part(job: Job, parts: Parts) -> tuple[summing.Sums, sampling.Sample]:
     """Counts and sums of rewards in the cells of a layout that were observed, and a sample of contexts."""
     layout, columns = job.layout, job.columns
     assert layout is not None
-    sums = summing.Summing(layout, len(job.actions), _width(columns))
+    sums = summing.LogSummer(layout, len(job.actions), _width(columns))
     position = {label: place for place, label in enumerate(job.actions)}
     drawn = sampling.nothing(len(columns.schema))
     for _, batch, chances in read_parts(parts, columns.schema, **_names(columns)):

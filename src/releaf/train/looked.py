@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from releaf.decision import Label
+from releaf.decision import ActionName
 from releaf.train import counting
 from releaf.train.stream import MOST_ACTIONS, SHOWN
 
@@ -18,7 +18,7 @@ class Looked(NamedTuple):
     """Counts of values, actions and rows, and what is wrong with the first of those that can't be used."""
 
     counts: Array  # [D, places + 1]
-    labels: dict[tuple[str, Label], str]  # the kind and the label of actions, and the first file that has it
+    labels: dict[tuple[str, ActionName], str]  # the kind and the label of actions, and the first file that has it
     rows: int  # that can be used
     left_out: int  # that can't
     cut: int  # whose weights are cut
@@ -43,7 +43,7 @@ def both(one: Looked, other: Looked) -> Looked:
     )
 
 
-def actions_of(looked: Looked, given: Sequence[Label] | None, column: str) -> tuple[Label, ...]:
+def actions_of(looked: Looked, given: Sequence[ActionName] | None, column: str) -> tuple[ActionName, ...]:
     """The actions that were given, or those of the log in their order, which must be of one kind."""
     if given is not None:
         known = set(given)
@@ -58,7 +58,7 @@ def actions_of(looked: Looked, given: Sequence[Label] | None, column: str) -> tu
     return tuple(sorted(label for _, label in looked.labels))
 
 
-def kind_of(label: Label) -> str:
+def kind_of(label: ActionName) -> str:
     """What an action's label is."""
     return "truth value" if isinstance(label, bool) else "text" if isinstance(label, str) else "number"
 
