@@ -77,7 +77,8 @@ def _figures_of(ledger: Any) -> dict[str, Any]:
 def _decided(results: dict[str, list[Any]], seeds: int, steps: int) -> Table:
     """What each learner got wrong, and the labels that it asked for, next to the paper's figures."""
     from releaf.paper.breast_cancer import PAPER, labels_of
-    from releaf.paper.experiment import Column, Figures, line
+    from releaf.paper.experiment import line
+    from releaf.report.figures import Column, Figures
     from releaf.report.terminal import figures_table
 
     columns = (

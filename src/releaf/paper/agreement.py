@@ -9,7 +9,8 @@ import numpy as np
 
 from releaf.evaluate import Run
 from releaf.paper.bundled import available, load
-from releaf.paper.experiment import Column, Figures, Line, Picture, Results
+from releaf.paper.experiment import Results
+from releaf.report.figures import Column, Figures, Line, Picture
 
 Array = np.ndarray[Any, np.dtype[Any]]
 TOP = 3  # features that are compared

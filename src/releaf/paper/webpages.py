@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from releaf.evaluate import Ledger, Run
-from releaf.paper.experiment import Column, Figures, Line, Picture, Results, line
+from releaf.paper.experiment import Results, line
 from releaf.paper.settings import RELEAF, RELEAF_TOLD
+from releaf.report.figures import Column, Figures, Line, Picture
 from releaf.streams.files import find
 from releaf.streams.webpages import CAMPAIGNS
 

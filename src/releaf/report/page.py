@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from releaf._version import __version__
-from releaf.paper import Figures, Picture
+from releaf.report.figures import Figures, Picture
 from releaf.report.numbers import difference, margin, shown
 from releaf.report.plots import chart
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from releaf.paper import Picture
+from releaf.report.figures import Picture
 from releaf.report.numbers import margin
 
 

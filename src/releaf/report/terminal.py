@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich import box
 from rich.table import Table
 
-from releaf.paper import Figures
+from releaf.report.figures import Figures
 from releaf.report.numbers import difference, shown
 
 
