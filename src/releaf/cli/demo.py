@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from releaf.cli.console import Json, console, explained, print_json, steps_bar
+from releaf.cli.console import Json, console, error_messages, print_json, progress_bar
 
 ADAPTIVE = "AdaptiveReleaf"
 # From nothing to everything: a colour of the heat map for each eighth.
@@ -31,7 +31,7 @@ def demo(
 
     runs = _runs(seeds, steps, budget)
     results: dict[str, list[Any]] = {}
-    with explained(), steps_bar() as progress:
+    with error_messages(), progress_bar() as progress:
         task = progress.add_task("", total=len(runs))
         for run in runs:
             first = "compiled once, " if not run.seed else ""

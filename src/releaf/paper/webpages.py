@@ -11,7 +11,7 @@ from releaf.evaluate import Ledger, Run
 from releaf.paper.experiment import Results, line
 from releaf.paper.settings import RELEAF, RELEAF_TOLD
 from releaf.report.figures import Column, Figures, Line, Picture
-from releaf.streams.files import find
+from releaf.streams.data_files import find
 from releaf.streams.webpages import CAMPAIGNS
 
 YAHOO = "ydata-fp-td-clicks-v1_0.20090501.gz"  # the first day of the R6A data set

@@ -1,4 +1,4 @@
-"""Network intrusion: the KDD Cup 1999 connection records, 10 % file, as a stream of alarms to raise or not."""
+"""Network intrusion detection: the KDD Cup 1999 data set (10 % file) as a stream."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from releaf.streams.files import Progress, fetch, scaled
+from releaf.streams.data_files import DownloadProgress, fetch, min_max_scale
 from releaf.streams.stream import Stream
 
 NAME = "kddcup.data_10_percent.gz"
@@ -37,13 +37,13 @@ FEATURES = {
 _NORMAL = "normal."
 
 
-def fetch_intrusion(progress: Progress | None = None) -> Path:
-    """The file: found, or downloaded once (2 MB) and checked; ``progress`` is told the bytes so far and in all."""
+def fetch_intrusion(progress: DownloadProgress | None = None) -> Path:
+    """Find the file or download it once (2 MB); ``progress`` is called with the bytes done and in total."""
     return fetch(NAME, URL, SHA256, progress)
 
 
 def intrusion(
-    steps: int = 20_000, start: int = 0, scaled_by: int | None = None, progress: Progress | None = None
+    steps: int = 20_000, start: int = 0, scaled_by: int | None = None, progress: DownloadProgress | None = None
 ) -> Stream:
     """Connection records in the order of the file; the right verdict earns 1, the wrong one 0.
 
@@ -52,21 +52,21 @@ def intrusion(
     Parameters
     ----------
     steps, start
-        How many records, from which on.
+        Number of records, and the first of them.
     scaled_by
-        How many records from the start of the file the minimum and maximum are of, beyond which values are cut off;
-        those taken when None.
+        Number of records at the start of the file that determine the minimum and maximum; values beyond are clipped.
+        When None, the records of the stream determine them.
     progress
-        Told the bytes so far and in all while the file is downloaded, which happens once (2 MB).
+        Called with the bytes done and in total during the download, which happens once (2 MB).
     """
     path = fetch_intrusion(progress)
     first = start if scaled_by is None else 0
     with gzip.open(path, "rt", encoding="ascii") as file:
         rows = list(islice(csv.reader(file), first, start + steps))
     if len(rows) < start + steps - first:
-        raise ValueError(f"steps={steps} from {start} on is more than the file has; it has 494021 records")
+        raise ValueError(f"steps={steps} from {start} on is more than the 494021 records of the file")
     values = np.array([[row[column] for column in FEATURES.values()] for row in rows], dtype=np.float64)
     attack = np.array([row[-1] != _NORMAL for row in rows], dtype=np.float64)
     rewards = np.column_stack([attack, 1.0 - attack])
     taken = slice(start - first, None)
-    return Stream(scaled(values, scaled_by)[taken], rewards[taken], tuple(FEATURES), ACTIONS)
+    return Stream(min_max_scale(values, scaled_by)[taken], rewards[taken], tuple(FEATURES), ACTIONS)
