@@ -1,7 +1,7 @@
-"""How fast releaf is, measured against a floor, against rivals and against its own growth.
+"""How fast releaf is, measured against a floor, against other libraries and against its own growth.
 
-``make bench``, or ``python -m benchmarks replay rivals`` for some of it. Everything runs on one core: the numeric
-libraries that the rivals use are told so before they are imported.
+``make bench``, or ``python -m benchmarks replay libraries`` for some of it. Everything runs on one core: the numeric
+libraries that other libraries use are told so before they are imported.
 """
 
 import os

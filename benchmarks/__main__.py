@@ -18,7 +18,7 @@ from benchmarks.measure import Finding, Say, machine
 
 # Memory and start come first, when this process has not filled the caches of the machine yet.
 NAMES = (
-    *("memory", "start", "replay", "rivals", "adaptive", "estimators", "linear", "policies", "tuning", "scaling"),
+    *("memory", "start", "replay", "libraries", "adaptive", "estimators", "linear", "policies", "tuning", "scaling"),
     "train",
 )
 TABLED = ("quality",)  # with a table of its own
@@ -52,7 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
         description="Measure releaf's speed, memory and quality. Results go to benchmarks/results, a JSON file each.",
-        epilog="example: python -m benchmarks replay rivals",
+        epilog="example: python -m benchmarks replay libraries",
     )
     help_ = f"any of {', '.join(NAMES)}, which is the default, and {', '.join(APART)}"
     parser.add_argument("names", nargs="*", metavar="name", type=_known, help=help_)

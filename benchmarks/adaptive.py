@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 import releaf
+from benchmarks.libraries import ACTIONS, FEATURES, loop, releaf_step, vowpal_wabbit_step, vowpal_wabbit_text_step
 from benchmarks.measure import Finding, Say, in_turn
-from benchmarks.rivals import ACTIONS, FEATURES, loop, releaf_step, vowpal_wabbit_step, vowpal_wabbit_text_step
 from benchmarks.workload import Array
 
-LIVED, STEPS = 20_000, 3_000
+WARMUP_STEPS, STEPS = 20_000, 3_000
 RUNS = 3
 SIZES = (2, 8, 32)
 
@@ -32,18 +32,18 @@ def together(steps: int, features: int, actions: int, seed: int) -> tuple[Array,
 
 
 def run(say: Say) -> list[Finding]:
-    contexts, rewards = together(LIVED + STEPS, FEATURES, ACTIONS, seed=0)
+    contexts, rewards = together(WARMUP_STEPS + STEPS, FEATURES, ACTIONS, seed=0)
     bandit = releaf.AdaptiveReleaf(ACTIONS, FEATURES, seed=0)
-    say("adaptive: living through the stream")
-    bandit.replay(contexts[:LIVED], rewards[:LIVED])
+    say("adaptive: replaying the stream")
+    bandit.replay(contexts[:WARMUP_STEPS], rewards[:WARMUP_STEPS])
     steps: dict[str, Any] = {
         "AdaptiveReleaf": releaf_step(bandit),
         "VowpalWabbit, bare examples": vowpal_wabbit_step(),
         "VowpalWabbit": vowpal_wabbit_text_step(),
     }
-    sides = {name: loop(step, STEPS, contexts[LIVED:], rewards[LIVED:]) for name, step in steps.items()}
-    for live in sides.values():
-        live()
+    sides = {name: loop(step, STEPS, contexts[WARMUP_STEPS:], rewards[WARMUP_STEPS:]) for name, step in steps.items()}
+    for replay in sides.values():
+        replay()
     seconds = in_turn(sides, say=lambda text: say(f"adaptive: {text}"))
     mine = seconds["AdaptiveReleaf"]
     detail = {"microseconds": {name: 1e6 * taken / STEPS for name, taken in seconds.items()}}
@@ -60,13 +60,13 @@ def _replayed(say: Say) -> list[Finding]:
     micros = {}
     for actions in SIZES:
         say(f"adaptive: {actions} actions")
-        contexts, rewards = together(LIVED, FEATURES, actions, seed=1)
+        contexts, rewards = together(WARMUP_STEPS, FEATURES, actions, seed=1)
         micros[actions] = median(_microseconds(actions, contexts, rewards) for _ in range(RUNS))
     few, many = SIZES[0], SIZES[-1]
     growth = micros[many] / micros[few] / (many / few)
     what = f"AdaptiveReleaf: its time with {many} actions over that with {few}, over the ratio of actions"
     return [
-        Finding(what=f"AdaptiveReleaf: a step of the first {LIVED:,}, replayed", value=micros[few], unit="µs"),
+        Finding(what=f"AdaptiveReleaf: a step of the first {WARMUP_STEPS:,}, replayed", value=micros[few], unit="µs"),
         Finding(what=what, value=growth, at_most=1.5, detail={"microseconds": micros}),
     ]
 

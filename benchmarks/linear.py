@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import releaf
+from benchmarks.libraries import ACTIONS, FEATURES, Step, loop, mabwiser_step, river_step
 from benchmarks.measure import Finding, Say, in_turn
-from benchmarks.rivals import ACTIONS, FEATURES, Step, loop, mabwiser_step, river_step
 from benchmarks.workload import Array, stream
 
 REPLAYED, STEPPED = 100_000, 20_000
@@ -38,9 +38,9 @@ def run(say: Say) -> list[Finding]:
     per_step = {name: 1e6 * taken / counts[name] for name, taken in seconds.items()}
     findings = []
     for way in ("replay", "step by step"):
-        for rival in STEPS:
-            value = per_step[rival] / per_step[way]
-            least = 50.0 if rival == "River" else 1.0
-            what = f"LinUCB, {way}: times faster than {rival}'s"
+        for baseline in STEPS:
+            value = per_step[baseline] / per_step[way]
+            least = 50.0 if baseline == "River" else 1.0
+            what = f"LinUCB, {way}: times faster than {baseline}'s"
             findings.append(Finding(what=what, value=value, at_least=least, detail={"microseconds": per_step}))
     return findings

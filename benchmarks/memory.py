@@ -39,8 +39,8 @@ def peak_bytes() -> int:
     return peak if sys.platform == "darwin" else 1024 * peak
 
 
-def live_through(features: int, gamma: int, actions: int) -> dict[str, Any]:
-    """What ``python -m benchmarks.memory`` does: let a learner live, and tell how much memory that took."""
+def measure_replay(features: int, gamma: int, actions: int) -> dict[str, Any]:
+    """What ``python -m benchmarks.memory`` does: replay a stream, and report the memory of the learner."""
     from benchmarks.workload import experienced
     from releaf.core.releaf.model import HASHED, ROWS
 
@@ -58,4 +58,4 @@ def live_through(features: int, gamma: int, actions: int) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(live_through(*map(int, sys.argv[1:]))))
+    print(json.dumps(measure_replay(*map(int, sys.argv[1:]))))

@@ -9,7 +9,7 @@ from benchmarks.workload import experienced, rewinder, stream, twin
 SHAPES = ((5, 5), (10, 4), (15, 2), (12, 5))  # features, actions
 # Intervals of level 4 exist from step 186,779 on and split beyond step 10 million. By step 600,000 the last control
 # number of these shapes that rises above a whole number has done so, and its burst of explorations is over.
-LIVED, STEPS = 600_000, 100_000
+WARMUP_STEPS, STEPS = 600_000, 100_000
 REPETITIONS = 25  # runs are short, and bursts of noise on a shared machine outlast nine of them
 MOST = 2.0
 
@@ -27,8 +27,8 @@ def run(say: Say) -> list[Finding]:
 def _measure(
     name: str, features: int, actions: int, observe: str, kernels: dict[str, Kernel], say: Say
 ) -> list[Finding]:
-    say(f"{name}: living through {LIVED:,} steps")
-    bandit = experienced(LIVED, features, actions, observe=observe)
+    say(f"{name}: replaying {WARMUP_STEPS:,} steps")
+    bandit = experienced(WARMUP_STEPS, features, actions, observe=observe)
     contexts, rewards = stream(STEPS, features, actions, seed=1)
     engine, floor = bandit._engine, twin(bandit)._engine
     rewind = rewinder(bandit)
@@ -43,7 +43,7 @@ def _measure(
     detail = {
         "seconds": seconds,
         "steps": STEPS,
-        "lived": LIVED,
+        "warmup_steps": WARMUP_STEPS,
         "repetitions": REPETITIONS,
         "explored": float(explored.mean()),
         "steps_per_second": STEPS / seconds["replay"],

@@ -17,7 +17,7 @@ from benchmarks.workload import experienced, rewinder, stream
 from releaf.core.releaf.model import HASHED
 
 MOST = 1.25
-LIVED = 20_000  # enough for 8 intervals a feature (4 for γ=2) and the explorations that these ask for
+WARMUP_STEPS = 20_000  # enough for 8 intervals a feature (4 for γ=2) and the explorations that these ask for
 CELLS_A_RUN = 20_000_000  # counts looked at in one timed run, which sets its number of steps
 MOST_STEPS = {1: 100_000, 2: 30_000}  # by γ; some more, and intervals split while the clock runs
 FLOOR = " floor"  # after the number of features, in the names of what is timed
@@ -48,7 +48,7 @@ def _measure(series: Series, say: Say) -> list[Finding]:
     rewinds: list[Side] = []
     notes: dict[str, dict[str, float]] = {}
     for features in series.features:
-        say(f"{name}: a learner with D={features} lives through {LIVED:,} steps")
+        say(f"{name}: a learner with D={features} replays {WARMUP_STEPS:,} steps")
         timed, rewind, note = _prepare(series, features)
         sides |= {f"{features}{suffix}": side for suffix, side in timed.items()}
         notes[str(features)] = note
@@ -71,11 +71,11 @@ def _prepare(series: Series, features: int) -> tuple[dict[str, Side], Side, dict
     """What to time (replay and, for dense pairs, the floor), what to do before each time, and notes about it."""
     cells = comb(features, 2 * series.gamma) * series.actions
     steps = min(MOST_STEPS[series.gamma], CELLS_A_RUN // cells)
-    bandit = experienced(LIVED, features, series.actions, gamma_rel=series.gamma)
+    bandit = experienced(WARMUP_STEPS, features, series.actions, gamma_rel=series.gamma)
     engine, rewind = bandit._engine, rewinder(bandit)
     contexts, rewards = stream(steps, features, series.actions, seed=1)
     explored = engine.replay(contexts, rewards)[1]
-    note = {"cells": cells, "steps": steps, "lived": LIVED, "explored": float(explored.mean())}
+    note = {"cells": cells, "steps": steps, "warmup_steps": WARMUP_STEPS, "explored": float(explored.mean())}
     note["hashed"] = engine.clock(HASHED)
     timed: dict[str, Side] = {"": lambda: engine.replay(contexts, rewards)}
     if series.gamma == 1 and not note["hashed"]:

@@ -29,7 +29,7 @@ from benchmarks.measure import Finding, Say
 FEATURES, ACTIONS = 9, ("benign", "malignant")
 ROUNDS, SECONDS, BATCH = 5, 4.0, 100
 EVENTS, EVENTS_A_PAGE = 1_000_000, 50
-PATIENCE = 180.0
+TIMEOUT = 180.0
 NAME = "cases"
 
 
@@ -170,7 +170,7 @@ def _process(command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGINT)
-        process.wait(PATIENCE)
+        process.wait(TIMEOUT)
 
 
 @contextmanager
@@ -193,7 +193,7 @@ def _free_port() -> int:
 
 
 def _wait_for(url: str, process: subprocess.Popen[bytes]) -> None:
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + TIMEOUT
     while time.monotonic() < until and process.poll() is None:
         with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=5):
             return
@@ -204,5 +204,5 @@ def _wait_for(url: str, process: subprocess.Popen[bytes]) -> None:
 def _post(url: str, content: Any) -> None:
     body = json.dumps(content).encode()
     request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=PATIENCE):
+    with urllib.request.urlopen(request, timeout=TIMEOUT):
         pass

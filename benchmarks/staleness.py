@@ -51,7 +51,7 @@ class Case(NamedTuple):
     learns: str = ONE
 
 
-class Lived(NamedTuple):
+class Outcome(NamedTuple):
     """What each decision of a run lost, and which of them asked for their reward or explored."""
 
     lost: Array
@@ -107,19 +107,19 @@ def outcome_of(case: Case) -> dict[str, Any]:
     stream = stream_of(case)
     learner = learner_of(case, stream)
     if case.learns != ONE:
-        lived = merged(learner, stream, case.rate * case.age, case.learns)
+        outcome = merged(learner, stream, case.rate * case.age, case.learns)
     elif case.age:
-        lived = stale(learner, stream, case.rate * case.age)
+        outcome = stale(learner, stream, case.rate * case.age)
     else:
         trace = learner.replay(stream.contexts, stream.rewards)
-        lived = Lived(_lost(stream, slice(None), trace.actions), trace.observed, trace.explored)
-    by_minute = 1000 * lived.lost.reshape(MINUTES, -1).mean(axis=1)
+        outcome = Outcome(_lost(stream, slice(None), trace.actions), trace.observed, trace.explored)
+    by_minute = 1000 * outcome.lost.reshape(MINUTES, -1).mean(axis=1)
     return {
-        "regret": 1000 * float(lived.lost.mean()),
+        "regret": 1000 * float(outcome.lost.mean()),
         "regret_first_minute": float(by_minute[0]),
         "regret_last_minutes": float(by_minute[-2:].mean()),
-        "labels": int(lived.asked.sum()),
-        "explored": float(lived.explored.mean()),
+        "labels": int(outcome.asked.sum()),
+        "explored": float(outcome.explored.mean()),
         "by_minute": by_minute.tolist(),
     }
 
@@ -141,7 +141,7 @@ def learner_of(case: Case, stream: streams.Stream) -> Any:
     return getattr(releaf, name)(stream.actions, stream.features, seed=case.seed, max_pending=waiting, **further)
 
 
-def stale(learner: Any, stream: streams.Stream, length: int) -> Lived:
+def stale(learner: Any, stream: streams.Stream, length: int) -> Outcome:
     """All decisions of a while, then all their rewards."""
     parts = []
     for first in range(0, len(stream), length):
@@ -154,7 +154,7 @@ def stale(learner: Any, stream: streams.Stream, length: int) -> Lived:
     return _joined(parts)
 
 
-def merged(writer: Any, stream: streams.Stream, length: int, learns: str) -> Lived:
+def merged(writer: Any, stream: streams.Stream, length: int, learns: str) -> Outcome:
     """The same with several replicas, whose deltas the writer adds to what it knows."""
     parts = []
     for first in range(0, len(stream), length):
@@ -222,16 +222,16 @@ def _parameters(learner: Any) -> dict[str, Any]:
     return {name: getattr(learner, name) for name in learner.parameters}
 
 
-def _part(stream: streams.Stream, rows: slice, choices: list[Any]) -> tuple[Array, Lived]:
+def _part(stream: streams.Stream, rows: slice, choices: list[Any]) -> tuple[Array, Outcome]:
     taken = np.array([choice.index for choice in choices])
     asked, explored = (np.array([getattr(c, name) for c in choices]) for name in ("wants_reward", "explored"))
-    return np.arange(len(stream))[rows], Lived(_lost(stream, rows, taken), asked, explored)
+    return np.arange(len(stream))[rows], Outcome(_lost(stream, rows, taken), asked, explored)
 
 
-def _joined(parts: list[tuple[Array, Lived]]) -> Lived:
+def _joined(parts: list[tuple[Array, Outcome]]) -> Outcome:
     """In the order of the stream."""
     order = np.argsort(np.concatenate([places for places, _ in parts]))
-    return Lived(*(np.concatenate(field)[order] for field in zip(*(lived for _, lived in parts), strict=True)))
+    return Outcome(*(np.concatenate(field)[order] for field in zip(*(outcome for _, outcome in parts), strict=True)))
 
 
 def _lost(stream: streams.Stream, rows: slice, taken: Array) -> Array:

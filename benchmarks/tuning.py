@@ -1,4 +1,4 @@
-"""Whether each rival's defaults are fair: its regret with them over that with the best of a grid.
+"""Whether each baseline's defaults are fair: its regret with them over that with the best of a grid.
 
 Over three streams that differ as much as can be: breast cancer (labels), the draft's synthetic stream (noise), and
 generated ones where two features matter together. The shuffles are others than those the policies are compared on.

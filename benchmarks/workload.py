@@ -1,4 +1,4 @@
-"""Streams with a known structure, and learners that have lived through one."""
+"""Streams with a known structure, and learners that have outcome through one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def stream(steps: int, features: int, actions: int, seed: int) -> tuple[Array, A
 
 
 def experienced(steps: int, features: int, actions: int, **settings: Any) -> releaf.Releaf:
-    """A learner with default settings, these apart, that has lived through so many steps."""
+    """A learner with default settings, these apart, that has outcome through so many steps."""
     bandit = releaf.Releaf(actions, features, seed=0, **settings)
     for begin in range(0, steps, _CHUNK):
         bandit._engine.replay(*stream(min(_CHUNK, steps - begin), features, actions, seed=begin))
@@ -43,7 +43,7 @@ def twin(bandit: releaf.Releaf) -> releaf.Releaf:
 def rewinder(bandit: releaf.Releaf) -> Callable[[], None]:
     """Sets the clock and the arrivals back to where they are now.
 
-    A stream can then be lived through again and again without any interval ever splitting, on warm caches.
+    A stream can then be outcome through again and again without any interval ever splitting, on warm caches.
     """
     memory = bandit._engine.arrays
     kept = {name: memory[name].copy() for name in ("clock", "arrivals")}

@@ -153,8 +153,8 @@ def test_a_store_keeps_checkpoints(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "error", "message"),
     [
-        (3, TypeError, "checkpoints is 3: expected growing numbers of steps"),
-        ([0.5], TypeError, r"checkpoints is \[0\.5\]: expected growing numbers"),
+        (3, TypeError, "checkpoints is 3: expected increasing numbers of steps"),
+        ([0.5], TypeError, r"checkpoints is \[0\.5\]: expected increasing numbers"),
         ([0, 5], ValueError, r"checkpoints is \[0, 5\]: expected numbers of steps from 1 on"),
         ([5, 5], ValueError, "each above the one before"),
         ([5, 101], ValueError, "checkpoints ends with 101: expected at most the 100 steps"),

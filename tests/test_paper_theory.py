@@ -13,7 +13,7 @@ import pytest
 import releaf
 from releaf import evaluate, streams, theory
 from releaf.evaluate import Ledger, Run, Store
-from releaf.evaluate.guarantee import MULTIPLES
+from releaf.evaluate.theorem1_check import MULTIPLES
 from releaf.executors import Local
 from releaf.paper import EXPERIMENTS
 from releaf.paper.balance import BALANCED, RHOS, bounds_crossing, crossing, exploration_exponent, label_of

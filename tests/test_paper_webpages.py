@@ -16,8 +16,8 @@ from releaf.evaluate import Ledger, Run, execute, runs
 from releaf.paper import EXPERIMENTS, Picture
 from releaf.paper.relevance import PAGES
 from releaf.paper.webpages import BEST, POLICIES, expected_rate, open_bandit_outcome
-from releaf.report.numbers import margin
-from releaf.report.plots import averaged, chart
+from releaf.report.picture_charts import average_runs, chart
+from releaf.statistics import t_half_width
 from releaf.streams.clicks import CLICK_RELEVANCE, click_rates
 
 WEBPAGES = EXPERIMENTS["webpages"]
@@ -26,7 +26,7 @@ WEBPAGES = EXPERIMENTS["webpages"]
 @pytest.fixture
 def no_logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A data folder with nothing in it, and no stream in memory from another one."""
-    runs._made.cache_clear()
+    runs._cached_stream.cache_clear()
     monkeypatch.setenv("RELEAF_DATA", str(tmp_path))
     monkeypatch.setenv("RELEAF_CACHE", str(tmp_path))
     return tmp_path
@@ -111,8 +111,8 @@ def test_learners_are_told_from_chance_and_from_the_best_possible(no_logs: Path)
     results = results_of([run for run in WEBPAGES.runs(4, quick=False) if run.label in ("LinUCB", "Random")])
     linucb, chance = ([expected_rate(ledger) for ledger in results[name]] for name in ("LinUCB", "Random"))
     best = 100 * float(np.mean([ledger.best_reward for ledger in results["LinUCB"]]))
-    assert np.mean(linucb) - margin(linucb) > np.mean(chance) + margin(chance)
-    assert np.mean(linucb) + margin(linucb) < best
+    assert np.mean(linucb) - t_half_width(linucb) > np.mean(chance) + t_half_width(chance)
+    assert np.mean(linucb) + t_half_width(linucb) < best
 
 
 def test_without_any_log_the_generated_visits_remain(no_logs: Path) -> None:
@@ -171,9 +171,11 @@ def test_the_relevance_table_has_the_papers_two_webpages_and_says_that_they_are_
 
 def test_runs_become_a_mean_with_its_interval_and_a_single_run_has_none() -> None:
     rows = [{"y": "one", "x": value} for value in (1.0, 2.0, 3.0)] + [{"y": "other", "x": 5.0}]
-    one, other = averaged(rows, ("y",), "x")
+    one, other = average_runs(rows, ("y",), "x")
     assert (one["y"], one["x"]) == ("one", 2.0)
-    assert (one["low"], one["high"]) == pytest.approx((2 - margin([1.0, 2.0, 3.0]), 2 + margin([1.0, 2.0, 3.0])))
+    assert (one["low"], one["high"]) == pytest.approx(
+        (2 - t_half_width([1.0, 2.0, 3.0]), 2 + t_half_width([1.0, 2.0, 3.0]))
+    )
     assert other == {"y": "other", "x": 5.0, "low": None, "high": None}
 
 

@@ -21,14 +21,15 @@ import releaf
 from browser import opened
 from releaf import theory
 from releaf.cli import app
-from releaf.cli.paper import NAMES
+from releaf.cli.reproduce import NAMES
 from releaf.evaluate import sweep
 from releaf.executors import Local
 from releaf.paper import EXPERIMENTS
 from releaf.paper.bounds import exponent_between_waves, fitted_exponent, waves_of_splits
 from releaf.paper.webpages import YAHOO
-from releaf.report import page
-from releaf.report.numbers import difference, margin, shown
+from releaf.report import html_report
+from releaf.report.number_format import format_difference, format_mean
+from releaf.statistics import t_half_width
 from releaf.streams.synthetic import DRAFT_RELEVANCE
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
@@ -220,17 +221,17 @@ def test_an_exponent_between_waves_is_that_of_a_power_with_steps_on_it() -> None
 
 
 def test_means_come_with_their_interval() -> None:
-    assert margin([1.0, 2.0, 3.0]) == pytest.approx(4.303 / 3**0.5)
-    assert shown([1.0, 2.0, 3.0], 2) == "2.00 ±2.48"
-    assert shown([5.0], 1) == "5.0"
-    assert shown([], 1) == "–"
-    assert difference([1.0, 2.0], 2.0, 1) == "−0.5"
-    assert difference([1.0], None, 1) == ""
+    assert t_half_width([1.0, 2.0, 3.0]) == pytest.approx(4.303 / 3**0.5)
+    assert format_mean([1.0, 2.0, 3.0], 2) == "2.00 ±2.48"
+    assert format_mean([5.0], 1) == "5.0"
+    assert format_mean([], 1) == "–"
+    assert format_difference([1.0, 2.0], 2.0, 1) == "−0.5"
+    assert format_difference([1.0], None, 1) == ""
 
 
 def test_a_report_is_safe_to_put_any_text_into(tmp_path: Path) -> None:
-    section = page.Section("x", "<script>alert(1)</script>", [], [])
-    page.write(tmp_path / "safe.html", "</title>", "a & b", [section])
+    section = html_report.Section("x", "<script>alert(1)</script>", [], [])
+    html_report.write(tmp_path / "safe.html", "</title>", "a & b", [section])
     text = (tmp_path / "safe.html").read_text()
     assert "<script>alert(1)" not in text
     assert "a &amp; b" in text

@@ -20,6 +20,7 @@ import vl_convert
 import releaf
 from releaf import streams
 from releaf.core.adaptive.decision_step import predict_with_columns
+from releaf.statistics import Z95
 
 ROOT = Path(__file__).parents[1]
 PICTURES = ROOT / "docs" / "pictures"
@@ -157,7 +158,7 @@ def _believed(bandit: Any, context: Any) -> dict[str, float]:
     """The only action's estimate, and its 95 % interval."""
     state = bandit._state
     logit, spread = predict_with_columns(state, context, 0, np.zeros(state.weights.shape[1]))
-    widths = {"mean": 0.0, "low": -1.96, "high": 1.96}
+    widths = {"mean": 0.0, "low": -Z95, "high": Z95}
     return {name: float(1 / (1 + np.exp(-logit - width * spread))) for name, width in widths.items()}
 
 

@@ -109,7 +109,7 @@ def quality() -> dict[str, str]:
         for name in [_own(each)]
     ]
     problems = [detail for detail in findings if "best" in detail]
-    shown = [each for each in standings if each["contestant"] in SHOWN]
+    shown = [each for each in standings if each["method"] in SHOWN]
     losses = [
         [problem["data"], f"{problem['features']}, {problem['actions']}"]
         + [_loss(each["losses"].get(problem["data"])) for each in shown]
@@ -130,7 +130,7 @@ def _geometric(detail: dict[str, Any]) -> float:
 
 
 def _own(standing: dict[str, Any]) -> str:
-    name = standing["contestant"]
+    name = standing["method"]
     return f"**{name}**" if standing["package"] == "releaf" else str(name)
 
 

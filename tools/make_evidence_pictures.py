@@ -16,8 +16,8 @@ from typing import Any
 
 import vl_convert
 
-from releaf.report.page import Picture
-from releaf.report.plots import chart
+from releaf.report.html_report import Picture
+from releaf.report.picture_charts import chart
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 KEPT = RESULTS / "pictures.json"

@@ -1,4 +1,4 @@
-"""How well releaf decides, next to other packages: every contestant over every data set, several seeds each.
+"""How well releaf decides, next to other packages: every method over every data set, several seeds each.
 
 ``make bench-quality``, or ``python -m benchmarks quality``. Finished runs are kept in build/quality, so that a run that
 was interrupted goes on where it stopped; those of code that has changed since are done again. The environment
@@ -23,12 +23,12 @@ PICTURES = ROOT / "docs" / "results"
 
 
 def run(say: Say) -> list[Finding]:
-    from benchmarks.quality import contestants, pictures, suite, summary
+    from benchmarks.quality import methods, pictures, suite, summary
     from benchmarks.quality.runs import Store, sweep
 
     say("quality: looking at the data")
     sizes, absent_data = suite.present()
-    names, absent = contestants.present()
+    names, absent = methods.present()
     for line in (*absent_data, *absent):
         print(line, file=sys.stderr)
     seeds = int(os.environ.get("RELEAF_QUALITY_SEEDS", SEEDS))

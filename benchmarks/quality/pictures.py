@@ -7,7 +7,7 @@ from typing import Any
 
 from benchmarks.measure import Finding
 from benchmarks.quality.tables import ALWAYS, Row, main
-from releaf.report.plots import COLOURS
+from releaf.charts import COLOURS
 
 RATIOS = [1, 1.5, 2, 3, 5, 10, 20, 50]  # farther off is who ignores the context; not shown
 PERCENT = [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50]
@@ -23,36 +23,36 @@ def save(findings: list[Finding], folder: Path) -> None:
 
 
 def charts(findings: list[Finding]) -> dict[str, Any]:
-    standings = [finding.detail for finding in findings if "contestant" in finding.detail]
+    standings = [finding.detail for finding in findings if "method" in finding.detail]
     points = [finding.detail for finding in findings if "frugal" in finding.detail]
     return {"quality": ratios(standings), "quality-labels": labels(points)}
 
 
 def ratios(standings: list[Row]) -> Any:
-    """How far from the best each contestant is, data set by data set: the main ones as dots, all as ticks behind."""
+    """How far from the best each method is, data set by data set: the main ones as dots, all as ticks behind."""
     import altair
 
     rows = [
-        {"contestant": standing["contestant"], "data": data, "ratio": ratio}
+        {"method": standing["method"], "data": data, "ratio": ratio}
         for standing in standings
         for data, ratio in standing["ratios"].items()
     ]
-    names = [standing["contestant"] for standing in main(standings)]
+    names = [standing["method"] for standing in main(standings)]
     names.sort(key=lambda name: name not in ALWAYS)  # ours have the same colours every time
     scale = altair.Scale(type="log", nice=False, domain=[0.94, RATIOS[-1]])
     base = altair.Chart().encode(
-        x=altair.X("ratio:Q", title="loss ÷ the best contestant's", scale=scale, axis=altair.Axis(values=RATIOS)),
+        x=altair.X("ratio:Q", title="loss ÷ the best method's", scale=scale, axis=altair.Axis(values=RATIOS)),
         y=altair.Y("data:N", title=None, sort=_data_sets(standings), axis=altair.Axis(grid=True, ticks=False)),
     )
     all_of_them = base.mark_tick(color="#c9c9c9", thickness=1.5, height=9, clip=True)
     dots = (
-        base.transform_filter(altair.FieldOneOfPredicate("contestant", names))
+        base.transform_filter(altair.FieldOneOfPredicate("method", names))
         .mark_circle(size=95, opacity=0.85, stroke="white", strokeWidth=0.8, clip=True)
-        .encode(color=_colours(altair, "contestant", names))
+        .encode(color=_colours(altair, "method", names))
     )
     layers = altair.layer(all_of_them, dots, data=altair.Data(values=rows))
     told = altair.Title(
-        "Loss next to the best contestant's on each data set",
+        "Loss next to the best method's on each data set",
         subtitle="Wrong actions, or regret where it is known, from the first step on. Grey: all the others.",
     )
     return _styled(altair, layers.properties(title=told, width=620, height=altair.Step(24)))

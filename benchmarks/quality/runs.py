@@ -1,4 +1,4 @@
-"""One contestant over one data set, all of them in parallel, and finished runs kept so that none is done twice."""
+"""One method over one data set, all of them in parallel, and finished runs kept so that none is done twice."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 import releaf
-from benchmarks.quality import contestants, suite
+from benchmarks.quality import methods, suite
 from releaf.executors import Local
 from releaf.streams import Stream
 
-PATIENCE = 180.0  # seconds of computing that a run may take
+RUN_TIMEOUT = 180.0  # seconds of computing that a run may take
 _FIRST_LOOK = 10.0  # seconds after which the rest is estimated
 _LOOK_EVERY = 50  # steps
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -30,13 +30,13 @@ class Task:
     """A run to do; the digest tells what it depends on, beside the names."""
 
     data: str
-    contestant: str
+    method: str
     seed: int
     digest: str
 
     @property
     def key(self) -> str:
-        return f"{self.data} | {self.contestant} | {self.seed} | {self.digest}"
+        return f"{self.data} | {self.method} | {self.seed} | {self.digest}"
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def execute(task: Task) -> Outcome:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            actions, labels = _live(contestants.BY_NAME[task.contestant], cases, task.seed)
+            actions, labels = _run_method(methods.BY_NAME[task.method], cases, task.seed)
     except Exception as error:
         return Outcome(failure=f"{type(error).__name__}: {error}")
     seconds = round(time.process_time() - begin, 3)
@@ -83,18 +83,18 @@ def loss(cases: Stream, actions: Array) -> float:
     return float(np.mean(cases.expected.max(axis=1) - cases.expected[steps, actions]))
 
 
-def _live(contestant: contestants.Contestant, cases: Stream, seed: int) -> tuple[Array | None, int]:
+def _run_method(method: methods.Method, cases: Stream, seed: int) -> tuple[Array | None, int]:
     """The actions taken and how many rewards were looked at."""
-    made = contestant.make(len(cases.actions), cases.contexts.shape[1], seed)
-    if contestant.is_ours:
-        taught = slice(contestant.first_labels)
+    made = method.make(len(cases.actions), cases.contexts.shape[1], seed)
+    if method.is_ours:
+        taught = slice(method.first_labels)
         trace = releaf.replay(made, cases.contexts[taught], cases.rewards[taught])
         untaught = [choice.index for choice in made.decide_many(cases.contexts[len(trace) :])]
         return np.array([*trace.actions, *untaught]), int(trace.observed.sum())
     return _step_by_step(made, cases), len(cases)
 
 
-def _step_by_step(rival: Any, cases: Stream) -> Array | None:
+def _step_by_step(baseline: Any, cases: Stream) -> Array | None:
     """The actions taken; None as soon as it can be told that the time will not do.
 
     A step seldom gets cheaper later, so what the steps so far took is a lower bound for the others.
@@ -102,11 +102,11 @@ def _step_by_step(rival: Any, cases: Stream) -> Array | None:
     actions = np.empty(len(cases), dtype=np.int64)
     begin = time.process_time()
     for step, context in enumerate(cases.contexts):
-        action = actions[step] = rival.decide(context)
-        rival.learn(context, action, float(cases.rewards[step, action]))
+        action = actions[step] = baseline.decide(context)
+        baseline.learn(context, action, float(cases.rewards[step, action]))
         if step % _LOOK_EVERY == 0:
             spent = time.process_time() - begin
-            if spent > _FIRST_LOOK and spent / (step + 1) * len(cases) > PATIENCE:
+            if spent > _FIRST_LOOK and spent / (step + 1) * len(cases) > RUN_TIMEOUT:
                 return None
     return actions
 
@@ -140,16 +140,16 @@ def plan(sizes: dict[str, suite.Size], names: Iterable[str], seed: int) -> list[
     tasks = []
     for data, size in sizes.items():
         for name in names:
-            contestant = contestants.BY_NAME[name]
-            if contestant not in contestants.FRUGAL or data in contestants.FRUGAL_ON:
-                tasks.append(Task(data, name, seed, f"{size.digest}-{contestant.digest}"))
+            method = methods.BY_NAME[name]
+            if method not in methods.FRUGAL or data in methods.FRUGAL_ON:
+                tasks.append(Task(data, name, seed, f"{size.digest}-{method.digest}"))
     generator = random.Random(seed)
     turns = {data: generator.random() for data in sizes}
     generator.shuffle(tasks)
     return sorted(tasks, key=lambda task: turns[task.data])
 
 
-Results = dict[tuple[str, str], list[Outcome]]  # of a data set and a contestant, one for each seed
+Results = dict[tuple[str, str], list[Outcome]]  # of a data set and a method, one for each seed
 Told = Callable[[int, int, float], None]  # how many runs are done, of how many, and the seconds that are left
 
 
@@ -165,7 +165,7 @@ def sweep(
     progress.pass_over(task for task in everything if task.key in store.kept)
     for tasks in rounds:
         found = {task: store.kept[task.key] for task in tasks if task.key in store.kept}
-        hopeless = [task for task in tasks if (task.data, task.contestant) in slow and task not in found]
+        hopeless = [task for task in tasks if (task.data, task.method) in slow and task not in found]
         progress.pass_over(hopeless)
         found |= dict.fromkeys(hopeless, Outcome())
         for task, outcome in _done([task for task in tasks if task not in found], workers):
@@ -173,8 +173,8 @@ def sweep(
                 store.put(task, outcome)
             found[task] = outcome
             progress.count(task)
-        for task in sorted(tasks, key=lambda task: (list(sizes).index(task.data), names.index(task.contestant))):
-            results.setdefault((task.data, task.contestant), []).append(found[task])
+        for task in sorted(tasks, key=lambda task: (list(sizes).index(task.data), names.index(task.method))):
+            results.setdefault((task.data, task.method), []).append(found[task])
         slow |= {pair for pair, outcomes in results.items() if outcomes[0].loss is None}
     return results
 

@@ -1,6 +1,6 @@
 """The data sets, each as a bandit problem: one action for each class, 1 for the right one, 0 for the others.
 
-Contexts are scaled to [0, 1] by the minimum and maximum of their column, the same for all contestants. A table is
+Contexts are scaled to [0, 1] by the minimum and maximum of their column, the same for all methods. A table is
 shuffled anew for each seed, and passed over again where it is small; what is generated is drawn anew.
 """
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from releaf import streams
 from releaf.streams import Stream
-from releaf.streams.files import scaled
+from releaf.streams.data_files import min_max_scale
 
 SMALL = 2_000  # steps that small tables are passed over again to reach
 DRAWN = 5_000  # steps of what is generated
@@ -34,7 +34,7 @@ class DataSet:
 
     def stream(self, seed: int) -> Stream:
         drawn = self.make(seed)
-        return Stream(scaled(drawn.contexts), drawn.rewards, drawn.features, drawn.actions, drawn.expected)
+        return Stream(min_max_scale(drawn.contexts), drawn.rewards, drawn.features, drawn.actions, drawn.expected)
 
 
 def _labelled(contexts: Any, labels: Iterable[Any], order: Any = slice(None)) -> Stream:
@@ -125,7 +125,7 @@ BY_NAME = {data.name: data for data in SUITE}
 
 @lru_cache(maxsize=4)
 def stream(name: str, seed: int) -> Stream:
-    """A data set's stream for a seed; the last few are kept, since many contestants live through the same."""
+    """A data set's stream for a seed; the last few are kept, since many methods run over the same."""
     return BY_NAME[name].stream(seed)
 
 

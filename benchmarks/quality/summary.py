@@ -1,4 +1,4 @@
-"""What the runs amount to: loss by data set and contestant, ranks, and how far from the best each contestant is."""
+"""What the runs amount to: loss by data set and method, ranks, and how far from the best each method is."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from benchmarks.measure import Finding
-from benchmarks.quality import contestants, suite
+from benchmarks.quality import methods, suite
 from benchmarks.quality.runs import Outcome, Results
 
-Losses = dict[str, dict[str, list[float]]]  # by contestant and data set, one for each seed
+Losses = dict[str, dict[str, list[float]]]  # by method and data set, one for each seed
 
 
 def failures(results: Results) -> list[str]:
-    """A line for each contestant that an error ended on a data set."""
+    """A line for each method that an error ended on a data set."""
     return [
         f"{name} failed on {data}: {outcome.failure}"
         for (data, name), outcomes in results.items()
@@ -24,7 +24,7 @@ def failures(results: Results) -> list[str]:
 
 
 def findings(sizes: dict[str, suite.Size], results: Results) -> list[Finding]:
-    """All that is kept of the runs: contestants, the best first, then data sets, then error against labels."""
+    """All that is kept of the runs: methods, the best first, then data sets, then error against labels."""
     losses = _losses(results)
     least = {data: min(float(np.mean(each[data])) for each in losses.values() if data in each) for data in sizes}
     standings = [_standing(name, losses, least, sizes) for name in losses]
@@ -38,14 +38,14 @@ def _losses(results: Results) -> Losses:
     losses: Losses = {}
     for (data, name), outcomes in results.items():
         found = [outcome.loss for outcome in outcomes if outcome.loss is not None]
-        if found and contestants.BY_NAME[name] in contestants.CONTESTANTS:
+        if found and methods.BY_NAME[name] in methods.METHODS:
             losses.setdefault(name, {})[data] = found
     return losses
 
 
 def _standing(name: str, losses: Losses, least: dict[str, float], sizes: dict[str, suite.Size]) -> Finding:
-    contestant, mine = contestants.BY_NAME[name], losses[name]
-    # Half a wrong action in the whole stream stands for none, so that there is a ratio to a perfect contestant.
+    method, mine = methods.BY_NAME[name], losses[name]
+    # Half a wrong action in the whole stream stands for none, so that there is a ratio to a perfect method.
     none = {data: 0.5 / sizes[data].steps for data in mine}
     ratios = {data: max(float(np.mean(mine[data])), none[data]) / max(least[data], none[data]) for data in mine}
     worst = max(ratios, key=lambda data: ratios[data])
@@ -53,10 +53,10 @@ def _standing(name: str, losses: Losses, least: dict[str, float], sizes: dict[st
         what=f"{name}: loss over the best's, geometric mean",
         value=math.exp(np.mean(np.log(list(ratios.values())))),
         detail={
-            "contestant": name,
-            "package": contestant.package,
-            "version": contestant.version,
-            "settings": dict(contestant.settings),
+            "method": name,
+            "package": method.package,
+            "version": method.version,
+            "settings": dict(method.settings),
             "mean_rank": float(np.mean([_rank(name, data, losses) for data in least])),
             "worst": float(ratios[worst]),
             "worst_on": worst,
@@ -93,10 +93,10 @@ def _frugal(results: Results) -> list[Finding]:
     """Error against the number of labels, for all that look at some of the rewards only, and for those next to them."""
     found = []
     for (data, name), outcomes in results.items():
-        contestant = contestants.BY_NAME[name]
-        told = contestant in contestants.FRUGAL or name in contestants.NEXT_TO_FRUGAL
+        method = methods.BY_NAME[name]
+        told = method in methods.FRUGAL or name in methods.NEXT_TO_FRUGAL
         done = [outcome for outcome in outcomes if outcome.loss is not None]
-        if data in contestants.FRUGAL_ON and told and done:
+        if data in methods.FRUGAL_ON and told and done:
             found.append(_point(data, name, done))
     return sorted(found, key=lambda finding: (finding.detail["data"], finding.detail["labels"]))
 

@@ -17,7 +17,7 @@ BEST_OF: dict[str, int] = {}  # how many of a package are shown in full, where i
 
 
 def tables(findings: list[Finding]) -> list[Table]:
-    ranked = [finding for finding in findings if "contestant" in finding.detail]
+    ranked = [finding for finding in findings if "method" in finding.detail]
     standings: list[Row] = [{**finding.detail, "mean_ratio": finding.value} for finding in ranked]
     problems = [finding.detail for finding in findings if "best" in finding.detail]
     points = [finding.detail for finding in findings if "frugal" in finding.detail]
@@ -27,17 +27,17 @@ def tables(findings: list[Finding]) -> list[Table]:
 def main(standings: list[Row]) -> list[Row]:
     """Those to show in full: ours, and the best of each package, but the same algorithm once only, the best first."""
     shown: list[Row] = []
-    room = dict(BEST_OF)
+    remaining = dict(BEST_OF)
     algorithms: set[str] = set()
     for standing in standings:
-        package, algorithm = standing["package"], standing["contestant"].split()[-1]
-        wanted = room.get(package, 1) > 0 and algorithm not in algorithms
-        if standing["contestant"] in ALWAYS:
+        package, algorithm = standing["package"], standing["method"].split()[-1]
+        wanted = remaining.get(package, 1) > 0 and algorithm not in algorithms
+        if standing["method"] in ALWAYS:
             shown.append(standing)
         elif wanted:
             shown.append(standing)
             algorithms.add(algorithm)
-            room[package] = room.get(package, 1) - 1
+            remaining[package] = remaining.get(package, 1) - 1
     return shown
 
 
@@ -45,12 +45,12 @@ def _standings(standings: list[Row]) -> Table:
     seeds = max(loss["seeds"] for standing in standings for loss in standing["losses"].values())
     made = table(
         f"Who decides best: {len(standings[0]['ratios'])} data sets, {seeds} seed{'s' * (seeds > 1)}",
-        "× best: the loss divided by that of the best contestant on the same data set, as a geometric mean over all "
+        "× best: the loss divided by that of the best method on the same data set, as a geometric mean over all "
         "data sets, and where it is largest. ran: on how many data sets; on others it would take over three minutes. "
         "VW is VowpalWabbit, ² with products of two features; CB is contextualbandits.",
     )
     made.add_column("", justify="right", style="dim")
-    made.add_column("contestant", no_wrap=True)
+    made.add_column("method", no_wrap=True)
     for name in ("× best", "mean rank", "worst ×"):
         made.add_column(name, justify="right")
     made.add_column("on", no_wrap=True)
@@ -69,7 +69,7 @@ def _standings(standings: list[Row]) -> Table:
 
 
 def _ours(standing: Row) -> str:
-    name = standing["contestant"]
+    name = standing["method"]
     return f"[bold]{name}[/]" if standing["package"] == "releaf" else name
 
 
@@ -83,7 +83,7 @@ def _losses(shown: list[Row], problems: list[Row]) -> Table:
     for name in ("steps", "D", "A"):
         made.add_column(name, justify="right", style="dim", no_wrap=True)
     for standing in shown:
-        made.add_column(_heading(standing["contestant"]), justify="right", no_wrap=True)
+        made.add_column(_heading(standing["method"]), justify="right", no_wrap=True)
     for problem in problems:
         marks = "*" * problem["regret"] + "†" * problem["passes"]
         size = (f"{problem['steps']:,}", str(problem["features"]), str(problem["actions"]))

@@ -23,14 +23,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from releaf.evaluate.ledger import Ledger, account, thinned
+from releaf.arrays import Array
+from releaf.evaluate.ledger import Ledger, account, thin_steps
 from releaf.features import Continuous
 from releaf.policy import Trace
 from releaf.streams import Stream
 
 __all__ = ["labels", "partition", "regret", "relevance"]
 
-Array = np.ndarray[Any, np.dtype[Any]]
 POINTS = 498  # of a line, hardly fewer than it is drawn with
 MOST_WRITTEN = 200  # tiles of a heat map with their value in them
 MOST_INTERVALS = 24  # features
@@ -211,7 +211,7 @@ def _curves_of(run: Any, stream: Stream | None) -> _Curves:
         if "regret" not in run.curves:
             raise ValueError("a ledger is of a log, by rejection: expected one of a stream, whose regret is known")
         steps, lost, asked = (np.asarray(run.curves[name]) for name in ("steps", "regret", "labels"))
-        at = thinned(len(steps), POINTS)
+        at = thin_steps(len(steps), POINTS)
         return _Curves(steps[at], lost[at], asked[at] + run.prior_labels, run.error, True)
     if not isinstance(run, Trace):
         raise TypeError(f"results must be ledgers of releaf.evaluate.run or traces of releaf.replay, got {run!r}")
@@ -220,7 +220,7 @@ def _curves_of(run: Any, stream: Stream | None) -> _Curves:
     missed = 1.0 - run.rewards
     if not ((missed >= 0) & (missed <= 1)).all():
         raise ValueError("a trace has rewards outside of [0, 1]: expected stream=, by which to tell what was lost")
-    at = thinned(len(run), POINTS)
+    at = thin_steps(len(run), POINTS)
     return _Curves(
         at + 1.0, np.cumsum(missed)[at], np.cumsum(run.observed)[at].astype(float), 100.0 * float(missed.mean()), False
     )

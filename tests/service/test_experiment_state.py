@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import releaf
-from releaf.evaluate.offpolicy import effective_rows, snips
+from releaf.evaluate.off_policy import effective_rows, snips
 from releaf.service.errors import ApiError
 from releaf.service.experiments import learner_factory
 from releaf.service.experiments.pending_decisions import NotPending

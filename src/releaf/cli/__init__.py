@@ -7,7 +7,21 @@ from typing import Annotated
 import typer
 
 from releaf._version import __version__
-from releaf.cli import compare, demo, keys, logs, machine, models, paper, service, store
+from releaf.cli import (
+    compare,
+    decide,
+    demo,
+    doctor,
+    evaluate,
+    explain,
+    keys,
+    reproduce,
+    schema,
+    serve,
+    store,
+    train,
+    warmup,
+)
 from releaf.cli.console import console
 
 __all__ = ["app"]
@@ -21,17 +35,17 @@ app = typer.Typer(
 )
 COMMANDS = (
     (demo.demo, "releaf demo --seeds 20"),
-    (logs.schema, "releaf schema clicks.parquet --leave-out shown --leave-out clicked --leave-out p -o schema.toml"),
-    (models.train, "releaf train clicks.parquet -o clicks.releaf --action shown --reward clicked --schema schema.toml"),
-    (models.decide, "releaf decide clicks.releaf < visitors.csv > decisions.csv"),
-    (models.relevance, "releaf relevance clicks.releaf --png relevance.png"),
-    (models.explain, 'releaf explain clicks.releaf \'{"age": 31, "plan": "a"}\''),
-    (logs.evaluate, "releaf evaluate clicks.parquet --action shown --reward clicked --probability p"),
+    (schema.schema, "releaf schema clicks.parquet --leave-out shown --leave-out clicked --leave-out p -o schema.toml"),
+    (train.train, "releaf train clicks.parquet -o clicks.releaf --action shown --reward clicked --schema schema.toml"),
+    (decide.decide, "releaf decide clicks.releaf < visitors.csv > decisions.csv"),
+    (explain.relevance, "releaf relevance clicks.releaf --png relevance.png"),
+    (explain.explain, 'releaf explain clicks.releaf \'{"age": 31, "plan": "a"}\''),
+    (evaluate.evaluate, "releaf evaluate clicks.parquet --action shown --reward clicked --probability p"),
     (compare.compare, "releaf compare AdaptiveReleaf LinUCB --stream breast_cancer --table cases.csv:diagnosis"),
-    (paper.reproduce, "releaf reproduce intrusion relevance --seeds 20 --report report/index.html"),
-    (service.serve, "releaf serve --store releaf.db --port 8000"),
-    (machine.warmup, "releaf warmup --actions 2 --actions 5 --gamma-rel 2"),
-    (machine.doctor, "releaf doctor"),
+    (reproduce.reproduce, "releaf reproduce intrusion relevance --seeds 20 --report report/index.html"),
+    (serve.serve, "releaf serve --store releaf.db --port 8000"),
+    (warmup.warmup, "releaf warmup --actions 2 --actions 5 --gamma-rel 2"),
+    (doctor.doctor, "releaf doctor"),
 )
 for command, example in COMMANDS:
     app.command(epilog=f"Example: {example}")(command)

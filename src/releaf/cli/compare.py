@@ -12,15 +12,15 @@ from releaf.cli.console import (
     Json,
     OnRay,
     Workers,
+    check_ray_address,
     console,
-    explained,
+    error_messages,
     fail,
     print_json,
+    progress_bar,
     require,
-    require_ray,
-    steps_bar,
 )
-from releaf.cli.models import make_policy
+from releaf.cli.policies import policy_class
 
 POLICIES = ["AdaptiveReleaf", "Releaf", "LinUCB", "LinTS", "EpsilonGreedy", "Random"]
 STREAMS = {"breast_cancer": {"steps": 10_000}, "intrusion": {"steps": 10_000}, "draft": {"steps": 10_000}}
@@ -45,16 +45,16 @@ def compare(
 ) -> None:
     """Run policies over streams or tables of your own, and compare what they lose and how many labels they need."""
     require("reproduce", "pyarrow")
-    require_ray(ray)
+    check_ray_address(ray)
     from releaf.evaluate import Store, sweep
     from releaf.executors import executor_for
 
-    with explained():
+    with error_messages():
         names = policies or POLICIES
         for name in names:
-            make_policy(name)
+            policy_class(name)
         runs = _runs(names, _described(stream or ([] if table else ["breast_cancer"]), table or [], steps), seeds)
-        with executor_for(workers, ray) as executor, steps_bar() as progress:
+        with executor_for(workers, ray) as executor, progress_bar() as progress:
             task = progress.add_task("comparing", total=len(runs))
             ledgers = sweep(runs, Store(store), executor, lambda *_: progress.advance(task))
     found: dict[tuple[str, str], list[Any]] = {}
@@ -100,8 +100,10 @@ def _runs(policies: list[str], described: dict[str, tuple[str, dict[str, Any]]],
 def _line(stream: str, policy: str, ledgers: list[Any]) -> dict[str, Any]:
     import numpy as np
 
+    from releaf.statistics import Z95
+
     def told(values: list[float]) -> dict[str, float]:
-        spread = 1.96 * float(np.std(values, ddof=1)) / len(values) ** 0.5 if len(values) > 1 else 0.0
+        spread = Z95 * float(np.std(values, ddof=1)) / len(values) ** 0.5 if len(values) > 1 else 0.0
         return {"mean": float(np.mean(values)), "half_width": spread}
 
     knows = ledgers[0].best_reward is not None  # of expected rewards

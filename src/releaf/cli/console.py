@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -18,7 +19,7 @@ console = Console()
 if not console.is_terminal:
     console = Console(width=max(console.width, 120))  # no need to squeeze tables into a file
 errors = Console(stderr=True, soft_wrap=True)
-MOST_LINES = 20  # broken rows, and failures, that are shown one by one
+MAX_PROBLEM_LINES = 20  # broken rows, and failures, that are shown one by one
 
 Workers = Annotated[
     int | None, typer.Option(min=1, help="How many tasks at a time (one for each core, or CPU of the cluster).")
@@ -27,10 +28,11 @@ OnRay = Annotated[
     str | None,
     typer.Option("--ray", metavar="ADDRESS", help="Work on a Ray cluster: auto, host:port, or local to start one."),
 ]
+Model = Annotated[Path, typer.Argument(help="A learner that `releaf train` or `save` wrote.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
-def steps_bar() -> Progress:
+def progress_bar() -> Progress:
     """A bar with the time left, on stderr; nothing where that is no terminal."""
     columns = (TextColumn("{task.description:<34}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     return Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal)
@@ -43,14 +45,14 @@ def require(extra: str, *packages: str) -> None:
         fail(f'this needs {", ".join(missing)}: pip install "releaf[{extra}]"')
 
 
-def require_ray(address: str | None) -> None:
+def check_ray_address(address: str | None) -> None:
     """Say what is wrong with the address of a cluster before anything is done."""
     if address is not None:
-        from releaf.executors.connection import checked_address
+        from releaf.executors.ray_connection import check_address
 
         require("ray", "ray")
-        with explained():
-            checked_address(address)
+        with error_messages():
+            check_address(address)
 
 
 def fail(message: str) -> None:
@@ -60,10 +62,10 @@ def fail(message: str) -> None:
 
 
 @contextmanager
-def explained() -> Iterator[None]:
+def error_messages() -> Iterator[None]:
     """Turn what users can do something about into a message and exit code 1, and Ctrl-C into 130."""
     from releaf.core.runtime.state_file import StateError
-    from releaf.streams.files import DataError
+    from releaf.streams.data_files import DataError
 
     expected = (ValueError, TypeError, ImportError, OSError, EOFError, StateError, DataError)
     try:
@@ -84,8 +86,8 @@ def explained() -> Iterator[None]:
         if group.split(expected)[1] is not None:
             raise
         told = [_told(error) for error in group.exceptions]
-        rest = [f"… and {len(told) - MOST_LINES:,} more"] if len(told) > MOST_LINES else []
-        fail("\n".join([group.message, *told[:MOST_LINES], *rest]))
+        rest = [f"… and {len(told) - MAX_PROBLEM_LINES:,} more"] if len(told) > MAX_PROBLEM_LINES else []
+        fail("\n".join([group.message, *told[:MAX_PROBLEM_LINES], *rest]))
 
 
 def _told(error: BaseException) -> str:
@@ -102,7 +104,7 @@ def show_problems(source: str, unit: str, problems: list[tuple[int, str]], count
     if not count:
         return
     errors.print(f"[yellow]{count:,} broken rows were left out:[/]")
-    for line, why in problems[:MOST_LINES]:
+    for line, why in problems[:MAX_PROBLEM_LINES]:
         errors.print(f"  {escape(source)}, {unit} {line}: {escape(why)}", highlight=False)
-    if count > MOST_LINES:
-        errors.print(f"  … and {count - MOST_LINES:,} more")
+    if count > MAX_PROBLEM_LINES:
+        errors.print(f"  … and {count - MAX_PROBLEM_LINES:,} more")

@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from releaf.cli.console import Json, console, explained, print_json, steps_bar
+from releaf.cli.console import Json, console, error_messages, print_json, progress_bar
 
 ADAPTIVE = "AdaptiveReleaf"
 # From nothing to everything: a colour of the heat map for each eighth.
@@ -31,7 +31,7 @@ def demo(
 
     runs = _runs(seeds, steps, budget)
     results: dict[str, list[Any]] = {}
-    with explained(), steps_bar() as progress:
+    with error_messages(), progress_bar() as progress:
         task = progress.add_task("", total=len(runs))
         for run in runs:
             first = "compiled once, " if not run.seed else ""
@@ -77,7 +77,7 @@ def _figures_of(ledger: Any) -> dict[str, Any]:
 def _decided(results: dict[str, list[Any]], seeds: int, steps: int) -> Table:
     """What each learner got wrong, and the labels that it asked for, next to the paper's figures."""
     from releaf.paper.breast_cancer import PAPER, labels_of
-    from releaf.report.numbers import shown
+    from releaf.report.number_format import format_mean
     from releaf.report.terminal import table
 
     runs = "one shuffle" if seeds == 1 else f"mean of {seeds} shuffles ± 95 % interval"
@@ -95,11 +95,11 @@ def _decided(results: dict[str, list[Any]], seeds: int, steps: int) -> Table:
         error, *_, labels = PAPER.get(name, (None, None))
         made.add_row(
             name,
-            shown([labels_of(ledger) for ledger in ledgers], 0),
+            format_mean([labels_of(ledger) for ledger in ledgers], 0),
             "" if labels is None else f"{labels:,.0f}",
-            shown([ledger.exploitation_error for ledger in ledgers], 2),
+            format_mean([ledger.exploitation_error for ledger in ledgers], 2),
             "" if error is None else f"{error:.2f}",
-            shown([ledger.error for ledger in ledgers], 2),
+            format_mean([ledger.error for ledger in ledgers], 2),
         )
     return made
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 from rich.markup import escape
 
-from releaf.cli.console import Json, console, errors, explained, fail, print_json, require
+from releaf.cli.console import Json, console, error_messages, errors, fail, print_json, require
 
 if TYPE_CHECKING:
     from releaf.service.store.base import EventStore, KeyRow
@@ -44,7 +44,7 @@ def add(
     """Make an API key and print it, this once: only a hash of it is kept."""
     from releaf.service.auth.api_keys import make_key
 
-    with explained():
+    with error_messages():
         plain, row = make_key(name, scope)
         in_store(store, lambda opened: opened.add_key(row))
     if as_json:
@@ -57,7 +57,7 @@ def add(
 
 def list_keys(store: StoreAddress = "releaf.db", as_json: Json = False) -> None:
     """List the keys: their public ids, names and scopes, and since when they exist or no longer count."""
-    with explained():
+    with error_messages():
         must_exist(store)
         rows: list[KeyRow] = in_store(store, lambda opened: opened.keys())
     if as_json:
@@ -76,7 +76,7 @@ def revoke(
     """Revoke a key: a running service refuses it, and ends its sessions, within seconds."""
     import time
 
-    with explained():
+    with error_messages():
         must_exist(store)
         public = key.removeprefix("rlf_").partition("_")[0]
         if not in_store(store, lambda opened: opened.revoke_key(public, time.time())):

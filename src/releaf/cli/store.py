@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.markup import escape
 
-from releaf.cli.console import Json, console, explained, print_json, require
+from releaf.cli.console import Json, console, error_messages, print_json, require
 from releaf.cli.keys import StoreAddress, in_store, must_exist
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def check(store: StoreAddress = "releaf.db", as_json: Json = False) -> None:
     Checksums, the numbers of decisions, rewards and snapshots, bit for bit. The log stays as it is; a damaged file is
     mended as the service would do it. The service must not run meanwhile. Exit code 1 where something is wrong.
     """
-    with explained():
+    with error_messages():
         require("service", "msgspec", "apsw", "asyncpg")
         from releaf.service.experiments.serialization import EXPERIMENT_FORMAT
         from releaf.service.log.audit import audit

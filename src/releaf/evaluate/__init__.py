@@ -1,8 +1,8 @@
-"""Run policies over streams, and account for what they earn and cost."""
+"""Evaluation of policies: runs over streams, off-policy estimates, parameter grids and sweeps."""
 
-from releaf.evaluate.grids import grid, table
 from releaf.evaluate.ledger import Ledger, account, run
-from releaf.evaluate.offpolicy import Estimate, choices, doubly_robust, effective_rows, halves, ips, rejection, snips
+from releaf.evaluate.off_policy import Estimate, choices, doubly_robust, effective_rows, halves, ips, rejection, snips
+from releaf.evaluate.parameter_grid import grid, table
 from releaf.evaluate.runs import Run, execute
 from releaf.evaluate.store import Store
 from releaf.evaluate.sweeps import sweep

@@ -1,4 +1,4 @@
-"""What a policy's decisions over a stream earned and cost: the paper's account."""
+"""`run`: run a policy over a stream, and the `Ledger` of its rewards, errors, regret and labels."""
 
 from __future__ import annotations
 
@@ -12,53 +12,53 @@ from typing import Any
 
 import numpy as np
 
-from releaf.evaluate.guarantee import Guarantee, guarantee, require_checkable
+from releaf.arrays import Array
+from releaf.evaluate.theorem1_check import Guarantee, check_theorem1, check_theorem1_applies
 from releaf.policy import Policy, Trace
 from releaf.streams import Stream
 
-Array = np.ndarray[Any, np.dtype[Any]]
-Progress = Callable[[int, int], None]  # steps so far, and in all
+StepProgress = Callable[[int, int], None]  # steps done, steps in total
 _CHUNK = 5_000
-MOST_CHECKPOINTS = 100  # which bounds a ledger's size
+MAX_CHECKPOINTS = 100  # bounds the size of a ledger
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
-    """One run. Errors are shares of decisions, in percent, whose reward is not the highest there was.
+    """Results of one run. An error is a decision whose reward is below the best reward of its step.
 
     Attributes
     ----------
     steps, explored
-        How many decisions there were, and how many of them explorations.
+        Number of decisions, and of explorations among them.
     labels, prior_labels, weight_labels
-        How many rewards were observed; how many labelled cases went in before the first decision; and how many of
-        those into the weights of votes, as the paper counts them.
+        Number of observed rewards; of labelled contexts used before the first decision; and of those among them that
+        trained the weights of an ensemble, as the paper counts them.
     observation_cost
-        What the observed rewards cost: their number times c_O.
+        Cost of the observed rewards: their number times c_O.
     reward, reward_interval, best_reward
-        The mean reward, the click-through rate where rewards are clicks; its 95 % interval, where it is an estimate
-        from a log; and the mean of the best expected rewards, where expectations are known.
+        Mean reward (the click-through rate, if rewards are clicks); its 95 % confidence interval, if it is estimated
+        from a log; and the mean of the best expected rewards, if these are known.
     error, missed, false
-        Of all decisions; of those where the positive action was right; of the others. The last two are None where no
-        action is the positive one.
+        Error rates in percent: of all decisions; of those where the positive action was best; and of the others. The
+        last two are None without a positive action.
     exploitation_error, exploitation_missed, exploitation_false
-        The same of exploitations; None where there were none.
+        The same for exploitations only; None without exploitations.
     regret, regret_exploring, regret_exploiting
-        What the best expected reward, or the best reward where expectations aren't known, exceeds that of the actions
-        taken by, added up, with what observing costs; and its parts, of explorations and of exploitations.
+        Cumulative regret against the best expected reward (or the best reward, if expectations are unknown), plus the
+        observation cost; and its parts from explorations and from exploitations.
     relevance
-        For each action the share of exploitations in which each feature was relevant, where the policy tells.
+        Per action, the share of exploitations in which each feature was relevant, if the policy reports it.
     partition
-        For each feature its intervals at the end (low, high, arrivals), where the policy has such.
+        Per feature, the final intervals (low, high, arrivals), if the policy has them.
     seconds
-        How long the decisions took.
+        Duration of the decisions.
     guarantee
-        How the losses of exploitations compare with Theorem 1's bound, where the relevant features were given.
+        Losses of exploitations compared with Theorem 1's bound, if ``relevant`` was given.
     curves
         Running totals at some steps: ``steps``, ``regret``, ``explored``, ``labels``, ``errors``.
     checkpoints
-        What the policy reported on the way, where that was asked for: at each of ``steps``, how many decisions were
-        ``explored``, how many ``labels`` were observed, and the ``relevance`` so far, None where it does not tell.
+        At each requested checkpoint in ``steps``: the numbers of ``explored`` decisions and observed ``labels``, and
+        the ``relevance`` so far, None if the policy does not report it.
     """
 
     steps: int
@@ -99,31 +99,30 @@ def run(
     relevant: Sequence[int] | None = None,
     points: int = 200,
     checkpoints: Iterable[int] = (),
-    progress: Progress | None = None,
+    progress: StepProgress | None = None,
 ) -> Ledger:
-    """Let a policy live through a stream, and account for it.
+    """Run a policy over a stream.
 
     Parameters
     ----------
     policy
-        Any policy; it goes on from what it knows.
+        Any policy; it continues from its current state.
     stream
         Where contexts and rewards come from.
     positive
-        The action whose absence is a miss, such as "malignant"; None where there is no such action.
+        The positive action, such as "malignant", for the rates of misses and false alarms; or None.
     observation_cost
-        The price of observing a reward (c_O).
+        Cost of observing a reward (c_O).
     relevant
-        For each action the position of the one feature that its expected reward depends on, where that is known: the
-        ledger then has a ``guarantee``. It takes a new :class:`releaf.Releaf`, and features that are in [0, 1] as they
-        are.
+        Per action, the position of the one feature that its expected reward depends on, if known: the ledger then has
+        a ``guarantee``. This needs a new :class:`releaf.Releaf`, and features that are in [0, 1] without scaling.
     points
-        At how many steps the curves are noted.
+        Number of points of the curves.
     checkpoints
-        Numbers of steps, growing and 100 of them at most, after each of which the ledger's ``checkpoints`` note what
-        the policy's ``relevance()`` says. The decisions are the same with and without them.
+        Up to 100 increasing numbers of steps after which the ledger records the policy's ``relevance()``. They don't
+        change the decisions.
     progress
-        Told the steps so far and in all.
+        Called with the steps done and the steps in total.
 
     Examples
     --------
@@ -140,8 +139,8 @@ def run(
     if positive is not None and positive not in stream.actions:
         raise ValueError(f"positive is {positive!r}: expected one of the actions {stream.actions!r}")
     if relevant is not None:
-        require_checkable(policy, stream, relevant)
-    stops = checked_checkpoints(checkpoints)
+        check_theorem1_applies(policy, stream, relevant)
+    stops = check_checkpoints(checkpoints)
     if stops and stops[-1] > len(stream):
         raise ValueError(f"checkpoints ends with {stops[-1]}: expected at most the {len(stream)} steps of the stream")
     traces, found, begin, seconds = [], [], 0, 0.0
@@ -166,23 +165,23 @@ def run(
         points=points,
         seconds=seconds,
     )
-    return replace(ledger, checkpoints=_noted(stops, trace, found)) if stops else ledger
+    return replace(ledger, checkpoints=_checkpoint_totals(stops, trace, found)) if stops else ledger
 
 
-def checked_checkpoints(given: Any) -> tuple[int, ...]:
-    """Growing numbers of steps, as plain numbers."""
+def check_checkpoints(given: Any) -> tuple[int, ...]:
+    """Validate increasing numbers of steps; returns plain integers."""
     try:
         steps = tuple(operator.index(step) for step in given)
     except TypeError:
-        raise TypeError(f"checkpoints is {given!r}: expected growing numbers of steps") from None
-    if len(steps) > MOST_CHECKPOINTS:
-        raise ValueError(f"checkpoints has {len(steps)} entries: expected {MOST_CHECKPOINTS} at most")
+        raise TypeError(f"checkpoints is {given!r}: expected increasing numbers of steps") from None
+    if len(steps) > MAX_CHECKPOINTS:
+        raise ValueError(f"checkpoints has {len(steps)} entries: expected {MAX_CHECKPOINTS} at most")
     if any(later <= earlier for earlier, later in pairwise((0, *steps))):
         raise ValueError(f"checkpoints is {given!r}: expected numbers of steps from 1 on, each above the one before")
     return steps
 
 
-def _noted(stops: tuple[int, ...], trace: Trace, relevance: list[Any]) -> dict[str, list[Any]]:
+def _checkpoint_totals(stops: tuple[int, ...], trace: Trace, relevance: list[Any]) -> dict[str, list[Any]]:
     at = np.array(stops) - 1
     totals = {"explored": trace.explored, "labels": trace.observed}
     counts = {name: np.cumsum(values)[at].tolist() for name, values in totals.items()}
@@ -200,13 +199,13 @@ def account(
     points: int = 200,
     seconds: float = 0.0,
 ) -> Ledger:
-    """The ledger of a run that has been."""
+    """The ledger of a finished run, from its trace."""
     best = stream.rewards.max(axis=1)
     wrong, exploited = trace.rewards < best, ~trace.explored
     counts = {"explored": trace.explored, "labels": trace.observed, "errors": wrong}
     lost = _losses(trace, stream) + observation_cost * trace.observed
     totals = {name: np.cumsum(values) for name, values in {"regret": lost, **counts}.items()}
-    at = thinned(len(trace), points)
+    at = thin_steps(len(trace), points)
     curves = {name: total[at].astype(float).tolist() for name, total in totals.items()}
     spent = observation_cost * float(trace.observed.sum())
     hit = None if positive is None else stream.rewards[:, stream.actions.index(positive)] == best
@@ -232,13 +231,13 @@ def account(
         relevance=_relevance(policy),
         partition=_partition(policy),
         seconds=seconds,
-        guarantee=None if relevant is None else guarantee(trace, stream, policy, relevant),
+        guarantee=None if relevant is None else check_theorem1(trace, stream, policy, relevant),
         curves={"steps": (at + 1.0).tolist(), **curves},
     )
 
 
-def rejected(estimate: Any, rows: int) -> Ledger:
-    """The ledger of a policy that lived through a log by rejection: of the rows that it matched."""
+def ledger_of_rejection(estimate: Any, rows: int) -> Ledger:
+    """The ledger of a rejection-sampling run over a log: of the matched rows."""
     nothing = dict.fromkeys(("missed", "false", "exploitation_error", "exploitation_missed", "exploitation_false"))
     return Ledger(
         steps=estimate.matched,
@@ -263,7 +262,7 @@ def rejected(estimate: Any, rows: int) -> Ledger:
 
 
 def _losses(trace: Trace, stream: Stream) -> Array:
-    """By how much each action taken is expected to be worse than the best."""
+    """Instantaneous regret of each step."""
     means = stream.rewards if stream.expected is None else stream.expected
     losses: Array = means.max(axis=1) - means[np.arange(len(trace)), trace.actions]
     return losses
@@ -284,8 +283,8 @@ def _partition(policy: Any) -> list[list[list[float]]] | None:
     ]
 
 
-def thinned(steps: int, points: int) -> Array:
-    """Some of so many steps, half of them evenly spaced and half by their logarithm, for either kind of plot."""
+def thin_steps(steps: int, points: int) -> Array:
+    """Choose about ``points`` of the steps, half evenly and half logarithmically spaced, for both kinds of axes."""
     if steps <= points:
         return np.arange(steps)
     even = np.linspace(0, steps - 1, points)

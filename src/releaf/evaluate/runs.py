@@ -1,4 +1,4 @@
-"""Runs described as plain data, so that they can be sent to another process, named by a digest, and kept."""
+"""`Run`: a run described as plain data, which can be sent to a worker, hashed and stored."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ import numpy as np
 
 from releaf import ensembles, streams
 from releaf._version import __version__
-from releaf.evaluate.digests import files_of
-from releaf.evaluate.ledger import Ledger, checked_checkpoints, rejected, run
-from releaf.evaluate.names import policy_maker, sources_of, stream_maker
-from releaf.evaluate.offpolicy import rejection
+from releaf.evaluate.factories import policy_factory, sources_of, stream_factory
+from releaf.evaluate.file_digests import digests_of_files
+from releaf.evaluate.ledger import Ledger, check_checkpoints, ledger_of_rejection, run
+from releaf.evaluate.off_policy import rejection
 
-TELLERS = ("__main__.py", "charts.py", "plot.py", "river.py")  # modules that no outcome of a run depends on
+UNRELATED_MODULES = ("__main__.py", "charts.py", "plot.py", "river.py")  # modules that can't change the result of a run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """One policy over one stream.
 
-    Arguments are plain data: numbers, texts, lists and mappings of them, None. Numpy's numbers and arrays, and paths,
-    are taken for what they hold; anything else is refused, since it could not be recognised again.
+    Arguments are plain data: numbers, strings, None, and lists and mappings of them. NumPy values and paths are
+    converted; anything else raises, since it has no stable hash.
 
     Attributes
     ----------
@@ -41,11 +41,11 @@ class Run:
         ``sample`` are descriptions: what to call ``train_experts`` with, and a ``stream`` with its ``arguments`` where
         the cases come from.
     seed
-        The policy's.
+        Seed of the policy.
     positive, observation_cost, relevant, checkpoints
         As for :func:`releaf.evaluate.run`.
     label
-        What to call it in tables.
+        Name of the run in tables.
     """
 
     stream: str
@@ -61,59 +61,59 @@ class Run:
 
     def __post_init__(self) -> None:
         for name in ("stream_arguments", "policy_arguments", "positive", "observation_cost", "relevant"):
-            object.__setattr__(self, name, plain(name, getattr(self, name)))
-        object.__setattr__(self, "seed", whole("seed", self.seed))
-        object.__setattr__(self, "checkpoints", checked_checkpoints(self.checkpoints))
+            object.__setattr__(self, name, to_plain_data(name, getattr(self, name)))
+        object.__setattr__(self, "seed", to_integer("seed", self.seed))
+        object.__setattr__(self, "checkpoints", check_checkpoints(self.checkpoints))
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
     @property
     def key(self) -> str:
-        """Names what the run would do now, whatever it is called.
+        """Hash of everything that determines the result; the label does not count.
 
-        It is the same for the same description, sources, and content of the files that the arguments name. Of a
-        ``"module:name"``, the file of that module is among the sources; what it imports is not.
+        It covers the description, the package's source and the content of the files that the arguments name. For a
+        ``"module:name"`` it covers the source of that module, but not of its imports.
         """
         described = {**self.to_dict(), "version": __version__, "sources": _sources(), "label": ""}
-        described["files"] = files_of({"stream": self.stream_arguments, "policy": self.policy_arguments})
+        described["files"] = digests_of_files({"stream": self.stream_arguments, "policy": self.policy_arguments})
         described["modules"] = sources_of(self.policy, self.stream, *_streams_in(self.policy_arguments))
-        return hashlib.sha256(_frozen(described).encode()).hexdigest()[:24]
+        return hashlib.sha256(_canonical_json(described).encode()).hexdigest()[:24]
 
 
-def plain(name: str, value: Any) -> Any:
-    """Data that JSON can tell, so that it has one form wherever it is sent and kept."""
+def to_plain_data(name: str, value: Any) -> Any:
+    """Convert a value to JSON-compatible data; raises a TypeError that names the argument."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if isinstance(value, list | tuple):
-        parts = (plain(f"{name}[{place}]", part) for place, part in enumerate(value))
+        parts = (to_plain_data(f"{name}[{place}]", part) for place, part in enumerate(value))
         return list(parts) if isinstance(value, list) else tuple(parts)
     if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
-        return {str(key): plain(f"{name}[{key!r}]", part) for key, part in value.items()}
+        return {str(key): to_plain_data(f"{name}[{key!r}]", part) for key, part in value.items()}
     if value is None or isinstance(value, str | int | float):
         return value
     kinds = "a number, a text, None, or a list or mapping (from texts) of them"
     raise TypeError(f"{name} is {reprlib.repr(value)} ({type(value).__name__}): expected plain data: {kinds}")
 
 
-def whole(name: str, value: Any) -> int:
-    """A whole number."""
+def to_integer(name: str, value: Any) -> int:
+    """Convert a value to an integer; raises a TypeError that names the argument."""
     try:
         return operator.index(value)
     except TypeError:
-        raise TypeError(f"{name} is {value!r}: expected a whole number") from None
+        raise TypeError(f"{name} is {value!r}: expected an integer") from None
 
 
 def execute(described: Run) -> Ledger:
-    """Make the stream and the policy, and run one over the other; through a log by rejection."""
+    """Create the stream and the policy, and run the policy; over a log by rejection sampling."""
     stream = _stream(described.stream, described.stream_arguments)
     policy = build(described, stream)
     if isinstance(stream, streams.Log):
         if described.checkpoints:
             raise ValueError(f"checkpoints is {described.checkpoints!r} for a log: expected none, or a stream")
-        return rejected(rejection(policy, stream), len(stream))
+        return ledger_of_rejection(rejection(policy, stream), len(stream))
     account_for = {
         name: getattr(described, name) for name in ("positive", "observation_cost", "relevant", "checkpoints")
     }
@@ -121,7 +121,7 @@ def execute(described: Run) -> Ledger:
 
 
 def build(described: Run, stream: Any) -> Any:
-    """The policy of a run."""
+    """Create the policy of a run."""
     arguments = dict(described.policy_arguments)
     if "experts" in arguments:
         given = dict(arguments["experts"])
@@ -133,36 +133,38 @@ def build(described: Run, stream: Any) -> Any:
         cases = _stream(given["stream"], given.get("arguments", {}))
         size = given["size"]
         arguments["sample"] = (cases.contexts[:size], cases.rewards[:size])
-    return policy_maker(described.policy)(stream.actions, stream.features, seed=described.seed, **arguments)
+    return policy_factory(described.policy)(stream.actions, stream.features, seed=described.seed, **arguments)
 
 
 @cache
 def _sources() -> str:
-    """A digest of all code that a run's outcome depends on; reports may change without."""
+    """Digest of all code that can change the result of a run."""
     package = Path(__file__).parents[1]
-    rooms = ("core", "theory", "policies", "ensembles", "streams", "evaluate")
-    files = [*package.glob("*.py"), *(path for room in rooms for path in (package / room).rglob("*.py"))]
-    content = b"".join(path.read_bytes() for path in sorted(files) if path.name not in TELLERS)
+    packages = ("core", "theory", "policies", "ensembles", "streams", "evaluate")
+    files = [*package.glob("*.py"), *(path for name in packages for path in (package / name).rglob("*.py"))]
+    content = b"".join(path.read_bytes() for path in sorted(files) if path.name not in UNRELATED_MODULES)
     return hashlib.sha256(content).hexdigest()[:16]
 
 
 def _stream(name: str, arguments: dict[str, Any]) -> Any:
-    return _made(stream_maker(name), _frozen(arguments), _frozen(files_of(arguments)))
+    return _cached_stream(
+        stream_factory(name), _canonical_json(arguments), _canonical_json(digests_of_files(arguments))
+    )
 
 
 def _streams_in(arguments: dict[str, Any]) -> list[str]:
-    """Names of the streams that experts or a sample of a policy come from."""
+    """Names of the streams that a policy's experts or sample come from."""
     return [part["stream"] for part in arguments.values() if isinstance(part, dict) and "stream" in part]
 
 
 @lru_cache(maxsize=4)
-def _made(maker: Any, arguments: str, files: str) -> Any:
+def _cached_stream(factory: Any, arguments: str, files: str) -> Any:
     given = json.loads(arguments)
-    stream = maker(**given)
-    if _frozen(files_of(given)) != files:
+    stream = factory(**given)
+    if _canonical_json(digests_of_files(given)) != files:
         raise ValueError(f"{', '.join(json.loads(files))} has changed while it was read")
     return stream
 
 
-def _frozen(described: dict[str, Any]) -> str:
+def _canonical_json(described: dict[str, Any]) -> str:
     return json.dumps(described, sort_keys=True)

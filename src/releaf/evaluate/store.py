@@ -1,4 +1,4 @@
-"""Finished runs, kept one file each, so that none is done twice and a stop loses only what was in flight."""
+"""`Store`: finished runs on disk, one file each, so that a sweep can resume."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _NESTED = ("reward_interval", "relevance", "partition", "guarantee", "curves", "
 
 
 class Store:
-    """A folder of Parquet files, one for each finished run, named by what the run is.
+    """A folder of Parquet files, one per finished run, named by the run's key.
 
     Parameters
     ----------
     folder
-        Made when the first run is kept.
+        Created with the first stored run.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
@@ -34,14 +34,14 @@ class Store:
         return self.folder / f"{key}.parquet"
 
     def get(self, run: Run, key: str | None = None) -> Ledger | None:
-        """What a run gave; None when it is not finished. A damaged file is as good as none.
+        """The ledger of a run; None if it is not finished or its file is damaged.
 
         Parameters
         ----------
         run
-            What was done.
+            The run.
         key
-            The run's key, where it is known.
+            The run's key, if known.
         """
         path = self._path(key or run.key)
         if not path.is_file():
@@ -55,18 +55,18 @@ class Store:
                 return None
             fields = {name: row[name] for name in Ledger.__dataclass_fields__ if name not in _NESTED}
             return Ledger(**fields, **{name: json.loads(row[name]) for name in _NESTED})
-        except Exception:  # whatever the damage makes of a file, it is not known to hold the run
+        except Exception:  # any error means that the file is damaged
             return None
 
     def put(self, run: Run, ledger: Ledger, key: str | None = None) -> None:
-        """Keep what a run gave, whole or not at all.
+        """Store the ledger of a run atomically.
 
         Parameters
         ----------
         run, ledger
-            What was done, and what it gave.
+            The run and its ledger.
         key
-            The run's key when it was done, where it is known: files that it names may have changed since.
+            The run's key when it started, if known; its input files may have changed since.
         """
         import pyarrow
         from pyarrow import parquet
@@ -83,12 +83,12 @@ class Store:
             with os.fdopen(handle, "wb") as file:
                 parquet.write_table(table, file)
                 file.flush()
-                os.fsync(handle)  # a name without its content would be all that a power cut leaves
+                os.fsync(handle)  # otherwise a power failure could leave an empty file
             os.replace(temporary, self._path(key or run.key))
         finally:
             Path(temporary).unlink(missing_ok=True)
 
 
 def _digest(row: dict[str, Any]) -> bytes:
-    """Of all values, since Parquet notices few of the bits that a disk may flip."""
+    """Checksum of all values; Parquet itself detects few bit errors."""
     return hashlib.sha256(json.dumps(row, sort_keys=True).encode()).hexdigest().encode()

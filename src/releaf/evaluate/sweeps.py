@@ -1,4 +1,4 @@
-"""Many runs, in parallel and through failures; those that are kept are not done again."""
+"""`sweep`: many runs in parallel, with stored results reused."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from releaf.evaluate.ledger import Ledger
 from releaf.evaluate.runs import Run, execute
 from releaf.evaluate.store import Store
 from releaf.executors import Executor, Local, LostWorkerError
-from releaf.executors.tasks import Raised, named
+from releaf.executors.tasks import RemoteError, describe_task
 
-_NAMED = 10  # of the runs that raised the same, how many an error names
+_MAX_NOTES = 10  # runs that an error names, of those that raised the same
 
 
 class Outcome(NamedTuple):
-    """What a run gave, the key that it had then, and whether it had been kept."""
+    """Ledger of a run, its key at that time, and whether it came from the store."""
 
     ledger: Ledger
     key: str
@@ -31,21 +31,21 @@ def sweep(
     executor: Executor | None = None,
     done: Callable[[Run, Ledger, bool], Any] = lambda run, ledger, kept: None,
 ) -> list[Ledger]:
-    """Do all runs that were not done before, in parallel; the ledgers in the order of the runs.
+    """Execute runs in parallel, except those in the store; returns the ledgers in the order of the runs.
 
-    A run that fails does not keep the others from being done. What it raised is raised at the end, with a note that
-    names it: as it is, or in an ExceptionGroup where runs raised different errors.
+    A failing run does not stop the others. Its exception is raised at the end, with a note that names the run;
+    different exceptions are raised as an ExceptionGroup.
 
     Parameters
     ----------
     runs
-        Any number, of any policies and streams. Runs that would do the same are done once.
+        Runs of any policies and streams. Identical runs are executed once.
     store
-        Where finished runs are kept and looked for; None keeps none. Several sweeps may use one at the same time.
+        Store of finished runs, or None. Several sweeps may share one at the same time.
     executor
-        Where they are done; on this machine's cores when None. What is finished is kept here, as it comes in.
+        Where runs execute; this machine's cores when None. This process stores the results as they complete.
     done
-        Told of each run with its ledger, and whether it had been kept from before.
+        Called with each run, its ledger, and whether it came from the store.
     """
     places: dict[str, list[int]] = {}
     for place, run in enumerate(runs):
@@ -65,7 +65,7 @@ def sweep(
         else:
             tell(same, kept, True)
     failed: dict[int, Exception] = {}
-    for key, outcome in _outcomes(missing, store, executor or Local()):
+    for key, outcome in _run_all(missing, store, executor or Local()):
         if isinstance(outcome, Exception):
             failed[places[key][0]] = outcome
             continue
@@ -73,71 +73,71 @@ def sweep(
             store.put(missing[key], outcome.ledger, key)
         tell(places[key], outcome.ledger, outcome.kept)
     if failed:
-        raise _together(failed, runs)
+        raise _combine_errors(failed, runs)
     return [found[place] for place in range(len(runs))]
 
 
-def _outcomes(
+def _run_all(
     missing: dict[str, Run], store: Store | None, executor: Executor
 ) -> Iterator[tuple[str, Outcome | Exception]]:
-    """What comes of each run, by its key. One that its workers die of is left out, once something else can be done."""
+    """Yield the outcome of each run by its key; a run that kills its workers is reported, and the others continue."""
     left, futile = list(missing) if store is None else _shuffled(missing), 0
     while left:
         done: set[str] = set()
         try:
-            for turn, outcome in executor.map(partial(_attempt, store), [missing[key] for key in left]):
+            for turn, outcome in executor.map(partial(_run_one, store), [missing[key] for key in left]):
                 done.add(left[turn])
                 futile = 0
-                yield left[turn], _same(outcome, left[turn])
+                yield left[turn], _check_key(outcome, left[turn])
         except LostWorkerError as error:
             futile += 1
-            if futile > 1:  # it is not the runs that they die of
+            if futile > 1:  # the runs are not the cause
                 raise
             done.add(left[error.place])
             yield left[error.place], error
         left = [key for key in left if key not in done]
 
 
-def _attempt(store: Store | None, run: Run) -> Outcome | Raised:
-    """Do a run on a worker, unless another sweep has done it by now."""
+def _run_one(store: Store | None, run: Run) -> Outcome | RemoteError:
+    """Execute a run on a worker, unless another sweep has stored it meanwhile."""
     try:
         kept = None if store is None else store.get(run)
         ledger = execute(run) if kept is None else kept
         return Outcome(ledger, run.key, kept is not None)
     except Exception as error:
-        return Raised(error)
+        return RemoteError(error)
 
 
-def _same(outcome: Outcome | Raised, key: str) -> Outcome | Exception:
-    """What came of the run that was meant: files that it names may have changed, or be others on another machine."""
-    if isinstance(outcome, Raised):
-        return cast(Exception, outcome.told())
+def _check_key(outcome: Outcome | RemoteError, key: str) -> Outcome | Exception:
+    """Reject a result with another key: an input file changed, or differs on another machine."""
+    if isinstance(outcome, RemoteError):
+        return cast(Exception, outcome.restore())
     if outcome.key != key:
-        return ValueError("a file that the run reads is not the one that there was when the sweep began")
+        return ValueError("an input file of the run has changed since the sweep began, or differs on the worker")
     return outcome
 
 
 def _shuffled(missing: dict[str, Run]) -> list[str]:
-    """In an order of their own, so that sweeps at the same time share the runs of a store.
+    """Random order of the runs, so that concurrent sweeps share the work of a store.
 
-    Runs over the same stream stay neighbours, for which it is made once.
+    Runs over the same stream stay together, so that a worker creates it once.
     """
     draws: defaultdict[tuple[str, str], float] = defaultdict(random.random)
     streams = {key: (run.stream, repr(run.stream_arguments)) for key, run in missing.items()}
     return sorted(missing, key=lambda key: (draws[streams[key]], random.random()))
 
 
-def _together(failed: dict[int, Exception], runs: Sequence[Run]) -> Exception:
-    """All that runs raised; what several raised alike is told once, with a note for each."""
+def _combine_errors(failed: dict[int, Exception], runs: Sequence[Run]) -> Exception:
+    """Combine the errors of all runs; equal errors are raised once, with a note per run."""
     alike: dict[tuple[type, str], list[int]] = {}
     for place, error in sorted(failed.items()):
         alike.setdefault((type(error), str(error)), []).append(place)
     errors = [failed[places[0]] for places in alike.values()]
     for error, places in zip(errors, alike.values(), strict=True):
-        for place in places[:_NAMED]:
-            error.add_note(f"{named(place, runs[place])} raised this")
-        if len(places) > _NAMED:
-            error.add_note(f"and so did {len(places) - _NAMED} more")
+        for place in places[:_MAX_NOTES]:
+            error.add_note(f"{describe_task(place, runs[place])} raised this")
+        if len(places) > _MAX_NOTES:
+            error.add_note(f"and so did {len(places) - _MAX_NOTES} more")
     if len(errors) == 1:
         return errors[0]
     return ExceptionGroup(f"{len(failed)} of {len(runs)} runs failed", errors)

@@ -1,4 +1,4 @@
-"""One seam for work that can be done in parallel: on this machine's cores, or on a Ray cluster."""
+"""Parallel execution of tasks, on this machine's cores or on a Ray cluster."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,14 +12,14 @@ __all__ = ["Executor", "Local", "LostWorkerError", "Ray", "executor_for"]
 
 @contextmanager
 def executor_for(workers: int | None = None, ray: str | None = None) -> Iterator[Executor]:
-    """The engine that is wanted, as long as the block lasts.
+    """Context manager of a local or a Ray executor.
 
     Parameters
     ----------
     workers
-        How many tasks at a time; one for each core, or each CPU of the cluster, when None.
+        Number of parallel tasks; when None, one per core, or per CPU of the cluster.
     ray
-        The address of a Ray cluster, as for :class:`Ray`; this machine's cores without Ray when None.
+        Address of a Ray cluster, as for :class:`Ray`; when None, this machine's cores without Ray.
     """
     with Local(workers) if ray is None else Ray(ray, workers=workers) as executor:
         yield executor

@@ -1,4 +1,4 @@
-"""The cores of this machine."""
+"""`Local`: an executor on this machine's cores."""
 
 from __future__ import annotations
 
@@ -17,33 +17,35 @@ from contextlib import contextmanager
 from threading import Thread
 from typing import Any
 
-from releaf.executors.sharing import Shared, shared
-from releaf.executors.tasks import Attempts, Result, Task, attempted, checked_retries, checked_workers, noted
+from releaf.executors.shared_function import SharedFunction, share
+from releaf.executors.tasks import Result, RetryCounter, Task, add_task_note, check_retries, check_workers, run_task
 
-LOOK_AGAIN = 5.0  # seconds after which a worker looks whether its program is still there
-WHY = "Was it killed, or out of memory? In a script, this must be called under `if __name__ == '__main__':`."
+PARENT_POLL_SECONDS = 5.0  # interval at which a worker checks that its parent process is alive
+LOST_WORKER_HINT = (
+    "Was it killed, or out of memory? In a script, this must be called under `if __name__ == '__main__':`."
+)
 
 
 class Local:
-    """Processes on this machine; with one worker, this process itself.
+    """A pool of worker processes on this machine; with one worker, this process itself.
 
-    They start with the first tasks and stay for further ones until :meth:`close`, the end of a ``with`` block, or until
-    nobody holds the executor any more. An interrupt ends them at once: only what is in flight is lost; so does the end
-    of the program, whatever ends it. A process that dies is replaced, and its task is done again.
+    Workers start with the first tasks and stay until :meth:`close`, the end of a ``with`` block, or until the executor
+    is garbage collected. An interrupt terminates them at once, and so does the end of the program, even if it is
+    killed; only tasks in flight are lost. A worker that dies is replaced, and its task is retried.
 
     Parameters
     ----------
     workers
-        How many processes; one for each core when None.
+        Number of processes; one per core when None.
     retries
-        How often a task is tried again when its process died. What the function raises is never tried again.
+        How often a task is retried after its worker died. A task that raises is never retried.
     """
 
     def __init__(self, workers: int | None = None, *, retries: int = 3) -> None:
-        self.workers = checked_workers(workers) or os.cpu_count() or 1
-        self.retries = checked_retries(retries)
-        self._idle: list[_Seat] = []
-        weakref.finalize(self, _leave, self._idle)
+        self.workers = check_workers(workers) or os.cpu_count() or 1
+        self.retries = check_retries(retries)
+        self._idle: list[_Worker] = []
+        weakref.finalize(self, _shut_down, self._idle)
 
     def __enter__(self) -> Local:
         return self
@@ -52,95 +54,97 @@ class Local:
         self.close()
 
     def close(self) -> None:
-        """End the processes; further tasks would start new ones."""
-        _leave(self._idle)
+        """Shut down the workers; further tasks start new ones."""
+        _shut_down(self._idle)
 
     def map(self, function: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[tuple[int, Result]]:
-        """The place of each task and its result, in the order in which they are done."""
+        """Yield each task's index and result, in order of completion."""
         if self.workers == 1 or len(tasks) < 2:
-            yield from _here(function, tasks)
+            yield from _map_in_process(function, tasks)
             return
-        seats = self._take(min(self.workers, len(tasks)))
+        workers = self._acquire(min(self.workers, len(tasks)))
         try:
-            with shared(function) as work:
-                yield from self._seated(work, tasks, seats)
+            with share(function) as work:
+                yield from self._schedule(work, tasks, workers)
         except BaseException:
-            for seat in seats:
-                seat.kill()
+            for worker in workers:
+                worker.kill()
             raise
-        self._idle.extend(seats)
+        self._idle.extend(workers)
 
-    def _take(self, count: int) -> list[_Seat]:
-        """Seats that no other call uses, new ones where there are too few."""
+    def _acquire(self, count: int) -> list[_Worker]:
+        """Idle workers, and new ones if there are too few."""
         taken = [self._idle.pop() for _ in range(min(count, len(self._idle)))]
-        return taken + [_Seat() for _ in range(count - len(taken))]
+        return taken + [_Worker() for _ in range(count - len(taken))]
 
-    def _seated(self, work: Shared, tasks: Sequence[Any], seats: list[_Seat]) -> Iterator[tuple[int, Any]]:
-        """Give each seat a task, and another as soon as it is free."""
-        attempts, free, busy = Attempts(self.retries), list(seats), dict[Future[Any], tuple[int, _Seat]]()
+    def _schedule(
+        self, work: SharedFunction, tasks: Sequence[Any], workers: list[_Worker]
+    ) -> Iterator[tuple[int, Any]]:
+        """Keep every worker busy until all tasks are done."""
+        retries, free, busy = RetryCounter(self.retries), list(workers), dict[Future[Any], tuple[int, _Worker]]()
         waiting = deque(range(len(tasks)))
         done: list[tuple[int, Any]] = []
         failures: list[BaseException] = []
         while waiting or busy or done or failures:
-            while waiting and free and not failures:  # before results are told, which may take their reader a while
-                place, seat = waiting.popleft(), free.pop()
-                busy[seat.begin(work, tasks[place])] = (place, seat)
+            while waiting and free and not failures:  # before yielding results, since the consumer may be slow
+                place, worker = waiting.popleft(), free.pop()
+                busy[worker.submit(work, tasks[place])] = (place, worker)
             yield from done
             if failures:
                 raise failures[0]
             done = []
             for future in wait(busy, return_when=FIRST_COMPLETED).done:
-                place, seat = busy.pop(future)
-                free.append(seat)
+                place, worker = busy.pop(future)
+                free.append(worker)
                 result, error = _outcome(future, place, tasks[place])
                 if error is None:
                     done.append((place, result))
                 elif not isinstance(error, BrokenProcessPool):
                     failures.append(error)
-                elif (lost := attempts.lost(place, tasks[place], WHY)) is not None:
+                elif (lost := retries.lost(place, tasks[place], LOST_WORKER_HINT)) is not None:
                     failures.append(lost)
                 else:
                     waiting.appendleft(place)
 
 
-class _Seat:
-    """A process that does one task at a time; when it dies, another takes its place."""
+class _Worker:
+    """A process that runs one task at a time; it is replaced if it dies."""
 
     def __init__(self) -> None:
         self._pool = _new_pool()
 
-    def begin(self, work: Shared, task: Any) -> Future[Any]:
-        with _uninterrupted_start():
+    def submit(self, work: SharedFunction, task: Any) -> Future[Any]:
+        with _sigint_blocked():
             try:
-                return self._pool.submit(_do, work, task)
+                return self._pool.submit(_run_on_worker, work, task)
             except BrokenProcessPool:
                 self._pool = _new_pool()
-                return self._pool.submit(_do, work, task)
+                return self._pool.submit(_run_on_worker, work, task)
 
     def kill(self) -> None:
-        for process in list((self._pool._processes or {}).values()):  # compiled code would not hear of it
+        for process in list((self._pool._processes or {}).values()):  # compiled code ignores a cancellation
             process.terminate()
-        self.leave()
+        self.shut_down()
 
-    def leave(self) -> None:
+    def shut_down(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _new_pool() -> ProcessPoolExecutor:
     if getattr(multiprocessing.current_process(), "_inheriting", False):
-        sys.exit(1)  # a worker that runs a script without `if __name__ == '__main__':` anew; the program says so itself
-    context = multiprocessing.get_context("spawn")  # a fork would copy locks that other threads hold
-    return ProcessPoolExecutor(1, mp_context=context, initializer=_begin)
+        sys.exit(1)  # a worker re-imports a script without `if __name__ == '__main__':`; its parent reports it
+    context = multiprocessing.get_context("spawn")  # a fork would copy locks held by other threads
+    return ProcessPoolExecutor(1, mp_context=context, initializer=_initialize_worker)
 
 
-def _leave(seats: list[_Seat]) -> None:
-    while seats:
-        seats.pop().leave()
+def _shut_down(workers: list[_Worker]) -> None:
+    while workers:
+        workers.pop().shut_down()
 
 
 @contextmanager
-def _uninterrupted_start() -> Iterator[None]:
-    """A process that is started meanwhile does not hear interrupts, not even before it is a worker."""
+def _sigint_blocked() -> Iterator[None]:
+    """Block SIGINT for processes that start within the block, until they are initialized."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -151,17 +155,17 @@ def _uninterrupted_start() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _begin() -> None:
-    """Become a worker. An interrupt is for the process that a person sees, which ends the others."""
+def _initialize_worker() -> None:
+    """Ignore SIGINT, which the parent handles by terminating its workers, and watch the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    Thread(target=_end_with_the_program, daemon=True).start()
+    Thread(target=_exit_with_parent, daemon=True).start()
 
 
-def _end_with_the_program() -> None:
-    """A program that is killed can't end its workers, so they watch it."""
+def _exit_with_parent() -> None:
+    """End this worker when its parent is gone; a killed parent can't terminate its workers."""
     program, parent = multiprocessing.parent_process(), os.getppid()
-    while program is not None and os.getppid() == parent:  # a copy of the program may hold on to the sentinel
-        if multiprocessing.connection.wait([program.sentinel], LOOK_AGAIN):
+    while program is not None and os.getppid() == parent:  # a fork of the parent may keep the sentinel open
+        if multiprocessing.connection.wait([program.sentinel], PARENT_POLL_SECONDS):
             break
     try:
         for work in list(_loaded):
@@ -170,34 +174,34 @@ def _end_with_the_program() -> None:
         os._exit(1)
 
 
-_loaded: dict[Shared, Callable[[Any], Any]] = {}  # what this process does, once it is a worker: one thing at a time
+_loaded: dict[SharedFunction, Callable[[Any], Any]] = {}  # the function that this worker runs; one at a time
 
 
-def _do(work: Shared, task: Any) -> bytes:
-    """One task, on a worker. Its outcome is unpickled where an error can be told from the death of a worker."""
+def _run_on_worker(work: SharedFunction, task: Any) -> bytes:
+    """Run one task on a worker. Pickled here, so that an unpicklable result does not look like a dead worker."""
     if work not in _loaded:
         _loaded.clear()
         _loaded[work] = work.load()
-    return pickle.dumps(attempted(_loaded[work], task))
+    return pickle.dumps(run_task(_loaded[work], task))
 
 
 def _outcome(future: Future[bytes], place: int, task: Any) -> tuple[Any, BaseException | None]:
-    """What a task gave, or what it raised or its process died of."""
+    """Result of a task, or its error, or the failure of its worker."""
     error = future.exception()
     if isinstance(error, BrokenProcessPool):
         return None, error
     try:
         result, raised = pickle.loads(future.result())
     except Exception as unreadable:
-        return None, noted(unreadable, place, task)
-    return result, None if raised is None else noted(raised.told(), place, task)
+        return None, add_task_note(unreadable, place, task)
+    return result, None if raised is None else add_task_note(raised.restore(), place, task)
 
 
-def _here(function: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[tuple[int, Result]]:
+def _map_in_process(function: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[tuple[int, Result]]:
     for place, task in enumerate(tasks):
         try:
             result = function(task)
         except (Exception, SystemExit) as error:
-            noted(error, place, task)
+            add_task_note(error, place, task)
             raise
         yield place, result

@@ -1,4 +1,4 @@
-"""A Ray cluster, or one that is started on this machine. Ray itself is imported only when there is something to do."""
+"""`Ray`: an executor on a Ray cluster. Ray itself is imported with the first tasks."""
 
 from __future__ import annotations
 
@@ -15,41 +15,50 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from releaf.executors.connection import checked_address, connect, disconnect
-from releaf.executors.tasks import Attempts, Raised, Result, Task, attempted, checked_retries, checked_workers, noted
+from releaf.executors.ray_connection import check_address, connect, disconnect
+from releaf.executors.tasks import (
+    RemoteError,
+    Result,
+    RetryCounter,
+    Task,
+    add_task_note,
+    check_retries,
+    check_workers,
+    run_task,
+)
 
 logger = logging.getLogger("releaf.executors")
-PER_CPU = 4  # tasks in flight: enough that no CPU waits for the next, and that a cluster which can grow does
-LOOK_AGAIN = 5.0  # seconds after which the cluster may have grown
-SAY_SO = 60.0  # seconds without a sign of work after which someone is told
-WHY = "Was its node lost, or out of memory? `ray status` and the logs of the node tell more."
-SAME = "install the same version on all nodes"
-NODE_GROUP = "ray.io/node-group"  # the label of nodes that Ray has started by itself, and may start more of
-NOT_IMPORTED = "failed to import on the worker"  # in what Ray says when a node can't read what it is sent
+TASKS_PER_CPU = 4  # tasks in flight: enough to keep all CPUs busy, and to make an autoscaling cluster grow
+CLUSTER_POLL_SECONDS = 5.0  # interval at which the size of the cluster is read
+IDLE_WARNING_SECONDS = 60.0  # seconds without progress before a warning
+LOST_NODE_HINT = "Was its node lost, or out of memory? See `ray status` and the logs of the node."
+SAME_VERSION_HINT = "install the same version on all nodes"
+NODE_GROUP = "ray.io/node-group"  # label of autoscaled nodes
+NOT_IMPORTED = "failed to import on the worker"  # part of Ray's message if a node can't unpickle a task
 
 
 class Ray:
-    """The CPUs of a Ray cluster, one for each task.
+    """An executor on a Ray cluster; each task takes one CPU.
 
-    Every node needs the very same releaf as this machine, and must reach data that is given by a path. Tasks run in
-    this program's working directory where a node has it.
+    Every node needs the same version of releaf as this machine, and access to data that is given by a path. Tasks run
+    in this program's working directory if the node has it.
 
-    A worker or a node that is lost costs only its tasks, which are done again. An interrupt cancels what is in flight.
-    A cluster is left as it was found; one that was started here ends with :meth:`close`, or with the program.
+    Tasks of a lost worker or node are retried. An interrupt cancels tasks in flight. An existing cluster keeps running;
+    one that was started here ends with :meth:`close`, or with the program.
 
     Parameters
     ----------
     address
-        "auto" finds the cluster that this machine belongs to, or the one that the environment's RAY_ADDRESS names; a
-        host:port names one; "local" starts one on this machine, which nobody else can reach. A program that is
-        connected to Ray already stays so.
+        "auto" finds the cluster of this machine, or the one in the environment variable RAY_ADDRESS; host:port names
+        one; "local" starts one on this machine, on loopback addresses. A program that is connected to Ray already
+        keeps its connection.
     workers
-        How many tasks may run at a time; as many as there are CPUs when None.
+        Maximum number of parallel tasks; the number of CPUs when None.
     retries
-        How often a task is tried again when its worker or node was lost. What the function raises is never tried again.
+        How often a task is retried after its worker or node was lost. A task that raises is never retried.
     memory
-        How many bytes a task needs, so that no node gets more tasks than it has memory for. Refused where no node has
-        so much, unless the cluster can grow.
+        Bytes of memory per task, which limit the tasks on a node. More than the largest node has raises, unless the
+        cluster can grow.
     runtime_env
         What Ray sets up on the nodes beforehand. For development: {"py_modules": [releaf]} sends this machine's
         releaf to nodes that have all that it needs.
@@ -68,9 +77,9 @@ class Ray:
             raise ImportError('Ray is not installed: pip install "releaf[ray]"')
         if memory is not None and memory < 1:
             raise ValueError(f"memory must be a number of bytes, got memory={memory}")
-        self.address = checked_address(address)
-        self.workers = checked_workers(workers)
-        self.retries = checked_retries(retries)
+        self.address = check_address(address)
+        self.workers = check_workers(workers)
+        self.retries = check_retries(retries)
         self.memory = memory
         self.runtime_env = runtime_env
         self._connected = False
@@ -82,38 +91,38 @@ class Ray:
         self.close()
 
     def close(self) -> None:
-        """Leave the cluster; end it where it was started here."""
+        """Disconnect from the cluster; shut it down if it was started here."""
         if self._connected:
             disconnect()
         self._connected = False
 
     def map(self, function: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[tuple[int, Result]]:
-        """The place of each task and its result, in the order in which they are done."""
+        """Yield each task's index and result, in order of completion."""
         if not tasks:
             return
         self._connected = connect(self.address, self.workers, self.runtime_env) or self._connected
         import ray
 
         _check_memory(self.memory)
-        # Ray's own retries are without bound for want of memory, so that tasks are counted here
-        do = ray.remote(num_cpus=1, max_retries=0, memory=self.memory)(_do)
+        # Ray retries without bound if memory runs out, so retries are counted here
+        do = ray.remote(num_cpus=1, max_retries=0, memory=self.memory)(_run_on_node)
         work, folder = ray.put(function), None if "working_dir" in (self.runtime_env or {}) else str(Path.cwd())
-        attempts, waiting, flying = Attempts(self.retries), deque(range(len(tasks))), dict[Any, int]()
-        room, failures = _Room(self.workers), list[BaseException]()
+        retries, waiting, in_flight = RetryCounter(self.retries), deque(range(len(tasks))), dict[Any, int]()
+        limit, failures = _InFlightLimit(self.workers), list[BaseException]()
         try:
-            while waiting or flying:
-                while waiting and len(flying) < room.size():
+            while waiting or in_flight:
+                while waiting and len(in_flight) < limit.value():
                     place = waiting.popleft()
-                    flying[do.remote(work, tasks[place], folder, _sources())] = place
-                for reference in _ended(list(flying)):
-                    place = flying.pop(reference)
+                    in_flight[do.remote(work, tasks[place], folder, _sources())] = place
+                for reference in _wait_for_any(list(in_flight)):
+                    place = in_flight.pop(reference)
                     result, error = _outcome(reference, place, tasks[place])
                     if error is None:
                         yield place, result
-                    elif not isinstance(error, _lost()):
+                    elif not isinstance(error, _lost_worker_errors()):
                         failures.append(error)
                     elif (
-                        lost := attempts.lost(place, tasks[place], f"{WHY} Ray says: {_first_line(error)}")
+                        lost := retries.lost(place, tasks[place], f"{LOST_NODE_HINT} Ray says: {_first_line(error)}")
                     ) is not None:
                         failures.append(lost)
                     else:
@@ -121,29 +130,29 @@ class Ray:
                 if failures:
                     raise failures[0]
         finally:
-            for reference in flying:
-                with suppress(Exception):  # nothing that goes wrong here may hide why it ends
+            for reference in in_flight:
+                with suppress(Exception):  # a failure here must not hide the original error
                     ray.cancel(reference, force=True)
 
 
-class _Room:
-    """How many tasks may be in flight, so that hundreds of thousands don't pile up in the cluster."""
+class _InFlightLimit:
+    """Maximum number of tasks in flight, so that they don't pile up in the cluster."""
 
     def __init__(self, workers: int | None) -> None:
-        self._size = workers or 0
-        self._looked = float("inf") if workers else float("-inf")
+        self._value = workers or 0
+        self._checked = float("inf") if workers else float("-inf")
 
-    def size(self) -> int:
+    def value(self) -> int:
         import ray
 
-        if time.monotonic() > self._looked + LOOK_AGAIN:
-            self._size = PER_CPU * max(int(ray.cluster_resources().get("CPU", 0)), 1)
-            self._looked = time.monotonic()
-        return self._size
+        if time.monotonic() > self._checked + CLUSTER_POLL_SECONDS:
+            self._value = TASKS_PER_CPU * max(int(ray.cluster_resources().get("CPU", 0)), 1)
+            self._checked = time.monotonic()
+        return self._value
 
 
 def _check_memory(wanted: int | None) -> None:
-    """Raise where no node will ever have the memory of a task, which Ray would wait for without a word."""
+    """Raise if no node has enough memory for a task; Ray would wait silently."""
     import ray
 
     nodes = [node for node in ray.nodes() if node["Alive"]]
@@ -153,38 +162,36 @@ def _check_memory(wanted: int | None) -> None:
         raise ValueError(f"memory is {wanted:,} bytes: expected at most {largest:,}, which the largest node has")
 
 
-def _ended(flying: list[Any]) -> list[Any]:
-    """Those that have ended, as soon as one has."""
+def _wait_for_any(in_flight: list[Any]) -> list[Any]:
+    """Wait until a task has completed; returns all that have."""
     import ray
 
-    while not ray.wait(flying, num_returns=1, timeout=SAY_SO)[0]:
+    while not ray.wait(in_flight, num_returns=1, timeout=IDLE_WARNING_SECONDS)[0]:
         if ray.available_resources().get("CPU", 0) == ray.cluster_resources().get("CPU", 0):
-            logger.warning(
-                "tasks wait, and no node of the Ray cluster has begun one: `ray status` tells what they need"
-            )
-    ready: list[Any] = ray.wait(flying, num_returns=len(flying), timeout=0)[0]
+            logger.warning("no node of the Ray cluster has started any of the pending tasks: see `ray status`")
+    ready: list[Any] = ray.wait(in_flight, num_returns=len(in_flight), timeout=0)[0]
     return ready
 
 
 def _outcome(reference: Any, place: int, task: Any) -> tuple[Any, BaseException | None]:
-    """What a task gave; or what it raised, as it was raised, or Ray says of its worker."""
+    """Result of a task, or its exception, or Ray's error about its worker."""
     import ray
 
     try:
         result, raised = ray.get(reference)
-    except _lost() as error:
+    except _lost_worker_errors() as error:
         return None, error
     except ray.exceptions.RayTaskError as error:
         if NOT_IMPORTED not in str(error):
-            return None, noted(error.cause if isinstance(error.cause, BaseException) else error, place, task)
-        refused = ImportError(f"a node has no releaf, or not all of it ({_last_line(error)}): {SAME}")
+            return None, add_task_note(error.cause if isinstance(error.cause, BaseException) else error, place, task)
+        refused = ImportError(f"a node has no releaf, or not all of it ({_last_line(error)}): {SAME_VERSION_HINT}")
         refused.__cause__ = error
         return None, refused
-    return result, None if raised is None else noted(raised.told(), place, task)
+    return result, None if raised is None else add_task_note(raised.restore(), place, task)
 
 
-def _lost() -> tuple[type[Exception], ...]:
-    """What Ray says when a worker, a node, or a result on a node is gone."""
+def _lost_worker_errors() -> tuple[type[Exception], ...]:
+    """Ray's exceptions for a lost worker, node or result."""
     from ray import exceptions
 
     gone = (exceptions.WorkerCrashedError, exceptions.NodeDiedError, exceptions.ObjectLostError)
@@ -199,21 +206,25 @@ def _last_line(error: BaseException) -> str:
     return str(error).strip().rpartition("\n")[2]
 
 
-def _do(function: Callable[[Any], Any], task: Any, folder: str | None, sources: str) -> tuple[Any, Raised | None]:
-    """One task, on a worker."""
+def _run_on_node(
+    function: Callable[[Any], Any], task: Any, folder: str | None, sources: str
+) -> tuple[Any, RemoteError | None]:
+    """Run one task on a node."""
     from ray import cloudpickle
 
     if _sources() != sources:
-        raise ImportError(f"node {platform.node()} has another releaf than the program that sent the task: {SAME}")
+        raise ImportError(
+            f"node {platform.node()} has another releaf than the program that sent the task: {SAME_VERSION_HINT}"
+        )
     if folder is not None and Path.cwd() != Path(folder):
         with suppress(OSError):
             os.chdir(folder)
-    return attempted(function, task, cloudpickle)
+    return run_task(function, task, cloudpickle)
 
 
 @cache
 def _sources() -> str:
-    """A digest of this package: results of another would be kept as if they were of this one."""
+    """Digest of this package's source, to detect nodes with another version."""
     package = Path(__file__).parents[1]
     content = b"".join(path.read_bytes() for path in sorted(package.rglob("*.py")))
     return hashlib.sha256(content).hexdigest()[:16]

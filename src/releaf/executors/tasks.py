@@ -1,4 +1,4 @@
-"""What all engines agree on: what they are asked, what they raise, and how often a task is tried."""
+"""The `Executor` protocol, and what executors share: errors, retries and checks."""
 
 from __future__ import annotations
 
@@ -10,70 +10,69 @@ from typing import Any, Protocol, TypeVar
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
-SHOWN = 300  # characters of a task that an error shows
+MAX_TASK_CHARACTERS = 300  # length of a task in an error message
 
 
 class Executor(Protocol):
-    """Runs a function over tasks somewhere, and tells of each as soon as it is done.
+    """Maps a function over tasks in parallel, and yields results as they complete.
 
-    What the function raises comes out as it is, with the task in a note, once all that is done by then has been told;
-    what is in flight and what waits is given up. A worker that dies costs only its task, which is tried again
-    elsewhere.
+    An exception of the function is raised unchanged, with a note that names the task, after all completed results;
+    other tasks are cancelled. If a worker dies, only its task is retried.
 
-    What all tasks need, such as a table, belongs to the function: ``functools.partial(work, table)``. It is sent once,
-    and processes on one machine share its arrays, which they must not change.
+    Data that all tasks need, such as a table, belongs to the function: ``functools.partial(work, table)``. It is sent
+    once, and processes on one machine share its arrays, which they must not modify.
     """
 
     def map(self, function: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[tuple[int, Result]]:
-        """The place of each task and its result, in the order in which they are done."""
+        """Yield each task's index and result, in order of completion."""
         ...
 
 
 class LostWorkerError(OSError):
-    """A task was given up: every worker that it was given to died. ``place`` tells which task."""
+    """Every worker that ran a task died, up to the number of retries. ``place`` is the index of the task."""
 
     def __init__(self, message: str, place: int = 0) -> None:
         super().__init__(message)
         self.place = place
 
 
-class Attempts:
-    """How often the workers of each task died, and when that is enough."""
+class RetryCounter:
+    """Counts the lost workers of each task."""
 
     def __init__(self, retries: int) -> None:
         self._most = retries
         self._lost: Counter[int] = Counter()
 
     def lost(self, place: int, task: Any, why: str) -> LostWorkerError | None:
-        """Count a worker that died with a task; an error when it was the last that the task was to get."""
+        """Count a lost worker; returns an error if the task has no retries left."""
         self._lost[place] += 1
         if self._lost[place] <= self._most:
             return None
         times = "once" if self._most == 0 else f"{self._lost[place]} times"
-        return LostWorkerError(f"{named(place, task)} was given up: its worker died {times}. {why}", place)
+        return LostWorkerError(f"{describe_task(place, task)} failed: its worker died {times}. {why}", place)
 
 
-class Elsewhere(Exception):
-    """Where in another process an error was raised."""
+class RemoteTraceback(Exception):
+    """Traceback of an error in another process."""
 
     def __str__(self) -> str:
         return f"\n{self.args[0]}"
 
 
-class Raised:
-    """An error on its way from one process to another.
+class RemoteError:
+    """An exception that is sent to another process, with its traceback.
 
-    One that could not be read there, such as an exception whose constructor takes other arguments than its message,
-    would be taken for the death of the worker: it arrives as a RuntimeError that has its name and its text.
+    An exception that can't be unpickled, for example because its constructor takes other arguments than its message,
+    arrives as a RuntimeError with its name and text; otherwise it would look like a dead worker.
 
     Parameters
     ----------
     error
-        What was raised.
+        The exception.
     pickler
-        The module that the error is sent with.
+        The module that pickles it.
     traceback
-        Where it was raised, once it has arrived in another process.
+        The formatted traceback, once it was received.
     """
 
     def __init__(self, error: BaseException, pickler: Any = pickle, traceback: str = "") -> None:
@@ -82,53 +81,53 @@ class Raised:
         self._traceback = traceback
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _arrived, (self._legible(), self._traceback or "".join(format_exception(self.error)))
+        return _received, (self._picklable(), self._traceback or "".join(format_exception(self.error)))
 
-    def _legible(self) -> BaseException:
+    def _picklable(self) -> BaseException:
         try:
             self._pickler.loads(self._pickler.dumps(self.error))
         except Exception:
             return RuntimeError(format_exception_only(self.error)[0].strip())
         return self.error
 
-    def told(self) -> BaseException:
-        """The error, with where it was raised as its cause."""
+    def restore(self) -> BaseException:
+        """The exception, with the remote traceback as its cause."""
         if self._traceback:
-            self.error.__cause__ = Elsewhere(self._traceback)
+            self.error.__cause__ = RemoteTraceback(self._traceback)
         return self.error
 
 
-def _arrived(error: BaseException, traceback: str) -> Raised:
-    return Raised(error, traceback=traceback)
+def _received(error: BaseException, traceback: str) -> RemoteError:
+    return RemoteError(error, traceback=traceback)
 
 
-def attempted(function: Callable[[Any], Any], task: Any, pickler: Any = pickle) -> tuple[Any, Raised | None]:
-    """What a function gives on a worker, or what it raised; an exit too, which is not the worker's."""
+def run_task(function: Callable[[Any], Any], task: Any, pickler: Any = pickle) -> tuple[Any, RemoteError | None]:
+    """Result of a function, or its exception; SystemExit too, which must not end the worker."""
     try:
         return function(task), None
     except (Exception, SystemExit) as error:
-        return None, Raised(error, pickler)
+        return None, RemoteError(error, pickler)
 
 
-def named(place: int, task: Any) -> str:
-    """A task in an error."""
+def describe_task(place: int, task: Any) -> str:
+    """Index and abbreviated repr of a task, for error messages."""
     shown = repr(task)
-    return f"task {place} ({shown if len(shown) <= SHOWN else shown[:SHOWN] + '…'})"
+    return f"task {place} ({shown if len(shown) <= MAX_TASK_CHARACTERS else shown[:MAX_TASK_CHARACTERS] + '…'})"
 
 
-def noted(error: BaseException, place: int, task: Any) -> BaseException:
-    """An error of a task, which tells now of which."""
-    error.add_note(f"{named(place, task)} raised this")
+def add_task_note(error: BaseException, place: int, task: Any) -> BaseException:
+    """Add a note to an exception that names the task."""
+    error.add_note(f"{describe_task(place, task)} raised this")
     return error
 
 
-def checked_retries(retries: int) -> int:
+def check_retries(retries: int) -> int:
     if retries < 0:
         raise ValueError(f"retries must be at least 0, got retries={retries}")
     return retries
 
 
-def checked_workers(workers: int | None) -> int | None:
+def check_workers(workers: int | None) -> int | None:
     if workers is not None and workers < 1:
         raise ValueError(f"workers must be at least 1, got workers={workers}")
     return workers

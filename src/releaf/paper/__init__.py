@@ -4,7 +4,7 @@ from releaf.paper.balance import Balance
 from releaf.paper.bounds import Bounds
 from releaf.paper.breast_cancer import BreastCancer
 from releaf.paper.dimension import RegretAndDimension
-from releaf.paper.experiment import Experiment, Figures, Line, Picture, Results
+from releaf.paper.experiment import Experiment, Results
 from releaf.paper.guarantee import TheoremOne
 from releaf.paper.intrusion import Intrusion
 from releaf.paper.lipschitz import Lipschitz
@@ -13,6 +13,7 @@ from releaf.paper.recovery import RelevanceRecovery
 from releaf.paper.relevance import Relevance
 from releaf.paper.synthetic import Lemma1, Synthetic
 from releaf.paper.webpages import Webpages
+from releaf.report.figures import Figures, Line, Picture
 
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from releaf.arrays import Array
 from releaf.evaluate import Run
 from releaf.paper.bundled import available, load
-from releaf.paper.experiment import Column, Figures, Line, Picture, Results
+from releaf.paper.experiment import Results
+from releaf.report.figures import Column, Figures, Line, Picture
 
-Array = np.ndarray[Any, np.dtype[Any]]
 TOP = 3  # features that are compared
 MOST_ROWS = 1_000  # of a table, for the yardsticks
 TREES, REPEATS = 30, 3

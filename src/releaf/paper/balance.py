@@ -10,7 +10,8 @@ import numpy as np
 
 from releaf import theory
 from releaf.evaluate import Ledger, Run
-from releaf.paper.experiment import Column, Figures, Line, Picture, Results
+from releaf.paper.experiment import Results
+from releaf.report.figures import Column, Figures, Line, Picture
 
 BALANCED = theory.balanced_rho(1)
 RHOS = (3.5, 4.0, 4.5, BALANCED, 5.5, 6.0, 7.0, 8.0)

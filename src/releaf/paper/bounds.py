@@ -8,7 +8,8 @@ import numpy as np
 
 from releaf import theory
 from releaf.evaluate import Ledger, Run
-from releaf.paper.experiment import Column, Figures, Line, Picture, Results, curves
+from releaf.paper.experiment import Results, curves
+from releaf.report.figures import Column, Figures, Line, Picture
 
 # d, D, and the steps that are affordable; γ_rel = 2 looks at all quadruples of features.
 CASES = {(1, 5): 1_000_000, (1, 20): 1_000_000, (1, 50): 1_000_000, (2, 6): 500_000, (2, 20): 20_000}

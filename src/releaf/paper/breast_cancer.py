@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from releaf.evaluate import Ledger, Run
-from releaf.paper.experiment import Column, Figures, Picture, Results, curves, line
+from releaf.paper.experiment import Results, curves, line
 from releaf.paper.settings import (
     BASELINES,
     ENSEMBLES,
@@ -17,6 +17,7 @@ from releaf.paper.settings import (
     VARIANTS,
     releaf_arguments,
 )
+from releaf.report.figures import Column, Figures, Picture
 
 STEPS, BUDGET = 50_000, 1_000
 # Table `tab:schemes`: error %, missed %, false %, labels.

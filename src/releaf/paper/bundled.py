@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import Any
 
 import numpy as np
 
+from releaf.arrays import Array
 from releaf.streams import DataError, Stream, table
 
-Array = np.ndarray[Any, np.dtype[Any]]
 PACKAGES = {"wine": "sklearn", "segments": "river"}  # what carries each table
 
 

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from releaf.evaluate import Run
-from releaf.paper.experiment import Column, Figures, Line, Picture, Results
+from releaf.paper.experiment import Results
 from releaf.paper.settings import RELEAF, SETTINGS_TEXT
+from releaf.report.figures import Column, Figures, Line, Picture
 
 STEPS = 10_000  # affordable for RELEAF at D = 200, where each step looks at 19,900 pairs of features
 DIMENSIONS = (5, 10, 20, 50, 100, 200)

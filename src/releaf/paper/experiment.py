@@ -1,61 +1,16 @@
-"""What an experiment of the paper is: runs to do, and what to show of them next to the paper's figures."""
+"""The `Experiment` protocol of the paper's experiments, and helpers to build their tables and charts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal, NamedTuple, Protocol
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
 
 import numpy as np
 
 from releaf.evaluate import Ledger, Run
+from releaf.report.figures import Column, Figures, Line, Picture
 
 Results = Mapping[str, list[Ledger]]  # the ledgers of each label's runs, one for each seed
-
-
-class Column(NamedTuple):
-    """One figure of a run: how it is called, how it is found, with how many digits it is shown."""
-
-    name: str
-    find: Callable[[Ledger], float | None]
-    digits: int = 2
-
-
-class Line(NamedTuple):
-    """One line of a table: what was measured, and what the paper says, column by column; None where it says nothing."""
-
-    label: str
-    paper: tuple[float | None, ...]
-    ours: tuple[list[float], ...]
-
-
-class Figures(NamedTuple):
-    """One table, ours next to the paper's."""
-
-    title: str
-    columns: tuple[Column, ...]
-    lines: list[Line]
-    caption: str = ""
-    reference: str = "the paper"  # whose figures they stand next to
-
-
-class Picture(NamedTuple):
-    """One picture: its kind, its data, and what goes where.
-
-    Kinds are "lines", "dots", "heat", "intervals", "estimates" and "means".
-    ``rows`` have the fields x, y and series, for "heat" x, y and value, for "intervals" y, low, high and value.
-    "estimates" has one row for each run, with its name y and its figure x, and shows each name's mean with a 95 %
-    interval; "means" one for each run and x, and shows the means y over x in the same way.
-    ``log`` makes both axes of "lines" and "means" logarithmic, "x" the horizontal one only.
-    """
-
-    title: str
-    kind: str
-    rows: list[dict[str, Any]]
-    x: str
-    y: str
-    series: str = "policy"
-    log: bool | Literal["x"] = False
-    caption: str = ""
 
 
 class Experiment(Protocol):

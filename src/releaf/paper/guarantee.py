@@ -9,7 +9,8 @@ import numpy as np
 
 from releaf import theory
 from releaf.evaluate import Ledger, Run
-from releaf.paper.experiment import Column, Figures, Line, Picture, Results, line
+from releaf.paper.experiment import Results, line
+from releaf.report.figures import Column, Figures, Line, Picture
 
 DIVISORS = (1, 10, 100, 1000, 5000)
 DELTA = 0.05

@@ -6,7 +6,7 @@ from typing import Any
 
 from releaf.evaluate import Run
 from releaf.paper.breast_cancer import labels_of
-from releaf.paper.experiment import Column, Figures, Picture, Results, curves, line
+from releaf.paper.experiment import Results, curves, line
 from releaf.paper.settings import (
     BASELINES,
     ENSEMBLES,
@@ -18,6 +18,7 @@ from releaf.paper.settings import (
     VARIANTS,
     releaf_arguments,
 )
+from releaf.report.figures import Column, Figures, Picture
 
 STEPS, TRAINING = 20_000, 30_000
 # Table `tab:schemeintrusion`: error %, exploitation error %, labels. WM's and TrackExp's figures are of column R1 of

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from releaf.arrays import Array
 from releaf.policy import Actions, Trace, action_names
 from releaf.schema import Features, Schema
 
-Array = np.ndarray[Any, np.dtype[Any]]
 LEAST_ROWS = 10  # rewards of an action before anything is fitted to them
 
 

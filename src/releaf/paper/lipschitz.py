@@ -8,8 +8,9 @@ import numpy as np
 
 from releaf.evaluate import Run
 from releaf.paper.breast_cancer import labels_of
-from releaf.paper.experiment import Column, Figures, Picture, Results, line
+from releaf.paper.experiment import Results, line
 from releaf.paper.settings import releaf_arguments
+from releaf.report.figures import Column, Figures, Picture
 
 CONSTANTS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0)
 STREAMS: dict[str, dict[str, Any]] = {

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from releaf.evaluate import Ledger, Run
-from releaf.paper.experiment import Column, Figures, Line, Picture, Results
+from releaf.paper.experiment import Results
 from releaf.paper.settings import SETTINGS_TEXT, releaf_arguments
+from releaf.report.figures import Column, Figures, Line, Picture
 
 STEPS = 10_000
 PRICES = (0.001, 0.01, 0.1, 1.0)  # c_O, in units of the reward

@@ -11,8 +11,9 @@ import numpy as np
 
 from releaf.evaluate import Run
 from releaf.paper.agreement import Agreement
-from releaf.paper.experiment import Column, Figures, Line, Picture, Results
+from releaf.paper.experiment import Results
 from releaf.paper.scores import LEAST_SHARE, Scored, averaged, rewards_until, scored
+from releaf.report.figures import Column, Figures, Line, Picture
 
 ACTIONS = 3
 FIRST_CHECKPOINT, CHECKPOINTS = 30, 24

@@ -6,7 +6,8 @@ import numpy as np
 
 from releaf.evaluate import Run
 from releaf.paper import breast_cancer, intrusion, webpages
-from releaf.paper.experiment import Column, Experiment, Figures, Line, Picture, Results, shares
+from releaf.paper.experiment import Experiment, Results, shares
+from releaf.report.figures import Column, Figures, Line, Picture
 from releaf.streams.clicks import ARTICLES, CLICK_RELEVANCE, USER_FEATURES
 from releaf.streams.intrusion import ACTIONS as VERDICTS
 from releaf.streams.intrusion import FEATURES

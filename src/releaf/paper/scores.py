@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from releaf.arrays import Array
 from releaf.evaluate import Ledger
 
-Array = np.ndarray[Any, np.dtype[Any]]
 LEAST_SHARE = 0.25  # of an action's relevance, for a feature to be reported
 
 

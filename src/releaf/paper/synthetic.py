@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from releaf.evaluate import Run
-from releaf.paper.experiment import Column, Figures, Line, Picture, Results, curves, line, shares
+from releaf.paper.experiment import Results, curves, line, shares
+from releaf.report.figures import Column, Figures, Line, Picture
 from releaf.streams.synthetic import DRAFT_RELEVANCE
 
 # "Rewards are also observed in exploitations": the draft's figures come out where those of *all* actions are.

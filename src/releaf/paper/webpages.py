@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from releaf.evaluate import Ledger, Run
-from releaf.paper.experiment import Column, Figures, Line, Picture, Results, line
+from releaf.paper.experiment import Results, line
 from releaf.paper.settings import SETTINGS_TEXT, releaf_arguments
-from releaf.streams.files import find
+from releaf.report.figures import Column, Figures, Line, Picture
+from releaf.streams.data_files import find
 from releaf.streams.webpages import CAMPAIGNS
 
 YAHOO = "ydata-fp-td-clicks-v1_0.20090501.gz"  # the first day of the R6A data set

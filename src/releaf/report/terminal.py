@@ -5,8 +5,8 @@ from __future__ import annotations
 from rich import box
 from rich.table import Table
 
-from releaf.paper import Figures
-from releaf.report.numbers import difference, shown
+from releaf.report.figures import Figures
+from releaf.report.number_format import format_difference, format_mean
 
 
 def table(title: str, caption: str) -> Table:
@@ -28,19 +28,19 @@ def figures_table(figures: Figures, differences: bool = True) -> Table:
         made.add_column(column.name, justify="right", no_wrap=True)
     for line in figures.lines:
         told = any(value is not None for value in line.paper)
-        ours = [shown(values, column.digits) for values, column in zip(line.ours, figures.columns, strict=True)]
+        ours = [format_mean(values, column.digits) for values, column in zip(line.ours, figures.columns, strict=True)]
         made.add_row(line.label, *ours, end_section=not told)
         if told:
             cells = [
-                _told(values, paper, column.digits, differences)
+                _format_reference(values, paper, column.digits, differences)
                 for paper, values, column in zip(line.paper, line.ours, figures.columns, strict=True)
             ]
             made.add_row(f"  {figures.reference}", *cells, style="dim", end_section=True)
     return made
 
 
-def _told(values: list[float], paper: float | None, digits: int, differences: bool) -> str:
+def _format_reference(values: list[float], paper: float | None, digits: int, differences: bool) -> str:
     if paper is None:
         return ""
-    gap = f" ({difference(values, paper, digits)})" if differences and values else ""
+    gap = f" ({format_difference(values, paper, digits)})" if differences and values else ""
     return f"{paper:,.{digits}f}{gap}"

@@ -7,11 +7,12 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from releaf.arrays import Array
 from releaf.core.adaptive.state import REQUESTED
 from releaf.policies.adaptive import AdaptiveReleaf
 from releaf.schema import Schema
 from releaf.sklearn.base import UNLABELLED, LearnerClassifier
-from releaf.sklearn.columns import Array, validated
+from releaf.sklearn.columns import validate
 
 
 class AdaptiveReleafClassifier(LearnerClassifier):
@@ -104,7 +105,7 @@ class AdaptiveReleafClassifier(LearnerClassifier):
     def pass_by(self, X: Any) -> Self:
         """Tell of rows that came and stay without a label."""
         check_is_fitted(self)
-        rows, _ = validated(self, X, reset=False, plain=self._is_plain)
+        rows, _ = validate(self, X, reset=False, plain=self._is_numeric)
         self._add(X, rows, np.full(len(rows), UNLABELLED))
         return self
 
@@ -119,14 +120,14 @@ class AdaptiveReleafClassifier(LearnerClassifier):
         observe: Any = "always" if asks else "labels"
         return AdaptiveReleaf(classes, schema, seed=self._seed, observe=observe, forget=self.forget, **rules)  # type: ignore[arg-type]
 
-    def _replay(self, rows: Array, places: Array) -> Array:
+    def _replay_rows(self, rows: Array, places: Array) -> Array:
         if self.learner_.observe == "labels":
-            self._teach(rows, places)
+            self._learn_rows(rows, places)
             return np.ones(len(places), dtype=np.bool_)
         arrivals = zip(self._columns.contexts(rows), places, strict=True)
         return np.array([_arrive(self.learner_, context, place, only_if_asked=True) for context, place in arrivals])
 
-    def _teach(self, rows: Array, places: Array) -> None:
+    def _learn_rows(self, rows: Array, places: Array) -> None:
         if self.learner_.observe != "labels":
             for context, place in zip(self._columns.contexts(rows), places, strict=True):
                 _arrive(self.learner_, context, place)

@@ -11,12 +11,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import assert_all_finite, check_consistent_length, check_is_fitted, column_or_1d
 
 from releaf import policies
+from releaf.arrays import Array
 from releaf.policies.base import OnlinePolicy
-from releaf.sklearn.columns import Array, columns_of, numbers_only, validated
-from releaf.sklearn.first import FirstRows
+from releaf.sklearn.columns import columns_of, is_numeric, validate
+from releaf.sklearn.row_buffer import RowBuffer
 
 # Policies to which it doesn't matter how numbers are spread over their range; others are given ranks.
-OF_ANY_SCALE = ("AdaptiveReleaf", "LinUCB", "LinTS", "LinearEpsilonGreedy")
+SCALE_INVARIANT = ("AdaptiveReleaf", "LinUCB", "LinTS", "LinearEpsilonGreedy")
 
 
 class BanditPolicy(BaseEstimator):
@@ -98,13 +99,13 @@ class BanditPolicy(BaseEstimator):
             What it earned.
         """
         taken, gained = _log(y, action, reward)
-        is_plain = numbers_only(X, self._given_schema)
-        rows, _ = validated(self, X, taken, reset=True, plain=is_plain)
+        is_plain = is_numeric(X, self._given_schema)
+        rows, _ = validate(self, X, taken, reset=True, plain=is_plain)
         check_consistent_length(rows, taken, gained)
-        self._is_plain = is_plain
+        self._is_numeric = is_plain
         self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        self._begin(X, rows, taken, gained)
-        self._first = FirstRows(rows, taken, gained)
+        self._start_over(X, rows, taken, gained)
+        self._buffer = RowBuffer(rows, taken, gained)
         return self
 
     def partial_fit(self, X: Any, y: Any = None, reward: Any = None, *, action: Any = None) -> Self:
@@ -119,13 +120,13 @@ class BanditPolicy(BaseEstimator):
         if not hasattr(self, "learner_"):
             return self.fit(X, y, reward, action=action)
         taken, gained = _log(y, action, reward)
-        rows, _ = validated(self, X, reset=False, plain=self._is_plain)
+        rows, _ = validate(self, X, reset=False, plain=self._is_numeric)
         check_consistent_length(rows, taken, gained)
-        everything = self._kept_with(rows, taken, gained) if self._given_schema is None else None
+        everything = self._buffer_with(rows, taken, gained) if self._given_schema is None else None
         if everything is None:
             self._learn(self.learner_, rows, taken, gained)
         else:
-            self._begin(X, *everything)
+            self._start_over(X, *everything)
         return self
 
     def predict(self, X: Any) -> Array:
@@ -154,19 +155,19 @@ class BanditPolicy(BaseEstimator):
     def _given_schema(self) -> Any:
         return self.policy.schema if isinstance(self.policy, OnlinePolicy) else self.features
 
-    def _kept_with(self, rows: Array, taken: Array, gained: Array) -> tuple[Array, ...] | None:
+    def _buffer_with(self, rows: Array, taken: Array, gained: Array) -> tuple[Array, ...] | None:
         """All rows so far, while they are few and it is time to begin again; what is wrong is refused before."""
-        if self._first.settled:
+        if self._buffer.settled:
             return None
         self._columns.contexts(rows)
         if self.reward_range is not None:
             self._require_in_range(gained)
         low, high = self.reward_range_
-        return self._first.add(rows, taken, gained, at_once=bool((gained < low).any() or (gained > high).any()))
+        return self._buffer.add(rows, taken, gained, at_once=bool((gained < low).any() or (gained > high).any()))
 
-    def _begin(self, X: Any, rows: Array, taken: Array, gained: Array) -> None:
+    def _start_over(self, X: Any, rows: Array, taken: Array, gained: Array) -> None:
         """Learn from these rows first, and find by them what the columns and the rewards are."""
-        ranks = self.policy not in OF_ANY_SCALE
+        ranks = self.policy not in SCALE_INVARIANT
         self._columns = columns_of(self, X, rows, schema=self._given_schema, ranks=ranks)
         self.reward_range_ = _range_of(gained) if self.reward_range is None else tuple(self.reward_range)
         made = isinstance(self.policy, OnlinePolicy)
@@ -204,7 +205,7 @@ class BanditPolicy(BaseEstimator):
 
     def _expected(self, X: Any) -> tuple[Any, Array]:
         check_is_fitted(self, "learner_")
-        rows, _ = validated(self, X, reset=False, plain=self._is_plain)
+        rows, _ = validate(self, X, reset=False, plain=self._is_numeric)
         contexts = self._columns.contexts(rows)
         expected: Array = self.learner_.estimate(contexts)
         low, high = self.reward_range_

@@ -10,9 +10,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from releaf.arrays import Array
 from releaf.schema import Schema
-from releaf.sklearn.columns import Array, columns_of, numbers_only, validated
-from releaf.sklearn.first import FirstRows
+from releaf.sklearn.columns import columns_of, is_numeric, validate
+from releaf.sklearn.row_buffer import RowBuffer
 
 UNLABELLED = -1
 
@@ -32,11 +33,11 @@ class LearnerClassifier(ClassifierMixin, BaseEstimator):
     def _new_learner(self, classes: list[Any], schema: Schema) -> Any:
         raise NotImplementedError
 
-    def _replay(self, rows: Array, places: Array) -> Array:
+    def _replay_rows(self, rows: Array, places: Array) -> Array:
         """Learn the rows of a fit; where a label was looked at."""
         raise NotImplementedError
 
-    def _teach(self, rows: Array, places: Array) -> None:
+    def _learn_rows(self, rows: Array, places: Array) -> None:
         """Learn all labels that there are."""
         raise NotImplementedError
 
@@ -61,9 +62,9 @@ class LearnerClassifier(ClassifierMixin, BaseEstimator):
         if self.shuffle:
             order = check_random_state(self._seed).permutation(len(rows))
             rows, places = rows[order], places[order]
-        used = self._replay(rows, places)
+        used = self._replay_rows(rows, places)
         self.labels_used_ = int(used.sum())
-        self._first = FirstRows(rows, np.where(used, places, UNLABELLED))
+        self._buffer = RowBuffer(rows, np.where(used, places, UNLABELLED))
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
@@ -84,14 +85,14 @@ class LearnerClassifier(ClassifierMixin, BaseEstimator):
             if classes is None:
                 raise ValueError("classes must be passed on the first call to partial_fit.")
             rows, places = self._start(X, y, np.unique(classes))
-            self._first = FirstRows(rows[:0], places[:0])
+            self._buffer = RowBuffer(rows[:0], places[:0])
             self.labels_used_ = 0
         else:
             if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
                 known = f"{self.classes_.tolist()!r} as at the first call"
                 raise ValueError(f"classes is {np.unique(classes).tolist()!r}: expected {known}")
-            rows, labels = validated(self, X, y, reset=False, plain=self._is_plain)
-            places = self._places_of(labels)
+            rows, labels = validate(self, X, y, reset=False, plain=self._is_numeric)
+            places = self._class_indices(labels)
         self._add(X, rows, places)
         return self
 
@@ -130,25 +131,25 @@ class LearnerClassifier(ClassifierMixin, BaseEstimator):
 
     def _start(self, X: Any, y: Any, classes: Array | None = None) -> tuple[Array, Array]:
         """A learner that knows nothing yet; the rows, and the places of their classes."""
-        is_plain = numbers_only(X, self.features)
-        rows, labels = validated(self, X, y, reset=True, plain=is_plain)
+        is_plain = is_numeric(X, self.features)
+        rows, labels = validate(self, X, y, reset=True, plain=is_plain)
         check_classification_targets(labels)
-        self._is_plain = is_plain
+        self._is_numeric = is_plain
         self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         if classes is None:
             self.classes_, places = np.unique(labels, return_inverse=True)
         else:
             self.classes_ = classes
-            places = self._places_of(labels)
-        self._find_columns(X, rows)
+            places = self._class_indices(labels)
+        self._infer_columns(X, rows)
         return rows, places
 
-    def _find_columns(self, X: Any, rows: Array) -> None:
+    def _infer_columns(self, X: Any, rows: Array) -> None:
         """What the columns are, and a new learner of such features."""
         self._columns = columns_of(self, X, rows, schema=self.features, ranks=self._ranks)
         self.learner_ = self._new_learner(self.classes_.tolist(), self._columns.schema)
 
-    def _places_of(self, labels: Any) -> Array:
+    def _class_indices(self, labels: Any) -> Array:
         places: Array = np.searchsorted(self.classes_, labels)
         places[places == len(self.classes_)] = 0
         unknown = np.flatnonzero(self.classes_[places] != labels)
@@ -159,19 +160,19 @@ class LearnerClassifier(ClassifierMixin, BaseEstimator):
 
     def _add(self, X: Any, rows: Array, places: Array) -> None:
         """Learn some more rows, those that have a label."""
-        if not self._first.settled:
+        if not self._buffer.settled:
             self._columns.contexts(rows)  # what can't be read is refused before it is kept
-        everything = self._first.add(rows, places) if self.features is None else None
+        everything = self._buffer.add(rows, places) if self.features is None else None
         if everything is not None:
             rows, places = everything
-            self._find_columns(X, rows)
+            self._infer_columns(X, rows)
             self.labels_used_ = 0
-        self._teach(rows, places)
+        self._learn_rows(rows, places)
         self.labels_used_ += int((places != UNLABELLED).sum())
 
     def _contexts(self, X: Any) -> Any:
         check_is_fitted(self)
-        rows, _ = validated(self, X, reset=False, plain=self._is_plain)
+        rows, _ = validate(self, X, reset=False, plain=self._is_numeric)
         return self._columns.contexts(rows)
 
     def _expected(self, X: Any) -> Array:

@@ -16,11 +16,11 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from releaf.arrays import Array
 from releaf.features import Boolean, Categorical, Continuous, Feature, is_missing
 from releaf.schema import Schema
 from releaf.table import Table
 
-Array = np.ndarray[Any, np.dtype[Any]]
 MOST = 8e307  # bounds further apart than the largest number would be no range
 RANKS = 65  # quantiles that the ranks of numbers are found by
 SAMPLE = 8192  # values, about, that these are found from
@@ -31,7 +31,7 @@ _EXPECTED = "expected numbers, text, categories or booleans"
 # --- X as scikit-learn has it -------------------------------------------------------------------------------
 
 
-def numbers_only(X: Any, schema: Any = None) -> bool:
+def is_numeric(X: Any, schema: Any = None) -> bool:
     """Whether a matrix of floats has all that is in X: not of a table with text, categories or booleans.
 
     Where no schema says what else the values of a matrix are, they must be numbers, as scikit-learn makes sure.
@@ -41,7 +41,7 @@ def numbers_only(X: Any, schema: Any = None) -> bool:
     return schema is None or np.asarray(X).dtype.kind in "fiub"
 
 
-def validated(estimator: Any, X: Any, y: Any = None, *, reset: bool, plain: bool) -> tuple[Array, Any]:
+def validate(estimator: Any, X: Any, y: Any = None, *, reset: bool, plain: bool) -> tuple[Array, Any]:
     """X as a matrix, of floats where it is ``plain`` and else of whatever its columns hold, and y as a vector.
 
     It sets and checks ``n_features_in_`` and ``feature_names_in_``.
@@ -122,7 +122,7 @@ class _Numbers:
         return cls(Continuous(missing=missing), middle, knots, (below + upto) / (2 * len(ordered)))
 
     def read(self, column: Array) -> Array:
-        values = as_numbers(column)
+        values = to_floats(column)
         if not self.feature.missing:
             values = np.where(np.isnan(values), self.middle, values)
         if self.knots is None or self.heights is None:
@@ -151,7 +151,7 @@ class _Categories:
         return read
 
 
-def as_numbers(column: Array) -> Array:
+def to_floats(column: Array) -> Array:
     """A column as floats, NaN where a value is missing."""
     if column.dtype.kind in "fiub":
         return column.astype(np.float64, copy=False)
@@ -166,21 +166,21 @@ def _found(name: str, column: Array, ranks: bool, is_category: bool) -> _Numbers
     if strange:
         raise ValueError(f"column {name!r} holds {strange[0]!r}: {_EXPECTED}")
     if not is_category and not any(isinstance(value, str | bool) for value in values):
-        return _Numbers.found(as_numbers(column), ranks)
+        return _Numbers.found(to_floats(column), ranks)
     return _Categories.found(values)
 
 
 # --- all columns --------------------------------------------------------------------------------------------
 
 
-def repeated(contexts: Array | Table, times: int) -> Array | Table:
+def repeat_contexts(contexts: Array | Table, times: int) -> Array | Table:
     """Each context so many times, one after the other."""
     if isinstance(contexts, Table):
         return Table({name: np.repeat(column, times) for name, column in contexts.columns.items()})
     return np.repeat(contexts, times, axis=0)
 
 
-class Columns:
+class InferredColumns:
     """What the columns of X are, found from some rows: a schema, and the way from X to contexts of this schema.
 
     Parameters
@@ -237,11 +237,11 @@ class GivenColumns:
         return rows
 
 
-def columns_of(estimator: Any, X: Any, rows: Array, *, schema: Any, ranks: bool) -> Columns | GivenColumns:
+def columns_of(estimator: Any, X: Any, rows: Array, *, schema: Any, ranks: bool) -> InferredColumns | GivenColumns:
     """What the columns of an estimator's first rows are: as a schema tells, or found out."""
     names = getattr(estimator, "feature_names_in_", None)
     if schema is not None:
         return GivenColumns(schema, names)
     if names is None:
         names = [f"x{place}" for place in range(rows.shape[1])]
-    return Columns(rows, list(names), ranks=ranks, categories=declared_categories(X))
+    return InferredColumns(rows, list(names), ranks=ranks, categories=declared_categories(X))

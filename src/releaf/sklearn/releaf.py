@@ -6,10 +6,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from releaf.arrays import Array
 from releaf.policies.releaf import Releaf
 from releaf.schema import Schema
 from releaf.sklearn.base import UNLABELLED, LearnerClassifier
-from releaf.sklearn.columns import Array, repeated
+from releaf.sklearn.columns import repeat_contexts
 
 OBSERVE = ("labels", "all-actions", "explored", "always")
 CHUNK = 10_000  # rows that are written out once for each class at a time
@@ -97,20 +98,20 @@ class ReleafClassifier(LearnerClassifier):
             classes, schema, seed=self._seed, observe=observe, **{name: getattr(self, name) for name in names}
         )
 
-    def _replay(self, rows: Array, places: Array) -> Array:
+    def _replay_rows(self, rows: Array, places: Array) -> Array:
         if self.observe != "labels":
             rewards = np.eye(len(self.classes_))[places]
             observed: Array = self.learner_.replay(self._columns.contexts(rows), rewards).observed
             return observed
-        self._teach(rows, places)
+        self._learn_rows(rows, places)
         return np.ones(len(places), dtype=np.bool_)
 
-    def _teach(self, rows: Array, places: Array) -> None:
+    def _learn_rows(self, rows: Array, places: Array) -> None:
         """Each row arrives once for each class, with what this class earns."""
         labelled = np.flatnonzero(places != UNLABELLED)
         count = len(self.classes_)
         for start in range(0, len(labelled), CHUNK):
             some = labelled[start : start + CHUNK]
-            contexts = repeated(self._columns.contexts(rows[some]), count)
+            contexts = repeat_contexts(self._columns.contexts(rows[some]), count)
             taken = np.tile(self.classes_, len(some))
             self.learner_.learn_log(contexts, taken, np.eye(count)[places[some]].ravel())

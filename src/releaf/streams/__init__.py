@@ -1,9 +1,9 @@
-"""Where contexts and rewards come from."""
+"""Streams of contexts and rewards: bundled data sets, synthetic problems, tables and logs."""
 
 from releaf.streams.batches import Batch, read_log
 from releaf.streams.breast_cancer import breast_cancer
 from releaf.streams.clicks import clicks
-from releaf.streams.files import DataError
+from releaf.streams.data_files import DataError
 from releaf.streams.intrusion import intrusion
 from releaf.streams.stream import Log, Stream
 from releaf.streams.synthetic import draft, generate, lemma1

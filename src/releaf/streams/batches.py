@@ -1,4 +1,4 @@
-"""Logs of any size, read some rows at a time, with every row that can't be used named by its line."""
+"""Logs of any size, read in batches; every unusable row is reported with its line."""
 
 from __future__ import annotations
 
@@ -12,44 +12,44 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from releaf.arrays import Array
 from releaf.decision import ActionName
 from releaf.features import Boolean, Categorical, Feature, is_missing
 from releaf.schema import Encoder, Schema
-from releaf.streams.files import open_text
+from releaf.streams.data_files import open_text
 from releaf.streams.tables import (
     arrow_batches,
+    check_unique_names,
+    file_format,
     is_within,
-    kind_of,
-    plain_actions,
+    normalize_actions,
     read_header,
     records,
-    require_different,
 )
 from releaf.table import Table, ordered_columns
 
-Array = np.ndarray[Any, np.dtype[Any]]
 ROWS = 65_536
-PART = 2**20  # rows of a part, or more where its row group would have more than so many parts
-MOST_PARTS = 8
-_AT_ONCE = 2**17  # rows of a part that are read at a time
-_BUFFER = 1 << 20  # bytes of a column to read at a time
-_HEAD = 1 << 20  # bytes to estimate the number of lines from
-_TRUTH = {"true": True, "false": False, "1": True, "0": False}
+ROWS_PER_PART = 2**20  # or more, if its row group would have more than MAX_PARTS parts
+MAX_PARTS = 8
+_READ_ROWS = 2**17  # rows per read of a part
+_BUFFER = 1 << 20  # bytes per read of a column
+_SAMPLE_BYTES = 1 << 20  # bytes from which the number of lines is estimated
+_BOOLEANS = {"true": True, "false": False, "1": True, "0": False}
 
 
 class Batch(NamedTuple):
-    """Some rows of a log that can be learnt from, and what is wrong with those that can't.
+    """A batch of usable rows of a log, and the problems of unusable rows.
 
     Attributes
     ----------
     contexts
         A table of the features.
     actions, rewards
-        What was done in each row, and what it earned.
+        The action taken in each row, and its reward.
     problems
-        Pairs of a line (CSV, the header is line 1) or a row (Parquet, from 0) and what is wrong there.
+        Pairs of a line (CSV, the header is line 1) or a row (Parquet, from 0) and its problem.
     rows
-        How many rows of the file have been read so far.
+        Number of rows of the file read so far.
     """
 
     contexts: Table
@@ -69,44 +69,44 @@ def read_log(
     reward_range: tuple[float, float] = (0.0, 1.0),
     size: int = ROWS,
 ) -> Iterator[Batch]:
-    """The rows of a CSV, Parquet or Arrow file of decisions, some at a time, however large it is.
+    """Read a CSV, Parquet or Arrow file of decisions in batches.
 
     Parameters
     ----------
     path
         The file.
     schema
-        The features; other columns are not looked at.
+        The features; other columns are ignored.
     action, reward
         The columns of the action taken, and of its reward.
     actions
-        Labels that are known already; they tell what the texts of a CSV file mean.
+        Known actions, whose types determine how the text of a CSV file is parsed.
     reward_range
         The lowest and the highest reward there can be.
     size
-        How many rows to read at a time.
+        Number of rows per batch.
     """
-    require_apart(schema.names, action=action, reward=reward)
+    check_distinct_columns(schema.names, action=action, reward=reward)
     encoder, so_far = schema.encoder(), 0
     for columns, lines, broken in _read(Path(path), (*schema.names, action, reward), schema, tuple(actions), size):
         so_far += len(lines) + len(broken)
-        yield _checked(columns, lines, broken, encoder, action, reward, reward_range, so_far)
+        yield _validate(columns, lines, broken, encoder, action, reward, reward_range, so_far)
 
 
-class Part(NamedTuple):
-    """Rows of a row group of a Parquet file: what is read by one, where a log is read by many."""
+class LogPart(NamedTuple):
+    """A range of rows of a Parquet row group: the unit of parallel reading."""
 
     path: str
     group: int
-    start: int  # the number of its first row in the file
+    start: int  # number of its first row in the file
     rows: int
-    skipped: int = 0  # rows of the group before that
+    skipped: int = 0  # rows of the group before it
 
 
-def parts_of(path: str | os.PathLike[str]) -> list[Part]:
-    """The parts of a Parquet file: its row groups, large ones divided.
+def parts_of(path: str | os.PathLike[str]) -> list[LogPart]:
+    """The parts of a Parquet file: its row groups, with large ones divided.
 
-    A group is read from its beginning, so that the parts of one take longer the more there are.
+    A group can only be read from its beginning, so later parts of a group take longer.
     """
     from pyarrow import parquet
 
@@ -114,23 +114,23 @@ def parts_of(path: str | os.PathLike[str]) -> list[Part]:
     with parquet.ParquetFile(path) as file:
         lengths = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
     for group, length in enumerate(lengths):
-        count = min(MOST_PARTS, max(1, math.ceil(length / PART)))
+        count = min(MAX_PARTS, max(1, math.ceil(length / ROWS_PER_PART)))
         borders = [length * number // count for number in range(count + 1)]
-        parts += [Part(str(path), group, start + low, high - low, low) for low, high in pairwise(borders)]
+        parts += [LogPart(str(path), group, start + low, high - low, low) for low, high in pairwise(borders)]
         start += length
     return parts
 
 
 def read_parts(
-    parts: Iterable[Part],
+    parts: Iterable[LogPart],
     schema: Schema,
     *,
     action: str,
     reward: str,
     probability: str | None = None,
     reward_range: tuple[float, float] = (0.0, 1.0),
-) -> Iterator[tuple[Part, Batch, Array | None]]:
-    """The rows of parts, some at a time, and the probabilities of their actions where there is a column of them."""
+) -> Iterator[tuple[LogPart, Batch, Array | None]]:
+    """Read parts in batches, with the propensities of their actions if there is such a column."""
     names = (*schema.names, action, reward)
     wanted = names if probability is None else (*names, probability)
     for part in parts:
@@ -138,29 +138,29 @@ def read_parts(
             columns = dict(zip(wanted, ordered_columns(table.select(list(wanted)), wanted), strict=True))
             lines: Any = range(start, start + len(table))
             found: dict[int, str] = {}
-            chances = None
+            probabilities = None
             if probability is not None:
-                chances = np.asarray(columns.pop(probability), dtype=np.float64)
-                for row in np.flatnonzero(~((chances > 0.0) & (chances <= 1.0))).tolist():
-                    found[row] = f"{probability!r} is {chances[row]}: expected a probability above 0, up to 1"
-            batch = _checked(columns, lines, [], schema.encoder(), action, reward, reward_range, len(table), found)
+                probabilities = np.asarray(columns.pop(probability), dtype=np.float64)
+                for row in np.flatnonzero(~((probabilities > 0.0) & (probabilities <= 1.0))).tolist():
+                    found[row] = f"{probability!r} is {probabilities[row]}: expected a probability above 0, up to 1"
+            batch = _validate(columns, lines, [], schema.encoder(), action, reward, reward_range, len(table), found)
             kept = np.ones(len(table), dtype=bool)
             kept[[line - start for line, _ in batch.problems]] = False
-            yield part, batch, None if chances is None else chances[kept]
+            yield part, batch, None if probabilities is None else probabilities[kept]
 
 
-def _tables(part: Part, names: tuple[str, ...]) -> Iterator[tuple[Any, int]]:
-    """The columns of a part, some rows at a time, and the number of the first of them in the file.
+def _tables(part: LogPart, names: tuple[str, ...]) -> Iterator[tuple[Any, int]]:
+    """Columns of a part in batches, each with the number of its first row in the file.
 
-    Neither the file nor a row group is ever in memory as a whole, however large whoever wrote it made them.
+    Neither the file nor a row group is ever in memory as a whole.
     """
     import pyarrow
     from pyarrow import parquet
 
     with parquet.ParquetFile(part.path, buffer_size=_BUFFER, pre_buffer=False) as file:
-        _require(names, file.schema_arrow.names, Path(part.path))
-        seen, end = 0, part.skipped + part.rows  # of the group
-        for batch in file.iter_batches(_AT_ONCE, row_groups=[part.group], columns=list(dict.fromkeys(names))):
+        _check_columns(names, file.schema_arrow.names, Path(part.path))
+        seen, end = 0, part.skipped + part.rows  # rows of the group
+        for batch in file.iter_batches(_READ_ROWS, row_groups=[part.group], columns=list(dict.fromkeys(names))):
             low, high = max(part.skipped - seen, 0), min(end - seen, len(batch))
             if low < high:
                 rows = pyarrow.Table.from_batches([batch.slice(low, high - low)])
@@ -170,7 +170,7 @@ def _tables(part: Part, names: tuple[str, ...]) -> Iterator[tuple[Any, int]]:
                 return
 
 
-def _checked(
+def _validate(
     columns: dict[str, Any],
     lines: Sequence[int],
     broken: list[tuple[int, str]],
@@ -181,14 +181,14 @@ def _checked(
     so_far: int,
     found: dict[int, str] | None = None,
 ) -> Batch:
-    """The rows that can be learnt from, and what is wrong with the others."""
+    """Separate usable rows from the problems of unusable ones."""
     names = encoder.schema.names
     found = {**(found or {}), **encoder.problems([columns[name] for name in names])}
-    taken = plain_actions(columns[action])
+    taken = normalize_actions(columns[action])
     if not isinstance(taken, np.ndarray) and None in taken:
         for row in (row for row, label in enumerate(taken) if label is None):
             found.setdefault(row, f"{action!r} is missing: expected an action")
-    for row in _outside(columns[reward], reward_range):
+    for row in _rows_outside(columns[reward], reward_range):
         value = columns[reward][row]
         shown = value.item() if isinstance(value, np.generic) else value
         expected = f"expected a number from {reward_range[0]:g} to {reward_range[1]:g} (or another reward range)"
@@ -196,17 +196,17 @@ def _checked(
     keep = np.ones(len(lines), dtype=bool)
     keep[list(found)] = False
     return Batch(
-        Table({name: _kept(columns[name], keep) for name in names}),
-        _kept(taken, keep),
-        np.asarray(_kept(columns[reward], keep), dtype=np.float64),
+        Table({name: _filter(columns[name], keep) for name in names}),
+        _filter(taken, keep),
+        np.asarray(_filter(columns[reward], keep), dtype=np.float64),
         sorted([*broken, *((lines[row], why) for row, why in found.items())]),
         so_far,
     )
 
 
-def rows_in(path: str | os.PathLike[str]) -> int | None:
-    """How many rows a file has, where that is known without reading it."""
-    if kind_of(Path(path)) != "parquet":
+def row_count(path: str | os.PathLike[str]) -> int | None:
+    """Number of rows of a file, if its metadata has it."""
+    if file_format(Path(path)) != "parquet":
         return None
     from pyarrow import parquet
 
@@ -214,25 +214,25 @@ def rows_in(path: str | os.PathLike[str]) -> int | None:
         return int(file.metadata.num_rows)
 
 
-def about_rows_in(path: str | os.PathLike[str]) -> int | None:
-    """About how many rows a file has, by the length of its first lines; None where that can't be told."""
+def estimate_row_count(path: str | os.PathLike[str]) -> int | None:
+    """Approximate number of rows of a file, from the length of its first lines; None if unknown."""
     path = Path(path)
-    if kind_of(path) != "csv":
-        return rows_in(path)
+    if file_format(path) != "csv":
+        return row_count(path)
     if path.suffix == ".gz":
         return None
     with path.open("rb") as file:
-        head = file.read(_HEAD)
+        head = file.read(_SAMPLE_BYTES)
     return int(path.stat().st_size * head.count(b"\n") / max(len(head), 1))
 
 
-def _outside(rewards: Any, limits: tuple[float, float]) -> list[int]:
+def _rows_outside(rewards: Any, limits: tuple[float, float]) -> list[int]:
     if isinstance(rewards, np.ndarray) and rewards.dtype.kind in "fiub":
         return np.flatnonzero(~((rewards >= limits[0]) & (rewards <= limits[1]))).tolist()
     return [row for row, value in enumerate(rewards) if is_missing(value) or not is_within(value, limits)]
 
 
-def _kept(column: Any, keep: Array) -> Any:
+def _filter(column: Any, keep: Array) -> Any:
     if keep.all():
         return column
     if isinstance(column, np.ndarray):
@@ -243,13 +243,13 @@ def _kept(column: Any, keep: Array) -> Any:
 def _read(
     path: Path, names: tuple[str, ...], schema: Schema, actions: tuple[ActionName, ...], size: int
 ) -> Iterator[tuple[dict[str, Any], list[int], list[tuple[int, str]]]]:
-    """Columns, the lines they stand on, and lines that are no rows."""
-    if kind_of(path) == "csv":
+    """Yield columns, their line numbers, and malformed lines."""
+    if file_format(path) == "csv":
         yield from _read_csv(path, names, schema, actions, size)
         return
     start = 0
     for batch in arrow_batches(path, size):
-        _require(names, batch.schema.names, path)
+        _check_columns(names, batch.schema.names, path)
         columns = ordered_columns(batch.select(list(names)), names)
         yield dict(zip(names, columns, strict=True)), list(range(start, start + len(batch))), []
         start += len(batch)
@@ -262,7 +262,7 @@ def _read_csv(
     with open_text(path) as file:
         reader = csv.reader(file)
         given = read_header(reader, str(path))
-        _require(names, given, path)
+        _check_columns(names, given, path)
         places = [given.index(name) for name in names]
         for some in batched(records(reader, str(path)), size):
             rows, lines, broken = [], [], []
@@ -274,30 +274,30 @@ def _read_csv(
                     broken.append((line, f"{len(row)} fields, expected {len(given)}"))
             columns: dict[str, Any] = {}
             for name, place in zip(names, places, strict=True):
-                columns[name] = converted([row[place] for row in rows], features.get(name))
-            columns[names[-2]] = _labels([row[places[-2]] for row in rows], actions)
+                columns[name] = parse_column([row[place] for row in rows], features.get(name))
+            columns[names[-2]] = _parse_actions([row[places[-2]] for row in rows], actions)
             yield columns, lines, broken
 
 
 def batched(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
-    """Lists of so many items, the last one maybe shorter."""
+    """Split items into lists of ``size``; the last one may be shorter."""
     rest = iter(items)
     while some := list(islice(rest, size)):
         yield some
 
 
-def _labels(texts: list[str], known: tuple[ActionName, ...]) -> Any:
-    """Actions as the known ones are: numbers where all of these are numbers, truth values, or else texts."""
+def _parse_actions(texts: list[str], known: tuple[ActionName, ...]) -> Any:
+    """Parse actions as the type of the known ones: numbers, booleans, or else text."""
     if known and all(isinstance(label, bool) for label in known):
-        return [_TRUTH.get(text.strip().lower(), text) if text.strip() else None for text in texts]
+        return [_BOOLEANS.get(text.strip().lower(), text) if text.strip() else None for text in texts]
     if all(isinstance(label, int | float) for label in known):
-        return converted(texts, None)
+        return parse_column(texts, None)
     means = {str(label): label for label in known}
     return [means.get(text, text) if text.strip() else None for text in texts]
 
 
-def require_apart(features: Sequence[str], **columns: str | None) -> None:
-    """Say which column of a log was given for two things."""
+def check_distinct_columns(features: Sequence[str], **columns: str | None) -> None:
+    """Raise a ValueError if a column of a log has two roles."""
     taken = dict.fromkeys(features, "a feature")
     for what, name in columns.items():
         if name in taken:
@@ -306,8 +306,8 @@ def require_apart(features: Sequence[str], **columns: str | None) -> None:
             taken[name] = f"the {what}"
 
 
-def no_column(path: Path, name: str, given: Iterable[str]) -> str:
-    """What to say of a file that lacks a column, which may be in the names of its folders instead."""
+def missing_column_message(path: Path, name: str, given: Iterable[str]) -> str:
+    """Error message for a missing column, with a hint if it is a Hive-style folder name."""
     told = f"{path} has no column {name!r}; it has {', '.join(given)}"
     folder = next((part for part in path.parts if part.startswith(f"{name}=")), None)
     if folder is None:
@@ -315,20 +315,20 @@ def no_column(path: Path, name: str, given: Iterable[str]) -> str:
     return f"{told}. The names of folders such as {folder!r} are not read: write the column into the files"
 
 
-def _require(names: tuple[str, ...], given: list[str], path: Path) -> None:
+def _check_columns(names: tuple[str, ...], given: list[str], path: Path) -> None:
     for name in names:
         if name not in given:
-            raise ValueError(no_column(path, name, given))
-    require_different([name for name in given if name in names], path)
+            raise ValueError(missing_column_message(path, name, given))
+    check_unique_names([name for name in given if name in names], path)
 
 
-def converted(texts: list[str], feature: Feature | None) -> Any:
-    """The texts of a column as what the feature expects; what can't be that stays text, to be found wrong."""
+def parse_column(texts: list[str], feature: Feature | None) -> Any:
+    """Parse the text of a column as its feature's type; unparsable values stay text, and fail validation later."""
     if isinstance(feature, Categorical):
         known = {str(value): value for value in feature.values}
         return [known.get(text, text) if text.strip() else None for text in texts]
     if isinstance(feature, Boolean):
-        return [_TRUTH.get(text.strip().lower(), text) if text.strip() else None for text in texts]
+        return [_BOOLEANS.get(text.strip().lower(), text) if text.strip() else None for text in texts]
     try:
         return np.array([text if text.strip() else "nan" for text in texts], dtype=np.float64)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The Wisconsin breast-cancer table as a stream of diagnoses to make, embedded in the package."""
+"""The Wisconsin breast-cancer data set, bundled with the package, as a stream of diagnoses."""
 
 from __future__ import annotations
 
@@ -8,24 +8,25 @@ from typing import Literal
 
 import numpy as np
 
-from releaf.streams.stream import Matrix, Stream
+from releaf.arrays import Matrix
+from releaf.streams.stream import Stream
 
 ACTIONS = ("benign", "malignant")
-SET_ASIDE = 200  # rows at the top of the table that the paper trained base classifiers on
-Rows = Literal["paper", "training", "complete"]
+TRAINING_ROWS = 200  # first rows of the table, on which the paper trained base classifiers
+RowSelection = Literal["paper", "training", "complete"]
 
 
-def breast_cancer(steps: int = 50_000, seed: int = 0, rows: Rows = "paper") -> Stream:
-    """A stream of cases, drawn from rows of the table by repetition and shuffling, as in the paper.
+def breast_cancer(steps: int = 50_000, seed: int = 0, rows: RowSelection = "paper") -> Stream:
+    """A stream of patients: rows of the table, repeated and shuffled, as in the paper.
 
     The right diagnosis earns 1, the wrong one 0. One minimum and maximum scales all nine features to [0, 1].
 
     Parameters
     ----------
     steps
-        How many cases (T). All rows come equally often, up to one.
+        Number of steps (T). The frequencies of rows differ by one at most.
     seed
-        For the order of the cases.
+        Seed of the order.
     rows
         "paper": the 499 rows that the paper's percentages are fractions of, rows 200 to 698 counted from 0, of which
         157 are malignant; a missing value is 0, so grades are scaled to x / 10. "training": the 200 rows before
@@ -47,20 +48,20 @@ def breast_cancer(steps: int = 50_000, seed: int = 0, rows: Rows = "paper") -> S
 
 
 def _table() -> tuple[tuple[str, ...], Matrix, np.ndarray[tuple[int, ...], np.dtype[np.str_]]]:
-    """The names of the features, all 699 rows with NaN for a missing grade, and their diagnoses."""
+    """Feature names, all 699 rows with NaN for a missing grade, and their diagnoses."""
     text = resources.files("releaf").joinpath("data/breast_cancer.csv").read_text(encoding="utf-8")
     names, *rows = csv.reader(text.splitlines())
     grades = np.array([[float(grade or "nan") for grade in row[:-1]] for row in rows])
     return tuple(names[:-1]), grades, np.array([row[-1] for row in rows])
 
 
-def _chosen(rows: Rows, grades: Matrix) -> tuple[np.ndarray[tuple[int, ...], np.dtype[np.intp]], float]:
-    """The rows to take, and the lowest grade among them: 0 stands for a missing one."""
+def _chosen(rows: RowSelection, grades: Matrix) -> tuple[np.ndarray[tuple[int, ...], np.dtype[np.intp]], float]:
+    """The selected rows, and the lowest grade for scaling; a missing grade counts as 0."""
     every = np.arange(len(grades))
     if rows == "paper":
-        return every[SET_ASIDE:], 0.0
+        return every[TRAINING_ROWS:], 0.0
     if rows == "training":
-        return every[:SET_ASIDE], 0.0
+        return every[:TRAINING_ROWS], 0.0
     if rows == "complete":
         return every[~np.isnan(grades).any(axis=1)], 1.0
     raise ValueError(f"rows must be 'paper', 'training' or 'complete', got rows={rows!r}")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from releaf.streams.stream import Matrix, Stream
+from releaf.arrays import Matrix
+from releaf.streams.stream import Stream
 
 USER_FEATURES = tuple(f"user_{place}" for place in range(1, 6))
 ARTICLES = ("article a", "article b", "article c", "article d", "article e")
@@ -43,9 +44,9 @@ def clicks(steps: int = 10_000, seed: int = 0) -> Stream:
     Parameters
     ----------
     steps
-        How many visits; the paper has 10,000.
+        Number of visits; the paper has 10,000.
     seed
-        For the visitors and their clicks; the articles are always the same.
+        Seed of the visitors and their clicks; the articles are always the same.
 
     Examples
     --------

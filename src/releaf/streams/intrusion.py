@@ -1,4 +1,4 @@
-"""Network intrusion: the KDD Cup 1999 connection records, 10 % file, as a stream of alarms to raise or not."""
+"""Network intrusion detection: the KDD Cup 1999 data set (10 % file) as a stream."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from releaf.streams.files import Progress, fetch, scaled
-from releaf.streams.stream import Matrix, Stream
+from releaf.arrays import Matrix
+from releaf.streams.data_files import DownloadProgress, fetch, min_max_scale
+from releaf.streams.stream import Stream
 
 NAME = "kddcup.data_10_percent.gz"
 URL = "https://ndownloader.figshare.com/files/5976042"
@@ -38,13 +39,13 @@ FEATURES = {
 _NORMAL = "normal."
 
 
-def fetch_intrusion(progress: Progress | None = None) -> Path:
-    """The file: found, or downloaded once (2 MB) and checked; ``progress`` is told the bytes so far and in all."""
+def fetch_intrusion(progress: DownloadProgress | None = None) -> Path:
+    """Find the file or download it once (2 MB); ``progress`` is called with the bytes done and in total."""
     return fetch(NAME, URL, SHA256, progress)
 
 
 def intrusion(
-    steps: int = 20_000, start: int = 0, scaled_by: int | None = None, progress: Progress | None = None
+    steps: int = 20_000, start: int = 0, scaled_by: int | None = None, progress: DownloadProgress | None = None
 ) -> Stream:
     """Connection records in the order of the file; the right verdict earns 1, the wrong one 0.
 
@@ -54,12 +55,12 @@ def intrusion(
     Parameters
     ----------
     steps, start
-        How many records, from which on.
+        Number of records, and the first of them.
     scaled_by
-        How many records from the start of the file the minimum and maximum are of, beyond which values are cut off;
-        all of them when None.
+        Number of records at the start of the file that determine the minimum and maximum; values beyond are clipped.
+        When None, all records of the file determine them.
     progress
-        Told the bytes so far and in all while the file is downloaded, which happens once (2 MB).
+        Called with the bytes done and in total during the download, which happens once (2 MB).
     """
     if steps < 1 or start < 0:
         raise ValueError(f"steps={steps}, start={start}: expected at least one record, from 0 on")
@@ -71,7 +72,7 @@ def intrusion(
         raise ValueError(f"steps={steps} from {start} on is more than the file has; it has {len(values)} records")
     attack = attacks[start : start + steps]
     rewards = np.column_stack([attack, 1.0 - attack])
-    contexts = scaled(values[start : start + steps], values[:scaled_by])
+    contexts = min_max_scale(values[start : start + steps], values[:scaled_by])
     return Stream(contexts, rewards, tuple(FEATURES), ACTIONS)
 
 

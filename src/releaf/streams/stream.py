@@ -1,36 +1,32 @@
-"""Recorded streams: contexts with the rewards of all actions, or of the one action that was taken at the time."""
+"""`Stream`: contexts with the rewards of all actions. `Log`: contexts with the reward of the action taken."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
+from releaf.arrays import Array, Matrix
 from releaf.decision import ActionName
-
-Matrix = np.ndarray[Any, np.dtype[np.float64]]
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Stream:
-    """T steps of D features and A actions, with the reward that every action would have earned.
+    """T steps with D features and the rewards of all A actions.
 
     Attributes
     ----------
     contexts
-        T × D: values in [0, 1], or what the schema describes.
+        T × D: values in [0, 1], or values of the schema's features.
     rewards
         T × A, the reward of every action.
     features
-        Their names, or a :class:`releaf.Schema`.
+        Names of the features, or a :class:`releaf.Schema`.
     actions
-        Their labels.
+        Names of the actions.
     expected
-        T × A, what each reward is on average, where that is known; regret is measured against the best of them.
+        T × A, expected rewards, if known; regret is measured against the best of them.
     skipped, problems
-        How many broken rows were left out; and their lines or rows, with what was wrong there.
+        Number of skipped, unusable rows; and their lines or rows, each with its problem.
     """
 
     contexts: Any
@@ -50,24 +46,24 @@ class Stream:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Log:
-    """T decisions that some other policy made, with the reward of the action it took.
+    """T logged decisions of another policy, with the rewards of the actions taken.
 
     Attributes
     ----------
     contexts
-        T × D: values in [0, 1], or what the schema describes.
+        T × D: values in [0, 1], or values of the schema's features.
     taken
-        The position of the action taken at each step.
+        Position of the action taken at each step.
     rewards
         Its reward.
     probabilities
-        With what probability it was taken, where that is known.
+        Propensities: the probability of each taken action, if known.
     features
-        Their names, or a :class:`releaf.Schema`.
+        Names of the features, or a :class:`releaf.Schema`.
     actions
-        The labels of the actions.
+        Names of the actions.
     skipped, problems
-        How many broken rows were left out; and their lines or rows, with what was wrong there.
+        Number of skipped, unusable rows; and their lines or rows, each with its problem.
     """
 
     contexts: Any

@@ -1,4 +1,4 @@
-"""Streams whose expected rewards are known, so that regret can be measured."""
+"""Synthetic streams with known expected rewards."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from typing import Literal
 
 import numpy as np
 
-from releaf.streams.files import scaled
-from releaf.streams.stream import Matrix, Stream
+from releaf.arrays import Matrix
+from releaf.streams.data_files import min_max_scale
+from releaf.streams.stream import Stream
 
-DRAFT_RELEVANCE = (3, 3, 6, 9, 12)  # of each action, counted from 1
+DRAFT_RELEVANCE = (3, 3, 6, 9, 12)  # relevant feature of each action, counted from 1
 _erf = np.vectorize(math.erf, otypes=[float])
 
 
 def draft(steps: int = 50_000, seed: int = 0) -> Stream:
-    """The synthetic stream of the paper's draft: 12 features, 5 actions, each relevant to one feature.
+    """The synthetic stream of the paper's draft: 12 features, and 5 actions that depend on one feature each.
 
     Contexts are normal, independent, and scaled to [0, 1] by one minimum and maximum of all features, as the means of
     the draft's single actions tell: they are within 0.005 of one another. The reward of an action is normal around its
@@ -24,16 +25,16 @@ def draft(steps: int = 50_000, seed: int = 0) -> Stream:
     be in [0, 1]; ``expected`` is what the cut leaves on average.
     """
     generator = np.random.default_rng(seed)
-    contexts = _scaled_alike(generator.normal(size=(steps, 12)))
+    contexts = _scale_jointly(generator.normal(size=(steps, 12)))
     centres = contexts[:, [feature - 1 for feature in DRAFT_RELEVANCE]]
     rewards = np.clip(generator.normal(centres, 0.3), 0.0, 1.0)
     names = tuple(f"x{place}" for place in range(1, 13))
     return Stream(contexts, rewards, names, tuple(range(1, 6)), _clipped_normal_mean(centres, 0.3))
 
 
-def _scaled_alike(values: Matrix) -> Matrix:
+def _scale_jointly(values: Matrix) -> Matrix:
     """Values scaled to [0, 1] by the minimum and maximum of the whole matrix."""
-    return scaled(values.reshape(-1)).reshape(values.shape)  # type: ignore[no-any-return]
+    return min_max_scale(values.reshape(-1)).reshape(values.shape)  # type: ignore[no-any-return]
 
 
 def _clipped_normal_mean(centres: Matrix, deviation: float) -> Matrix:
@@ -46,10 +47,10 @@ def _clipped_normal_mean(centres: Matrix, deviation: float) -> Matrix:
 
 
 def lemma1(steps: int = 100_000, seed: int = 0) -> Stream:
-    """The process of Lemma 1, on which judging features one by one loses without end.
+    """The process of Lemma 1, on which a learner that judges features separately has linear regret.
 
-    Action a earns 0.5 on average; b earns x_j, which is 1 on 80 % of the steps and 0 on the others. x_i is always the
-    same, so b looks worth 0.8 to whoever looks at x_i alone, although at x_j = 0 it earns nothing.
+    The expected reward of action a is 0.5; that of b is x_j, which is 1 in 80 % of the steps and 0 in the others. x_i
+    is constant, so that by x_i alone b has an expected reward of 0.8, although it is 0 if x_j = 0.
     """
     generator = np.random.default_rng(seed)
     x_j = (generator.random(steps) < 0.8).astype(np.float64)
@@ -73,7 +74,7 @@ def generate(
     problem: int | None = None,
     seed: int = 0,
 ) -> Stream:
-    """A stream with a chosen relevance relation and a known oracle.
+    """A stream with a given relevance relation and known expected rewards.
 
     Contexts are uniform. The expected reward of an action is a wave of slope ±L along some direction of its relevant
     features, so it is Lipschitz with constant L and depends on them together; or a straight line. The reward is uniform
@@ -121,20 +122,20 @@ def generate(
         raise ValueError(f"relevant must have the features of each of the {actions} actions, got {relevant!r}")
     generator = np.random.default_rng(seed)
     contexts = generator.random((steps, features))
-    of_waves = generator if problem is None else np.random.default_rng(problem)
+    model_generator = generator if problem is None else np.random.default_rng(problem)
     epochs = 1 if drift == "none" else changes + 1
-    worlds = []
+    models = []
     for epoch in range(epochs):
         chosen = relevant if relevant is not None and (epoch == 0 or drift == "none") else None
         slope = lipschitz / (1.0 - 2.0 * noise or 1.0)
-        worlds.append(_world(contexts, actions, chosen, gamma_rel, slope, shape, of_waves))
-    expected = noise + (1.0 - 2.0 * noise) * _blend(worlds, drift)
+        models.append(_reward_model(contexts, actions, chosen, gamma_rel, slope, shape, model_generator))
+    expected = noise + (1.0 - 2.0 * noise) * _blend(models, drift)
     rewards = expected + generator.uniform(-noise, noise, expected.shape)
     names = tuple(f"x{place}" for place in range(features))
     return Stream(contexts, np.clip(rewards, 0.0, 1.0), names, tuple(range(actions)), expected)
 
 
-def _world(
+def _reward_model(
     contexts: Matrix,
     actions: int,
     relevant: Sequence[Sequence[int]] | None,
@@ -159,17 +160,17 @@ def _world(
     return np.column_stack(columns)
 
 
-def _blend(worlds: list[Matrix], drift: str) -> Matrix:
-    """The world of each step: one after the other, or passing over into one another."""
-    steps = len(worlds[0])
-    if len(worlds) == 1:
-        return worlds[0]
+def _blend(models: list[Matrix], drift: str) -> Matrix:
+    """Expected rewards of each step under drift, abrupt or gradual."""
+    steps = len(models[0])
+    if len(models) == 1:
+        return models[0]
     if drift == "abrupt":
-        epoch = np.minimum(np.arange(steps) * len(worlds) // steps, len(worlds) - 1)
-        return np.stack(worlds)[epoch, np.arange(steps)]
-    place = np.linspace(0.0, len(worlds) - 1, steps)
-    before = np.minimum(place.astype(int), len(worlds) - 2)
+        epoch = np.minimum(np.arange(steps) * len(models) // steps, len(models) - 1)
+        return np.stack(models)[epoch, np.arange(steps)]
+    place = np.linspace(0.0, len(models) - 1, steps)
+    before = np.minimum(place.astype(int), len(models) - 2)
     share = (place - before)[:, None]
-    stacked, rows = np.stack(worlds), np.arange(steps)
+    stacked, rows = np.stack(models), np.arange(steps)
     blended: Matrix = (1.0 - share) * stacked[before, rows] + share * stacked[before + 1, rows]
     return blended

@@ -1,4 +1,4 @@
-"""A user's own table or log as a stream: CSV, Parquet or Arrow files, pandas, polars and pyarrow tables."""
+"""Streams and logs from CSV, Parquet and Arrow files, and from pandas, polars and pyarrow tables."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from releaf.decision import ActionName
 from releaf.features import is_missing
 from releaf.policy import plain_name
 from releaf.schema import Schema
-from releaf.streams.files import named_errors, open_text
+from releaf.streams.data_files import errors_with_path, open_text
 from releaf.streams.stream import Log, Stream
 from releaf.table import is_table, table_columns
 
-_MOSTLY = 0.9  # of a column's values, when numbers make it a column of numbers with mistakes in it
-_TRUE_FALSE = {"true": True, "false": False}
+_NUMERIC_SHARE = 0.9  # share of numbers from which a column counts as numeric with errors in it
+_BOOLEANS = {"true": True, "false": False}
 Columns = dict[str, Any]
 
 
 class TableRows:
-    """Columns that were read, the lines they stand on, and the lines that were left out."""
+    """Columns of a table, their line numbers, and the skipped lines."""
 
     def __init__(
         self, columns: Columns, lines: Sequence[int] | None, source: str, problems: Sequence[tuple[int, str]] = ()
@@ -58,7 +58,7 @@ def table(
     features: Sequence[str] | Schema | None = None,
     skip_bad: bool = False,
 ) -> Stream:
-    """A stream from a table with a label for each row, or with the rewards of all actions.
+    """A stream from a table with a label per row, or with the rewards of all actions.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def table(
         The columns that make the context; all others when None. A :class:`releaf.Schema` also tells what they are;
         otherwise numbers range from their least to their largest value, and texts are categories.
     skip_bad
-        Leave out rows that can't be read or lack a label or reward. Otherwise the first of them raises, with its line.
+        Skip unreadable rows and rows without a label or reward. Otherwise the first of them raises, with its line.
 
     Examples
     --------
@@ -86,14 +86,14 @@ def table(
         raise ValueError(f"expected either label or rewards, got label={label!r} and rewards={rewards!r}")
     rows = _read(data, skip_bad)
     if label is not None:
-        rows = _complete(rows, [label], skip_bad)
-        values = [plain_action(value) for value in rows.column(label)]
+        rows = _drop_invalid(rows, [label], skip_bad)
+        values = [normalize_action(value) for value in rows.column(label)]
         actions = sorted_actions(values)
         gained = np.array([[value == action for action in actions] for value in values], dtype=np.float64)
         used = {label}
     else:
         named = rewards if isinstance(rewards, Mapping) else {name: name for name in rewards or ()}
-        rows = _complete(rows, list(named), skip_bad, limits=(0.0, 1.0))
+        rows = _drop_invalid(rows, list(named), skip_bad, limits=(0.0, 1.0))
         actions, used = tuple(named.values()), set(named)
         gained = np.column_stack([np.array(rows.column(name), dtype=np.float64) for name in named])
     contexts, described = _contexts(rows, features, used)
@@ -113,7 +113,7 @@ def log(
     features: Sequence[str] | Schema | None = None,
     skip_bad: bool = False,
 ) -> Log:
-    """A log of decisions: what was known, what was done, and what it earned.
+    """A log of decisions: contexts, actions taken, their rewards and propensities.
 
     Parameters
     ----------
@@ -122,38 +122,38 @@ def log(
     action, reward
         The columns of the action taken, and of its reward.
     probability
-        The column that tells with what probability the action was taken; off-policy estimates need it.
+        The column of propensities, which off-policy estimates need.
     actions
-        The actions that there are, in the order of the policies to be compared; those of the log, sorted, when None.
+        The actions, in the order of the policies to evaluate; when None, the sorted actions of the log.
     reward_range
         The lowest and the highest reward there can be.
     features, skip_bad
         As for :func:`table`.
     """
     used = [action, reward] + ([probability] if probability is not None else [])
-    rows = _complete(_read(data, skip_bad), used[:1], skip_bad)
-    rows = _complete(rows, [reward], skip_bad, limits=reward_range)
-    rows = _complete(rows, used[2:], skip_bad, limits=(0.0, 1.0), above_zero=True)
+    rows = _drop_invalid(_read(data, skip_bad), used[:1], skip_bad)
+    rows = _drop_invalid(rows, [reward], skip_bad, limits=reward_range)
+    rows = _drop_invalid(rows, used[2:], skip_bad, limits=(0.0, 1.0), above_zero=True)
     if actions is not None:
-        rows = _complete(rows, [action], skip_bad, known=tuple(actions))
-    known = tuple(actions or sorted_actions(plain_action(value) for value in rows.column(action)))
-    rows = _readable(rows, features, skip_bad)
-    chosen = [plain_action(value) for value in rows.column(action)]
+        rows = _drop_invalid(rows, [action], skip_bad, known=tuple(actions))
+    known = tuple(actions or sorted_actions(normalize_action(value) for value in rows.column(action)))
+    rows = _drop_unencodable(rows, features, skip_bad)
+    chosen = [normalize_action(value) for value in rows.column(action)]
     contexts, described = _contexts(rows, features, set(used))
     places = {label: place for place, label in enumerate(known)}
     taken = np.array([places[value] for value in chosen], dtype=np.int64)
     gained = np.array(rows.column(reward), dtype=np.float64)
-    chances = None if probability is None else np.array(rows.column(probability), dtype=np.float64)
-    return Log(contexts, taken, gained, chances, described, known, len(rows.problems), rows.problems)
+    probabilities = None if probability is None else np.array(rows.column(probability), dtype=np.float64)
+    return Log(contexts, taken, gained, probabilities, described, known, len(rows.problems), rows.problems)
 
 
 # --- reading --------------------------------------------------------------------------------------------------
 
 
-def read_first(path: str | os.PathLike[str], rows: int) -> tuple[Columns, bool]:
-    """The columns of the first rows of a file, to be looked at, and whether there may be more."""
+def read_first_rows(path: str | os.PathLike[str], rows: int) -> tuple[Columns, bool]:
+    """Columns of the first rows of a file, and whether it may have more rows."""
     path = Path(path)
-    if kind_of(path) == "csv":
+    if file_format(path) == "csv":
         read = _read_csv(path, skip_bad=True, most=rows)
         count = len(next(iter(read.columns.values())))
         found, more = read.columns, count + len(read.problems) >= rows
@@ -162,7 +162,7 @@ def read_first(path: str | os.PathLike[str], rows: int) -> tuple[Columns, bool]:
 
         batches, count = [], 0
         for batch in arrow_batches(path, rows):
-            require_different(batch.schema.names, path)
+            check_unique_names(batch.schema.names, path)
             batches.append(batch.slice(0, rows - count))
             count += len(batches[-1])
             if count >= rows:
@@ -173,14 +173,14 @@ def read_first(path: str | os.PathLike[str], rows: int) -> tuple[Columns, bool]:
     return found, more
 
 
-def kind_of(path: Path) -> str:
-    """What a file is by its name: "parquet", "arrow" or else "csv"."""
+def file_format(path: Path) -> str:
+    """Format of a file by its suffix: "parquet", "arrow" or else "csv"."""
     kind = path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
     return {".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow"}.get(kind, "csv")
 
 
 def arrow_batches(path: Path, size: int) -> Iterator[Any]:
-    """The rows of a Parquet or Arrow file, some at a time."""
+    """Read a Parquet or Arrow file in batches."""
     try:
         import pyarrow
         from pyarrow import ipc, parquet
@@ -188,8 +188,8 @@ def arrow_batches(path: Path, size: int) -> Iterator[Any]:
         raise ImportError(f"{path} needs pyarrow to be read: pip install releaf[tables]") from error
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
-    with named_errors(path):
-        if kind_of(path) == "parquet":
+    with errors_with_path(path):
+        if file_format(path) == "parquet":
             with parquet.ParquetFile(path) as file:
                 yield from file.iter_batches(size)
         else:
@@ -206,8 +206,8 @@ def _read(data: Any, skip_bad: bool) -> TableRows:
     if not isinstance(data, str | os.PathLike):
         raise TypeError(f"data must be the name of a file or a pandas, polars or pyarrow table, got {data!r}")
     path = Path(data)
-    if kind_of(path) != "csv":
-        return TableRows(table_columns(_arrow(path, kind_of(path))), None, str(path))
+    if file_format(path) != "csv":
+        return TableRows(table_columns(_arrow(path, file_format(path))), None, str(path))
     return _read_csv(path, skip_bad)
 
 
@@ -220,7 +220,7 @@ def _arrow(path: Path, kind: str) -> Any:
 
 
 def _read_csv(path: Path, skip_bad: bool, most: int | None = None) -> TableRows:
-    """Columns of texts, turned into numbers or truth values where all of them are; an empty field is missing."""
+    """Columns of a CSV file, as numbers or booleans if all values are; an empty field is missing."""
     with open_text(path) as file:
         reader = csv.reader(file)
         names = read_header(reader, str(path))
@@ -239,12 +239,12 @@ def _read_csv(path: Path, skip_bad: bool, most: int | None = None) -> TableRows:
     found = TableRows({}, lines, str(path), problems)
     bad: dict[int, str] = {}
     for name, column in texts.items():
-        found.columns[name] = _converted(found, name, column, bad, skip_bad)
+        found.columns[name] = _infer_column(found, name, column, bad, skip_bad)
     return found.without(bad) if bad else found
 
 
 def records(reader: Any, source: str) -> Iterator[tuple[int, list[str]]]:
-    """Each record of a CSV file, and the line that it begins on."""
+    """Yield each record of a CSV file with the number of its first line."""
     while True:
         line = reader.line_num + 1
         try:
@@ -259,30 +259,30 @@ def records(reader: Any, source: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def read_header(reader: Any, source: str) -> list[str]:
-    """The names of the columns of a CSV file."""
+    """Read the column names of a CSV file."""
     names: list[str] | None = next(reader, None)
     if not names:
         raise ValueError(f"{source} is empty: expected a line with the names of the columns")
-    require_different(names, source)
+    check_unique_names(names, source)
     other = [mark for mark in ";\t|" if len(names) == 1 and mark in names[0]]
     if other:
         raise ValueError(f"{source} has one column, {names[0]!r}: expected commas between fields, not {other[0]!r}")
     return names
 
 
-def require_different(names: Sequence[str], source: Any) -> None:
+def check_unique_names(names: Sequence[str], source: Any) -> None:
     twice = [name for name in names if names.count(name) > 1]
     if twice:
         raise ValueError(f"{source} has more than one column {twice[0]!r}: expected different names")
 
 
-def _converted(rows: TableRows, name: str, column: list[str], bad: dict[int, str], skip_bad: bool) -> list[Any]:
+def _infer_column(rows: TableRows, name: str, column: list[str], bad: dict[int, str], skip_bad: bool) -> list[Any]:
     values: list[Any] = [None if text.strip() == "" else _number(text) for text in column]
     present = [value for value in values if value is not None]
     numbers = sum(isinstance(value, float) for value in present)
     if numbers == len(present):
         return values
-    if numbers >= _MOSTLY * len(present):
+    if numbers >= _NUMERIC_SHARE * len(present):
         wrong = [row for row, value in enumerate(values) if isinstance(value, str)]
         share = f"{numbers / len(present):.0%} of the column are"
         for row in wrong:
@@ -291,8 +291,8 @@ def _converted(rows: TableRows, name: str, column: list[str], bad: dict[int, str
             raise ValueError(f"{rows.where(wrong[0])}: {bad[wrong[0]]}")
         return values
     lowered = {text.strip().lower() for text in column if text.strip()}
-    if lowered <= set(_TRUE_FALSE):
-        return [None if not text.strip() else _TRUE_FALSE[text.strip().lower()] for text in column]
+    if lowered <= set(_BOOLEANS):
+        return [None if not text.strip() else _BOOLEANS[text.strip().lower()] for text in column]
     return [None if not text.strip() else text for text in column]
 
 
@@ -306,7 +306,7 @@ def _number(text: str) -> float | str:
 # --- checking -------------------------------------------------------------------------------------------------
 
 
-def _complete(
+def _drop_invalid(
     rows: TableRows,
     names: list[str],
     skip_bad: bool,
@@ -314,12 +314,12 @@ def _complete(
     above_zero: bool = False,
     known: tuple[ActionName, ...] | None = None,
 ) -> TableRows:
-    """The rows that have these columns, as numbers within limits or as known labels where that is asked for."""
+    """Drop rows with a missing value in these columns, or a value outside ``limits`` or ``known``."""
     bad: dict[int, str] = {}
     for name in names:
         for row, value in enumerate(rows.column(name)):
             wrong = is_missing(value) or (limits is not None and not is_within(value, limits))
-            wrong = wrong or (above_zero and value == 0) or (known is not None and plain_action(value) not in known)
+            wrong = wrong or (above_zero and value == 0) or (known is not None and normalize_action(value) not in known)
             if wrong:
                 expected = "a value" if limits is None else f"a number from {limits[0]:g} to {limits[1]:g}"
                 expected = "a probability above 0, 1 at most" if above_zero else expected
@@ -331,8 +331,8 @@ def _complete(
     return rows.without(bad) if bad else rows
 
 
-def _readable(rows: TableRows, features: Sequence[str] | Schema | None, skip_bad: bool) -> TableRows:
-    """The rows whose values are what a given schema expects."""
+def _drop_unencodable(rows: TableRows, features: Sequence[str] | Schema | None, skip_bad: bool) -> TableRows:
+    """Drop rows that a given schema can't encode."""
     if not isinstance(features, Schema):
         return rows
     bad = features.encoder().problems([rows.column(name) for name in features.names])
@@ -349,25 +349,25 @@ def is_within(value: Any, limits: tuple[float, float]) -> bool:
         return False
 
 
-def plain_action(value: Any) -> ActionName:
-    """An action's label; a whole number in a column of floats is a whole number."""
+def normalize_action(value: Any) -> ActionName:
+    """Name of an action; an integral float becomes an integer."""
     label = plain_name(value)
     return int(label) if isinstance(label, float) and label.is_integer() else label
 
 
-def plain_actions(column: Any) -> Any:
-    """The labels of a column of actions, None where one is missing; whole numbers as an array."""
+def normalize_actions(column: Any) -> Any:
+    """Names of a column of actions, None if missing; integers stay an array."""
     if isinstance(column, np.ndarray) and column.dtype.kind in "iu":
         return column
     values = column.tolist() if isinstance(column, np.ndarray) else column
     known: dict[Any, ActionName | None] = {}
     for value in set(values):
-        known[value] = None if is_missing(value) else plain_action(value)
+        known[value] = None if is_missing(value) else normalize_action(value)
     return [known[value] if value == value else None for value in values]
 
 
 def sorted_actions(labels: Iterable[ActionName]) -> tuple[ActionName, ...]:
-    """Different labels in an order of their own, whatever their types."""
+    """Distinct actions, sorted by type and value."""
     return tuple(sorted(set(labels), key=lambda label: (str(type(label)), label)))
 
 
@@ -379,11 +379,11 @@ def _contexts(rows: TableRows, features: Sequence[str] | Schema | None, used: se
     if not names:
         raise ValueError(f"{rows.source} has no columns left to make contexts of")
     columns = [rows.column(name) for name in names]
-    schema = features if isinstance(features, Schema) else _guessed(rows, dict(zip(names, columns, strict=True)))
+    schema = features if isinstance(features, Schema) else _guess_schema(rows, dict(zip(names, columns, strict=True)))
     return [list(row) for row in zip(*columns, strict=True)], schema
 
 
-def _guessed(rows: TableRows, columns: Columns) -> Schema:
+def _guess_schema(rows: TableRows, columns: Columns) -> Schema:
     try:
         return Schema.guess(columns, numbers="range")
     except ValueError as error:

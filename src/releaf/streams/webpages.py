@@ -1,4 +1,4 @@
-"""Webpage recommendation: the Yahoo! front page log that the paper uses, and the Open Bandit Dataset in its place."""
+"""Webpage recommendation: the paper's Yahoo! front page log (R6A), and the Open Bandit Dataset."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from releaf.features import Categorical, Feature
 from releaf.schema import Schema
-from releaf.streams.files import DataError, find, open_text
+from releaf.streams.data_files import DataError, find, open_text
 from releaf.streams.stream import Log
 
 Source = str | os.PathLike[str]
@@ -21,11 +21,11 @@ _USER_FEATURES = ("2", "3", "4", "5", "6")  # feature 1 is always 1
 
 
 class BrokenLineError(ValueError):
-    """A line that can't be read: which one, and why."""
+    """A malformed line of a log."""
 
 
 class Visit(NamedTuple):
-    """One event of the Yahoo! log: the user's features, the pool of articles, the one displayed, and the click."""
+    """One event of the Yahoo! log: user features, pool of articles, displayed article, click."""
 
     time: int
     displayed: str
@@ -35,16 +35,16 @@ class Visit(NamedTuple):
 
 
 def read_yahoo(path: Source, skip_bad: bool = False, skipped: list[int] | None = None) -> Iterator[Visit]:
-    """The events of a file of Yahoo!'s R6A data set, line by line; the file may be of any size, gzipped or not.
+    """Read the events of a Yahoo! R6A file line by line; the file may be of any size, gzipped or not.
 
     Parameters
     ----------
     path
-        The file, which Yahoo! gives to those who ask for it only.
+        The file, which Yahoo! provides on request only.
     skip_bad
-        Leave out lines that can't be read; their numbers go to ``skipped``. Otherwise the first raises.
+        Skip malformed lines; their numbers go to ``skipped``. Otherwise the first raises.
     skipped
-        A list that takes up the numbers of the lines left out.
+        A list to which the numbers of skipped lines are appended.
     """
     with open_text(path) as file:
         for number, line in enumerate(file, 1):
@@ -81,20 +81,20 @@ def _visit(line: str) -> Visit:
 def yahoo(path: Source, steps: int = 10_000, articles: int | Iterable[str] = 5, skip_bad: bool = False) -> Log:
     """Recommendations of a few articles, from a file of Yahoo!'s R6A data set.
 
-    Taken are the events in whose pool all the articles are, and that display one of them. Articles come and go; so
-    the events of a few popular ones that overlap in time are the paper's "5 items". Each was displayed at random, so
-    with probability 1 / (articles) among them.
+    The log has the events whose pool contains all chosen articles and that display one of them. The articles of the
+    front page change over time; the events of a few popular ones that overlap in time are the paper's "5 items".
+    Displays were uniformly random, so each propensity is 1 / (number of articles).
 
     Parameters
     ----------
     path
-        The file; read twice where articles must be found, never held in memory as a whole.
+        The file; read twice if the articles must be chosen, and never held in memory as a whole.
     steps
-        How many of these events to take at most.
+        Maximum number of events.
     articles
-        Their numbers, or how many: those that were displayed most often of the pool that was up longest.
+        Ids of the articles, or their number: the most displayed ones of the most frequent pool.
     skip_bad
-        Leave out broken lines, and count them in ``skipped``.
+        Skip malformed lines, and count them in ``skipped``.
     """
     skipped: list[int] = []
     chosen = _popular(path, articles, skip_bad) if isinstance(articles, int) else tuple(articles)
@@ -115,7 +115,7 @@ def yahoo(path: Source, steps: int = 10_000, articles: int | Iterable[str] = 5, 
 
 
 def _popular(path: Source, count: int, skip_bad: bool) -> tuple[str, ...]:
-    """The articles that were displayed most often within the pool that was up longest with enough of them."""
+    """The most displayed articles of the most frequent pool that has enough articles."""
     displays: Counter[str] = Counter()
     together: Counter[frozenset[str]] = Counter()
     for visit in read_yahoo(path, skip_bad):
@@ -130,9 +130,9 @@ def _popular(path: Source, count: int, skip_bad: bool) -> tuple[str, ...]:
 def open_bandit(campaign: str = "all", items: int = 5) -> Log:
     """Recommendations of a few fashion items, from the random policy's sample of the Open Bandit Dataset.
 
-    The campaign's 10,000 displays show one of some dozens of items each, by chance. The items that were clicked most
-    often in the first half are chosen; taken are their displays in the second half, so that the choice says nothing
-    about the clicks. The items have equal probabilities among them. Contexts are four hashed features of the user.
+    Each of the campaign's 10,000 displays shows one of some dozens of items at random. The items with the most clicks
+    in the first half are chosen, and the log has their displays in the second half, so that the choice does not bias
+    the click rates. All propensities are equal. Contexts are four hashed user features.
 
     Needs ``obd-random-*.csv.gz`` in ``$RELEAF_DATA``: the sample that the package ``obp`` carries (Saito et al. 2021).
 
@@ -141,7 +141,7 @@ def open_bandit(campaign: str = "all", items: int = 5) -> Log:
     campaign
         "all", "men" or "women".
     items
-        How many items to keep.
+        Number of items.
     """
     if campaign not in CAMPAIGNS:
         raise ValueError(f"campaign must be one of {', '.join(map(repr, CAMPAIGNS))}, got campaign={campaign!r}")

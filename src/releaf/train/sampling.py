@@ -1,77 +1,77 @@
-"""A sample of rows that does not depend on their order: those whose own values hash to the least numbers.
+"""Order-independent samples of rows, by hash priority: the distinct rows with the smallest hashes.
 
-Of these it knows how often they came. Rows that make up much of a log are told beforehand and always in it, so that
-each row counts in the sample for as many as there are in the log.
+A sample counts how often each of its rows occurs. Frequent rows, whose hashes are known beforehand, are always in the
+sample, so that each row is represented in proportion to its share of the log.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from releaf.train.counting import MUCH
+from releaf.arrays import Array
+from releaf.train.histogram import HEAVY_FRACTION
 
-Array = np.ndarray[Any, np.dtype[Any]]
-KEPT = 4096  # different rows
-NONE = np.empty(0, dtype=np.uint64)
+SAMPLE_SIZE = 4096  # distinct rows
+NO_HASHES = np.empty(0, dtype=np.uint64)
 
 
 class Sample(NamedTuple):
-    """Different rows, with how often each came, in the order of their hashes."""
+    """Distinct rows with their counts, in the order of their hashes."""
 
     hashes: Array
     values: Array  # [n, columns]
     counts: Array
-    rows: int  # that it was drawn from
+    rows: int  # number of rows it was drawn from
 
 
-def nothing(columns: int) -> Sample:
+def empty_sample(columns: int) -> Sample:
     """A sample of no rows."""
-    return Sample(NONE, np.empty((0, columns)), np.empty(0, dtype=np.int64), 0)
+    return Sample(NO_HASHES, np.empty((0, columns)), np.empty(0, dtype=np.int64), 0)
 
 
-def hashes_of(values: Array) -> Array:
-    """A number for each row that its values tell."""
+def hash_rows(values: Array) -> Array:
+    """A 64-bit hash of each row's values."""
     hashes = np.zeros(len(values), dtype=np.uint64)
     for column in values.T:
-        hashes = _mixed(hashes ^ (column + 0.0).view(np.uint64))  # no negative zero
+        hashes = _splitmix64(hashes ^ (column + 0.0).view(np.uint64))  # no negative zero
     return hashes
 
 
-def draw(values: Array, often: Array = NONE) -> Sample:
-    """The rows with the least hashes; those ``often`` ones whose hashes are given, in their order, come first."""
-    hashes = hashes_of(values)
-    if len(often):
-        places = np.minimum(np.searchsorted(often, hashes), len(often) - 1)
-        hashes = np.where(often[places] == hashes, places.astype(np.uint64), hashes)
-    return _least(hashes, values + 0.0, np.ones(len(values), dtype=np.int64), len(values))
+def draw(values: Array, frequent: Array = NO_HASHES) -> Sample:
+    """The rows with the smallest hashes; rows with one of the sorted ``frequent`` hashes come first."""
+    hashes = hash_rows(values)
+    if len(frequent):
+        places = np.minimum(np.searchsorted(frequent, hashes), len(frequent) - 1)
+        hashes = np.where(frequent[places] == hashes, places.astype(np.uint64), hashes)
+    return _smallest(hashes, values + 0.0, np.ones(len(values), dtype=np.int64), len(values))
 
 
-def joined(one: Sample, other: Sample) -> Sample:
-    """The sample of both parts together."""
+def merge(one: Sample, other: Sample) -> Sample:
+    """Sample of the rows of both."""
     hashes, values, counts = (np.concatenate(pair) for pair in zip(one[:3], other[:3], strict=True))
-    return _least(hashes, values, counts, one.rows + other.rows)
+    return _smallest(hashes, values, counts, one.rows + other.rows)
 
 
-def in_proportion(sample: Sample) -> Array:
-    """Rows as they are in the log, each as many times as its share of it asks; as many as are kept, or all there are.
+def resample(sample: Sample) -> Array:
+    """Rows in proportion to their share of the log: ``SAMPLE_SIZE`` of them, or as many as the log has.
 
-    A row that is often there stands for itself. The others of the sample stand for all that are not.
+    A frequent row represents itself; the other rows of the sample represent all other rows of the log.
     """
     if not sample.rows:
         return sample.values
-    often = sample.hashes < MUCH
-    known = int(sample.counts[often].sum())
-    others = max(int(sample.counts[~often].sum()), 1)
-    weights = np.where(often, 1.0, (sample.rows - known) / others) * sample.counts
+    frequent = sample.hashes < HEAVY_FRACTION
+    known = int(sample.counts[frequent].sum())
+    others = max(int(sample.counts[~frequent].sum()), 1)
+    weights = np.where(frequent, 1.0, (sample.rows - known) / others) * sample.counts
     upto = np.cumsum(weights)
-    steps = (np.arange(min(sample.rows, KEPT)) + 0.5) / min(sample.rows, KEPT) * upto[-1]
+    steps = (np.arange(min(sample.rows, SAMPLE_SIZE)) + 0.5) / min(sample.rows, SAMPLE_SIZE) * upto[-1]
     return np.ascontiguousarray(sample.values[np.searchsorted(upto, steps, side="right")])
 
 
-def _mixed(words: Array) -> Array:
-    """Splitmix64, which makes neighbouring numbers as different as any."""
+def _splitmix64(words: Array) -> Array:
+    """The finaliser of the SplitMix64 generator."""
     with np.errstate(over="ignore"):
         words = words + np.uint64(0x9E3779B97F4A7C15)
         words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -80,12 +80,12 @@ def _mixed(words: Array) -> Array:
     return mixed
 
 
-def _least(hashes: Array, values: Array, counts: Array, rows: int) -> Sample:
-    if len(hashes) > 4 * KEPT:  # sort few, not all
-        bound = np.partition(hashes, 2 * KEPT)[2 * KEPT]
+def _smallest(hashes: Array, values: Array, counts: Array, rows: int) -> Sample:
+    if len(hashes) > 4 * SAMPLE_SIZE:  # sort few, not all
+        bound = np.partition(hashes, 2 * SAMPLE_SIZE)[2 * SAMPLE_SIZE]
         few = hashes <= bound
-        if len(np.unique(hashes[few])) > KEPT:
+        if len(np.unique(hashes[few])) > SAMPLE_SIZE:
             hashes, values, counts = hashes[few], values[few], counts[few]
-    different, firsts, places = np.unique(hashes, return_index=True, return_inverse=True)
-    total = np.bincount(places, weights=counts, minlength=len(different)).astype(np.int64)
-    return Sample(different[:KEPT], values[firsts[:KEPT]], total[:KEPT], rows)
+    distinct, firsts, places = np.unique(hashes, return_index=True, return_inverse=True)
+    total = np.bincount(places, weights=counts, minlength=len(distinct)).astype(np.int64)
+    return Sample(distinct[:SAMPLE_SIZE], values[firsts[:SAMPLE_SIZE]], total[:SAMPLE_SIZE], rows)

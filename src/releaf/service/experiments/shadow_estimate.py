@@ -6,7 +6,8 @@ import math
 
 from msgspec import Struct
 
-_Z95 = 1.959963984540054
+from releaf import statistics
+
 MAX_WEIGHT_BIAS = 0.2  # difference of the mean weight from 1 up to which an estimate counts as supported
 
 
@@ -62,13 +63,9 @@ class ShadowEstimate(Struct):
         """
         if not self.w or not self.is_supported():
             return None, None, None
-        value = self.wr / self.w
-        if self.matched < 2:
-            return value, None, None
-        variance = self.wwrr - 2 * value * self.wwr + value * value * self.ww
-        half = _Z95 * math.sqrt(max(variance, 0.0)) / self.w
-        return value, value - half, value + half
+        value, half = statistics.snips_estimate(self.w, self.wr, self.ww, self.wwr, self.wwrr)
+        return (value, None, None) if self.matched < 2 else (value, value - half, value + half)
 
     def effective_sample_size(self) -> float:
         """Effective sample size of the estimate (Kish)."""
-        return self.w * self.w / self.ww if self.ww else 0.0
+        return statistics.effective_sample_size(self.w, self.ww)

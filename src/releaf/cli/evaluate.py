@@ -1,0 +1,190 @@
+"""`releaf evaluate`: off-policy evaluation of policies on a log."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from releaf.cli.console import (
+    Json,
+    OnRay,
+    check_ray_address,
+    console,
+    error_messages,
+    errors,
+    fail,
+    print_json,
+    progress_bar,
+    show_problems,
+)
+from releaf.cli.policies import policy_class
+
+POLICIES = ("AdaptiveReleaf", "LinUCB", "LinTS", "Releaf", "UCB1")
+MIN_EFFECTIVE_ROWS = 100.0  # effective sample size below which an estimate is unreliable
+
+
+def evaluate(
+    log: Annotated[Path, typer.Argument(help="A CSV, Parquet or Arrow file of decisions with their probabilities.")],
+    action: Annotated[str, typer.Option(help="The column of the action that was taken.")] = "action",
+    reward: Annotated[str, typer.Option(help="The column of what it earned.")] = "reward",
+    probability: Annotated[str, typer.Option(help="The column of how likely that action was.")] = "probability",
+    schema: Annotated[Path | None, typer.Option(help="The features as TOML; guessed otherwise.")] = None,
+    leave_out: Annotated[list[str] | None, typer.Option(help="A column that is no feature; may be repeated.")] = None,
+    policy: Annotated[
+        list[str] | None, typer.Option(help=f"A policy; may be repeated ({', '.join(POLICIES)}).")
+    ] = None,
+    model: Annotated[list[Path] | None, typer.Option(help="A learner in a file, as it is; may be repeated.")] = None,
+    reward_range: Annotated[tuple[float, float], typer.Option(help="The lowest and the highest reward.")] = (0.0, 1.0),
+    seed: Annotated[int, typer.Option(min=0, help="Of the policies.")] = 0,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out broken rows.")] = False,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="How many policies at a time (one; as many as there are CPUs on Ray).")
+    ] = None,
+    ray: OnRay = None,
+    as_json: Json = False,
+) -> None:
+    """Estimate what policies would have earned, from a log of another one's decisions.
+
+    Each policy learns from the first half of the log; what it then does is estimated on the second half, by weighing
+    with inverse probabilities (IPS, SNIPS) and doubly robust (DR), with 95 % intervals. A model in a file is taken as
+    it is: one that was trained on this very log would be flattered.
+    """
+    check_ray_address(ray)
+    from releaf import Schema, load
+    from releaf.executors import executor_for
+    from releaf.streams.tables import file_format
+
+    with error_messages():
+        models = {str(path): load(path) for path in model or []}
+        features = None if schema is None else Schema.from_toml(schema.read_text(encoding="utf-8"))
+        features = _features_of(models, features)
+        known = next((learner.actions for learner in models.values()), None)
+        found = _read(log, action, reward, probability, features, leave_out or [], known, reward_range, skip_bad)
+        policies = {name: _made(name, found, seed, reward_range) for name in policy or ([] if model else POLICIES)}
+        policies |= models
+        tasks = [(name, learner, name not in models) for name, learner in policies.items()]
+        with executor_for(workers or (None if ray else 1), ray) as executor, progress_bar() as progress:
+            bar, lines = progress.add_task("evaluating", total=len(tasks)), {}
+            for place, line in executor.map(partial(_line, found), tasks):
+                lines[place] = line
+                progress.advance(bar)
+    if found.skipped:
+        show_problems(str(log), "line" if file_format(log) == "csv" else "row", list(found.problems), found.skipped)
+    told = [_logged(found), *(lines[place] for place in range(len(tasks)))]
+    if as_json:
+        print_json(told)
+        return
+    _show(told)
+
+
+def _read(
+    log: Path,
+    action: str,
+    reward: str,
+    probability: str,
+    features: Any,
+    leave_out: list[str],
+    known: Any,
+    reward_range: tuple[float, float],
+    skip_bad: bool,
+) -> Any:
+    from releaf import streams
+    from releaf.streams.tables import read_first_rows
+
+    names, _ = read_first_rows(log, 1)
+    if probability not in names:
+        fail(f"{log} has no column {probability!r} of probabilities, which off-policy estimates need")
+    if features is None:
+        features = [name for name in names if name not in (action, reward, probability, *leave_out)]
+    return streams.log(
+        log,
+        action=action,
+        reward=reward,
+        probability=probability,
+        actions=known,
+        reward_range=reward_range,
+        features=features,
+        skip_bad=skip_bad,
+    )
+
+
+def _features_of(models: dict[str, Any], given: Any) -> Any:
+    """The features that all models have, or those that were given."""
+    for name, learner in models.items():
+        if given is not None and learner.schema != given:
+            fail(f"{name} has other features: {', '.join(learner.schema.names)}")
+        given = learner.schema
+    return given
+
+
+def _made(name: str, log: Any, seed: int, reward_range: tuple[float, float]) -> Any:
+    made = policy_class(name)
+    if not made._learns_from_logs:
+        fail(f"{name} can't learn from a log")
+    further = {"reward_range": reward_range} if "reward_range" in made.parameters else {}
+    if not further and reward_range != (0.0, 1.0):
+        errors.print(f"{name} takes rewards from 0 to 1, so they are scaled for it.")
+    return made(log.actions, log.features, seed=seed, **further)
+
+
+def _logged(log: Any) -> dict[str, Any]:
+    """What the log's own decisions earned in its second half."""
+    from releaf.evaluate.off_policy import mean_estimate
+
+    half = len(log) // 2
+    value = mean_estimate(log.rewards[half:], len(log) - half)
+    told = {"value": value.value, "low": value.low, "high": value.high}
+    return {"policy": "the log's own", "ips": told, "snips": told, "dr": told, "effective_rows": len(log) - half}
+
+
+def _line(log: Any, task: tuple[str, Any, bool]) -> dict[str, Any]:
+    """What a policy would have earned, once it has learnt from the first half of the log where it is to learn."""
+    from releaf import evaluate as estimates
+    from releaf.evaluate.off_policy import effective_rows, halves
+
+    name, learner, learns = task
+    first, second = halves(log)
+    if learns:
+        low, high = getattr(learner, "reward_range", (log.rewards.min(initial=0.0), log.rewards.max(initial=1.0)))
+        scaled = first.rewards if hasattr(learner, "reward_range") else (first.rewards - low) / (high - low)
+        learner.learn_log(first.contexts, [log.actions[place] for place in first.taken], scaled)
+    chosen = estimates.choices(learner, second)
+    line: dict[str, Any] = {"policy": name, "effective_rows": effective_rows(second, chosen)}
+    for method, estimator in (
+        ("ips", estimates.ips),
+        ("snips", estimates.snips),
+        ("dr", estimates.doubly_robust),
+    ):
+        found = estimator(second, chosen)
+        line[method] = {"value": found.value, "low": found.low, "high": found.high}
+    return line
+
+
+def _show(lines: list[dict[str, Any]]) -> None:
+    from releaf.report.terminal import table
+
+    made = table(
+        "Mean reward, as estimated on the second half of the log",
+        "95 % intervals in brackets. Effective rows: of how many equally weighted rows an estimate is worth.",
+    )
+    made.add_column("", no_wrap=True)
+    for name in ("IPS", "SNIPS", "DR", "effective rows"):
+        made.add_column(name, justify="right", no_wrap=True)
+    for line in lines:
+        cells = [_interval(line[method]) for method in ("ips", "snips", "dr")]
+        rows = f"{line['effective_rows']:,.0f}"
+        made.add_row(
+            line["policy"], *cells, rows if line["effective_rows"] >= MIN_EFFECTIVE_ROWS else f"[yellow]{rows}[/]"
+        )
+    console.print(made)
+    if any(line["effective_rows"] < MIN_EFFECTIVE_ROWS for line in lines):
+        console.print("[yellow]Few effective rows:[/] the log hardly ever did what these policies would do.")
+
+
+def _interval(told: dict[str, float]) -> str:
+    if not told["low"] < told["high"]:
+        return f"{told['value']:.4f} [–]"
+    return f"{told['value']:.4f} [{told['low']:.4f}, {told['high']:.4f}]"

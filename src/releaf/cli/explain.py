@@ -1,0 +1,97 @@
+"""`releaf relevance` and `releaf explain`: what a learner has learnt, and why it decides as it does."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from releaf.cli.console import Json, Model, console, error_messages, fail, print_json
+from releaf.cli.decide import decision_to_dict, parse_json_context
+
+SHADES = " ░▒▓█"
+
+
+def relevance(
+    model: Model,
+    png: Annotated[Path | None, typer.Option(help="Write a picture.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a page with the picture, that works offline.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Show which features matter for which action, as a heat map."""
+    import releaf
+
+    with error_messages():
+        learner = releaf.load(model)
+        if not hasattr(learner, "relevance"):
+            fail(f"{type(learner).__name__} does not tell features from one another: it has no relevance")
+        shares = learner.relevance()
+        for path in (png, html):
+            if path is not None:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                releaf.plot.relevance(learner).save(str(path))
+    if as_json:
+        rows = {str(label): row for label, row in zip(learner.actions, shares.tolist(), strict=True)}
+        print_json({label: dict(zip(learner.schema.names, row, strict=True)) for label, row in rows.items()})
+        return
+    console.print(_heat_map(learner, shares))
+    for path in (png, html):
+        if path is not None:
+            console.print(f"{path} has the picture.", highlight=False)
+
+
+def _heat_map(learner: Any, shares: Any) -> Any:
+    from releaf.report.terminal import table
+
+    made = table("Relevance: the share of each feature, for each action", "The darkest is the most relevant.")
+    made.add_column("")
+    for action in learner.actions:
+        made.add_column(escape(str(action)), justify="right", no_wrap=True)
+    order = sorted(range(len(learner.schema)), key=lambda place: -float(shares[:, place].max()))
+    highest = max(float(shares.max()), 1e-12)
+    for place in order:
+        cells = [_cell(float(share), highest) for share in shares[:, place]]
+        made.add_row(escape(learner.schema.names[place]), *cells)
+    return made
+
+
+def _cell(share: float, highest: float) -> str:
+    shade = SHADES[min(round(share / highest * (len(SHADES) - 1)), len(SHADES) - 1)]
+    style = "bold" if share > 0.5 * highest else "dim" if share < 0.05 * highest else ""
+    text = f"{shade * 3} {share:4.0%}"
+    return f"[{style}]{text}[/]" if style else text
+
+
+def explain(
+    model: Model,
+    row: Annotated[str, typer.Argument(help="A context: a JSON object, or its values in order with commas between.")],
+    as_json: Json = False,
+) -> None:
+    """Tell what the learner would do now, and why. Nothing changes in the model."""
+    import releaf
+
+    with error_messages():
+        learner = releaf.load(model)
+        choice = learner.preview(_parse_context(row, learner.schema))
+        why = learner.explain(choice) if hasattr(learner, "explain") else None
+    if as_json:
+        print_json({**decision_to_dict(choice, learner), "explanation": why})
+        return
+    console.print(escape(why or repr(choice)), highlight=False)
+
+
+def _parse_context(row: str, schema: Any) -> Any:
+    from releaf.streams.batches import parse_column
+
+    if row.lstrip().startswith("{"):
+        context = parse_json_context(row, schema.names)
+        if isinstance(context, Exception):
+            raise ValueError(f"the row is {context}")
+        return context
+    values = next(csv.reader([row]), [])
+    if len(values) != len(schema):
+        raise ValueError(f"the row has {len(values)} values, expected {len(schema)}: {', '.join(schema.names)}")
+    return [parse_column([value], feature)[0] for value, feature in zip(values, schema.features, strict=True)]

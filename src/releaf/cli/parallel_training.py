@@ -1,0 +1,83 @@
+"""``releaf train`` where many parts of a log are summed at once."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from releaf.cli.console import console, errors, fail, print_json, progress_bar, require, show_problems
+
+
+def fit(
+    log: Path,
+    output: Path,
+    *,
+    features: Any,
+    options: dict[str, Any],
+    columns: dict[str, Any],
+    skip_bad: bool,
+    workers: int | None,
+    ray: str | None,
+    as_json: bool,
+) -> None:
+    """Sum a log on this machine's cores or on a cluster, and write the learner."""
+    require("tables", "pyarrow")
+    from rich.markup import escape
+
+    from releaf.core.releaf.summing import HEAVIEST
+    from releaf.executors import executor_for
+    from releaf.train import Report, fit_log
+
+    report, started = Report(), time.perf_counter()
+    with progress_bar() as progress, executor_for(workers, ray) as executor:
+        bar = progress.add_task("starting", total=None)
+
+        def told(what: str, done: int, total: int) -> None:
+            progress.update(bar, description=what, completed=done, total=total)
+
+        learner = fit_log(
+            str(log),
+            features,
+            executor=executor,
+            skip_bad=skip_bad,
+            report=report,
+            progress=told,
+            **columns,
+            **options,
+        )
+    seconds = time.perf_counter() - started
+    output.parent.mkdir(parents=True, exist_ok=True)
+    learner.save(output)
+    show_problems(str(log), "row", report.problems, report.left_out)
+    if report.cut:
+        least = f"less probable than 1 in {HEAVIEST:,.0f}"
+        errors.print(f"{report.cut:,} rows with actions {least} weigh as if they had been just that.", highlight=False)
+    if as_json:
+        problems = [{"row": line, "problem": why} for line, why in report.problems]
+        told_ = {"learnt": report.learnt, "left_out": report.left_out, "cut": report.cut, "problems": problems}
+        print_json({"model": str(output), "policy": "Releaf", "actions": learner.actions, **told_, "seconds": seconds})
+        return
+    speed = f"{report.learnt / max(seconds, 1e-9):,.0f} rows a second"
+    console.print(f"{output} has learnt {report.learnt:,} rows ({speed}): {escape(repr(learner))}", highlight=False)
+    console.print(f"Next: releaf relevance {output}, or releaf decide {output} < rows.csv", highlight=False)
+
+
+def features_of(log: Path, schema: Path | None, leave_out: list[str]) -> Any:
+    """The features of a log: those of a schema, or guessed from the first rows of its first file."""
+    from releaf import Schema
+    from releaf.cli.schema import GUESS_ROWS, guess_schema
+    from releaf.streams.batches import missing_column_message
+    from releaf.streams.tables import read_first_rows
+    from releaf.train.parallel_fit import files_of
+
+    first = Path(files_of(str(log))[0])  # which tells what is no Parquet file
+    if schema is not None:
+        return Schema.from_toml(schema.read_text(encoding="utf-8"))
+    columns, more = read_first_rows(first, GUESS_ROWS)
+    for name in leave_out:
+        if name not in columns:
+            fail(missing_column_message(first, name, columns))
+    features = guess_schema(columns, leave_out, more)
+    errors.print(f"Features guessed from the first rows of {first.name}: {', '.join(features.names)}", highlight=False)
+    return features

@@ -1,0 +1,17 @@
+"""Look up a policy class by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from releaf.cli.console import fail
+
+
+def policy_class(name: str) -> Any:
+    """The policy of a name."""
+    from releaf import policies
+
+    known = [found for found in policies.__all__ if hasattr(getattr(policies, found), "traits")]
+    if name not in known:
+        fail(f"there is no policy {name!r}; expected one of {', '.join(known)}")
+    return getattr(policies, name)

@@ -1,0 +1,114 @@
+"""The paper's experiments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+from releaf.cli.console import (
+    Json,
+    OnRay,
+    Workers,
+    check_ray_address,
+    console,
+    error_messages,
+    progress_bar,
+    require,
+)
+
+NAMES = (
+    *("breast-cancer", "intrusion", "lipschitz", "webpages", "synthetic", "lemma1", "relevance"),
+    *("relevance-recovery", "bounds", "regret-and-dimension", "guarantee", "balance", "price"),
+)
+
+
+def _fetch_intrusion() -> None:
+    """Download the data where it is not there, with a bar."""
+    from releaf.streams.intrusion import fetch_intrusion
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("KDD Cup 1999 data", total=None)
+        fetch_intrusion(lambda so_far, total: progress.update(task, completed=so_far, total=total or None))
+
+
+def reproduce(
+    experiments: Annotated[list[str] | None, typer.Argument(help=f"Any of {', '.join(NAMES)}; all when none.")] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="How many runs of each policy.")] = 10,
+    quick: Annotated[bool, typer.Option("--quick", help="A look: shorter streams, two runs each.")] = False,
+    report: Annotated[Path, typer.Option(help="The report; pictures go beside it.")] = Path("releaf-report/index.html"),
+    store: Annotated[Path, typer.Option(help="Where finished runs are kept, not to be done again.")] = Path(
+        "releaf-runs"
+    ),
+    workers: Workers = None,
+    ray: OnRay = None,
+    as_json: Json = False,
+) -> None:
+    """Run the paper's experiments, print its tables next to ours, and write a report with plots."""
+    require("reproduce", "pyarrow", "altair", "vl_convert", "sklearn")
+    check_ray_address(ray)
+    from releaf.evaluate import Store
+    from releaf.executors import executor_for
+    from releaf.paper import EXPERIMENTS
+    from releaf.report import html_report
+    from releaf.report.terminal import figures_table
+    from releaf.streams import DataError
+
+    unknown = [name for name in experiments or [] if name not in EXPERIMENTS]
+    if unknown:
+        raise typer.BadParameter(f"{', '.join(unknown)}: expected any of {', '.join(EXPERIMENTS)}")
+    chosen = [EXPERIMENTS[name] for name in EXPERIMENTS if not experiments or name in experiments]
+    if report.is_dir() or not report.suffix:
+        report = report / "index.html"
+    report.parent.mkdir(parents=True, exist_ok=True)
+    seeds = min(seeds, 2) if quick else seeds
+    about = f"The paper's experiments, {seeds} runs each: means with 95 % intervals next to the paper's figures."
+    about += " A quick look: streams are shorter than the captions say, so labels can't be compared." if quick else ""
+    sections: list[html_report.Section] = []
+    failed = False
+    with error_messages(), executor_for(workers, ray) as executor:
+        for experiment in chosen:
+            try:
+                results = _results(experiment.runs(seeds, quick), experiment.title, Store(store), executor)
+            except DataError as error:
+                console.print(f"[red]{experiment.title} is left out:[/] {escape(str(error))}")
+                failed = True
+                continue
+            except KeyboardInterrupt:
+                console.print(f"Stopped. Finished runs are kept in {store}; the same command goes on from them.")
+                raise typer.Exit(130) from None
+            figures = experiment.figures(results)
+            for shown in figures if not as_json else ():
+                console.print(figures_table(shown))
+            sections.append(
+                html_report.Section(experiment.name, experiment.title, figures, experiment.pictures(results))
+            )
+            html_report.write(report, "RELEAF, reproduced", about, sections)
+    if sections:
+        pictures = html_report.save_pictures(report.parent, sections)
+        html_report.save_figures(report.parent / "figures.json", sections)
+        html_report.save_picture_data(report.parent / "pictures.json", sections)
+        if as_json:
+            print((report.parent / "figures.json").read_text(encoding="utf-8"), end="")
+            raise typer.Exit(1 if failed else 0)
+        console.print(f"{report} has all this with plots; {len(pictures)} pictures are beside it.")
+    raise typer.Exit(1 if failed else 0)
+
+
+def _results(runs: list[Any], title: str, store: Any, executor: Any) -> dict[str, list[Any]]:
+    """Do the runs of an experiment that were not done before, with a bar; the ledgers of each label."""
+    from releaf.evaluate import sweep
+
+    if any(run.stream == "intrusion" for run in runs):
+        _fetch_intrusion()
+    with progress_bar() as progress:
+        task = progress.add_task(title, total=len(runs))
+        ledgers = sweep(runs, store, executor, lambda *_: progress.advance(task))
+    results: dict[str, list[Any]] = {}
+    for run, ledger in zip(runs, ledgers, strict=True):
+        results.setdefault(run.label, []).append(ledger)
+    return results

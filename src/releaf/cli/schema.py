@@ -1,0 +1,52 @@
+"""`releaf schema`: guess the features of a file's columns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from releaf.cli.console import Json, console, error_messages, errors, print_json
+
+GUESS_ROWS = 100_000  # rows that features are guessed from
+# Columns of the decision service's export that are no features.
+SERVICE_COLUMNS = {"decision", "at", "explored", "wants_reward", "outcome", "rewarded_at"}
+
+
+def schema(
+    file: Annotated[Path, typer.Argument(help="A CSV, Parquet or Arrow file.")],
+    leave_out: Annotated[list[str] | None, typer.Option(help="A column that is no feature; may be repeated.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Where to write it; stdout when none.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Guess from the first 100,000 rows what the columns of a file are, as TOML to be edited."""
+    from releaf.streams.tables import read_first_rows
+
+    with error_messages():
+        columns, more = read_first_rows(file, GUESS_ROWS)
+        found = guess_schema(columns, leave_out or [], more)
+        if output is not None:
+            output.write_text(found.to_toml(), encoding="utf-8")
+    if as_json:
+        print_json(found.to_dict())
+    elif output is None:
+        print(found.to_toml(), end="")
+    else:
+        console.print(f"{output} has {len(found)} features. Edit it, then: releaf train … --schema {output}")
+
+
+def guess_schema(columns: dict[str, Any], leave_out: list[str], more: bool) -> Any:
+    """The schema of some rows; where there may be more of them, values may be missing later."""
+    from releaf import Schema
+    from releaf.features import feature_from_dict, feature_to_dict
+
+    left_out = list(dict.fromkeys([*leave_out, *(SERVICE_COLUMNS if set(columns) >= SERVICE_COLUMNS else ())]))
+    if "probability" in columns and "probability" not in left_out:
+        errors.print("The column 'probability' is taken for that of the actions, and left out.", highlight=False)
+        left_out.append("probability")
+    schema = Schema.guess(columns, leave_out=left_out)
+    if not more:
+        return schema
+    described = zip(schema.names, schema.features, strict=True)
+    return Schema({name: feature_from_dict({**feature_to_dict(f), "missing": True}) for name, f in described})

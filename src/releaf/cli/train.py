@@ -1,0 +1,164 @@
+"""`releaf train`: train a learner on a log."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from releaf.cli import parallel_training
+from releaf.cli.console import Json, console, error_messages, errors, fail, print_json, progress_bar, show_problems
+from releaf.cli.policies import policy_class
+from releaf.cli.schema import GUESS_ROWS, guess_schema
+
+POLICY = "AdaptiveReleaf"
+
+
+def train(
+    log: Annotated[
+        Path, typer.Argument(help="A CSV, Parquet or Arrow file of decisions, of any size; or a folder of Parquet.")
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the learner.")],
+    action: Annotated[str, typer.Option(help="The column of the action that was taken.")] = "action",
+    reward: Annotated[str, typer.Option(help="The column of what it earned.")] = "reward",
+    schema: Annotated[Path | None, typer.Option(help="The features as TOML; guessed otherwise.")] = None,
+    leave_out: Annotated[list[str] | None, typer.Option(help="A column that is no feature; may be repeated.")] = None,
+    policy: Annotated[str | None, typer.Option(help="The learner (AdaptiveReleaf).")] = None,
+    option: Annotated[list[str] | None, typer.Option(help="name=value of the learner; may be repeated.")] = None,
+    reward_range: Annotated[
+        tuple[float, float] | None, typer.Option(help="The lowest and the highest reward (0 and 1).")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Of the learner's own generator (0).")] = None,
+    go_on: Annotated[Path | None, typer.Option(help="A learner to go on with, instead of a new one.")] = None,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out broken rows, and report them.")] = False,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Sum parts of a Parquet log in so many processes (policy Releaf).")
+    ] = None,
+    ray: Annotated[
+        str | None, typer.Option(help="Sum them on a Ray cluster: auto, local, or its address (policy Releaf).")
+    ] = None,
+    probability: Annotated[
+        str | None, typer.Option(help="With --workers or --ray: a column of probabilities to weigh rewards by.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Learn from a log of decisions: what was known, what was done, what it earned.
+
+    Row by row, with any policy; or, with --workers or --ray or a folder of Parquet files, all rows summed on the
+    partitions that they lead to, many parts at once: the same Releaf learner on one core and on a cluster.
+    """
+    import time
+
+    import releaf
+    from releaf.streams.batches import estimate_row_count
+    from releaf.streams.tables import file_format
+    from releaf.train import learn_file
+
+    with error_messages():
+        if workers is not None or ray is not None or log.is_dir() or "*" in str(log):
+            if (policy or "Releaf") != "Releaf" or go_on is not None or reward_range is not None:
+                fail("--workers, --ray and folders are for --policy Releaf, without --go-on and --reward-range")
+            if policy is None:
+                errors.print("In parts, a log is summed for a Releaf learner; others learn one file row by row.")
+            names = {"action": action, "reward": reward, "probability": probability}
+            left_out = [name for name in (*names.values(), *(leave_out or [])) if name]
+            parallel_training.fit(
+                log,
+                output,
+                features=parallel_training.features_of(log, schema, left_out),
+                options=_options(option, seed or 0, None),
+                columns=names,
+                skip_bad=skip_bad,
+                workers=workers,
+                ray=ray,
+                as_json=as_json,
+            )
+            return
+        if probability is not None:
+            fail("--probability goes with --workers or --ray: row by row, rewards are learnt as they are")
+        if go_on is not None:
+            if any(given is not None for given in (policy, schema, option, reward_range, seed)):
+                fail("--go-on goes on with a learner as it is: no --policy, --schema, --option, --reward-range, --seed")
+            learner = releaf.load(go_on)
+        else:
+            options = _options(option, seed or 0, reward_range)
+            learner = _new_learner(log, policy or POLICY, options, action, reward, schema, leave_out or [])
+        started = time.perf_counter()
+        with progress_bar() as progress:
+            task = progress.add_task("compiling, once only", total=estimate_row_count(log))
+            going = f"learning from {log.name}"
+            report = learn_file(
+                learner,
+                log,
+                action=action,
+                reward=reward,
+                skip_bad=skip_bad,
+                progress=lambda rows: progress.update(task, completed=rows, description=going),
+            )
+        seconds = time.perf_counter() - started
+        output.parent.mkdir(parents=True, exist_ok=True)
+        learner.save(output)
+    show_problems(str(log), "line" if file_format(log) == "csv" else "row", report.problems, report.left_out)
+    if as_json:
+        unit = "line" if file_format(log) == "csv" else "row"
+        problems = [{unit: line, "problem": why} for line, why in report.problems]
+        told = {"learnt": report.learnt, "left_out": report.left_out, "problems": problems, "seconds": seconds}
+        print_json({"model": str(output), "policy": type(learner).__name__, "actions": learner.actions, **told})
+        return
+    speed = f"{report.learnt / max(seconds, 1e-9):,.0f} rows a second"
+    console.print(f"{output} has learnt {report.learnt:,} rows ({speed}): {escape(repr(learner))}", highlight=False)
+    console.print(f"Next: releaf relevance {output}, or releaf decide {output} < rows.csv", highlight=False)
+
+
+def _options(given: list[str] | None, seed: int, reward_range: tuple[float, float] | None) -> dict[str, Any]:
+    options: dict[str, Any] = {"seed": seed}
+    if reward_range is not None:
+        options["reward_range"] = reward_range
+    for entry in given or []:
+        name, equals, value = entry.partition("=")
+        if not equals:
+            fail(f"--option {entry}: expected name=value")
+        try:
+            options[name] = json.loads(value)
+        except json.JSONDecodeError:
+            options[name] = value
+    return options
+
+
+def _new_learner(
+    log: Path, policy: str, options: dict[str, Any], action: str, reward: str, schema: Path | None, leave_out: list[str]
+) -> Any:
+    """A learner of the features and actions that the first rows of a log show."""
+    from releaf.streams.batches import missing_column_message
+    from releaf.streams.tables import normalize_actions, read_first_rows, sorted_actions
+    from releaf.train.sequential import MAX_ACTIONS
+
+    columns, more = read_first_rows(log, GUESS_ROWS)
+    for name in (action, reward, *leave_out):
+        if name not in columns:
+            fail(missing_column_message(log, name, columns))
+    if schema is not None:
+        features = _read_schema(schema)
+    else:
+        features = guess_schema(columns, [action, reward, *leave_out], more)
+        errors.print(f"Features guessed from the first rows: {escape(', '.join(features.names))}", highlight=False)
+    for name in (action, reward):
+        if name in features.names:
+            fail(f"{name!r} is a feature of {schema}, and can't be the action or the reward too")
+    labels = {label for label in normalize_actions(columns[action]) if label is not None}
+    if len(labels) > MAX_ACTIONS:
+        fail(f"column {action!r} has {len(labels):,} different values: is it the action that was taken?")
+    made = policy_class(policy)
+    unknown = [name for name in options if name not in made.parameters]
+    if unknown:
+        fail(f"{policy} has no option {unknown[0]!r}; it has {', '.join(made.parameters)}")
+    return made(sorted_actions(labels), features, **options)
+
+
+def _read_schema(path: Path) -> Any:
+    from releaf import Schema
+
+    return Schema.from_toml(path.read_text(encoding="utf-8"))

@@ -1,0 +1,129 @@
+"""Data files outside the package: search path, download with checksum, and reading."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import tempfile
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+DownloadProgress = Callable[[int, int], None]  # bytes done, bytes in total (0 if unknown)
+_CHUNK = 1 << 20
+_READ_TIMEOUT = 30  # seconds without data
+
+
+class DataError(RuntimeError):
+    """A data file is missing and could not be downloaded, or has the wrong content."""
+
+
+def cache_folder() -> Path:
+    """Folder of downloads: ``$RELEAF_CACHE``, or ``releaf`` in the user's cache folder."""
+    if os.environ.get("RELEAF_CACHE"):
+        return Path(os.environ["RELEAF_CACHE"])
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "releaf"
+
+
+@contextmanager
+def errors_with_path(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Convert pyarrow's read errors to a ValueError that names the file."""
+    import pyarrow
+
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except (pyarrow.ArrowException, OSError) as error:
+        raise ValueError(f"{path} can't be read: {error}") from None
+
+
+def find(name: str) -> Path | None:
+    """Find a data file in ``$RELEAF_DATA`` (or ``../shared/data`` if unset), or in the cache."""
+    given = os.environ.get("RELEAF_DATA")
+    folders = [Path(given)] if given else [Path("..") / "shared" / "data"]
+    for folder in (*folders, cache_folder()):
+        if (folder / name).is_file():
+            return folder / name
+    return None
+
+
+def fetch(name: str, url: str, sha256: str, progress: DownloadProgress | None = None) -> Path:
+    """Find a data file, or download it to the cache; verify its checksum in both cases.
+
+    Raises
+    ------
+    DataError
+        If the download fails, with instructions, or if the checksum is wrong.
+    """
+    path = find(name)
+    if path is None:
+        path = cache_folder() / name
+        _download(url, path, sha256, progress)
+    elif _digest(path) != sha256:
+        raise DataError(f"{path} has the wrong content: its sha256 is not {sha256}; remove it and try again")
+    return path
+
+
+def _digest(path: Path) -> str:
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _download(url: str, path: Path, sha256: str, progress: DownloadProgress | None) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    digest = hashlib.sha256()
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            for chunk in _chunks(url, progress):
+                digest.update(chunk)
+                file.write(chunk)
+        if digest.hexdigest() != sha256:
+            raise DataError(f"{url} returned the wrong content (its sha256 is {digest.hexdigest()})")
+        os.replace(temporary, path)
+    except (OSError, urllib.error.URLError) as error:
+        raise DataError(
+            f"{path.name} could not be downloaded from {url} ({error}). "
+            f"Download it on a machine with network access, put it in a folder, and set RELEAF_DATA to that folder"
+        ) from error
+    finally:
+        Path(temporary).unlink(missing_ok=True)
+
+
+def _chunks(url: str, progress: DownloadProgress | None) -> Iterator[bytes]:
+    if not url.startswith(("https://", "http://")):
+        raise DataError(f"{url} is not an http(s) URL")
+    with urllib.request.urlopen(url, timeout=_READ_TIMEOUT) as answer:  # noqa: S310 - checked above
+        total, so_far = int(answer.headers.get("Content-Length") or 0), 0
+        while chunk := answer.read(_CHUNK):
+            so_far += len(chunk)
+            if progress is not None:
+                progress(so_far, total)
+            yield chunk
+
+
+def open_text(path: str | os.PathLike[str]) -> IO[str]:
+    """Open a text file, gzipped or not, for reading."""
+    if str(path).endswith(".gz"):
+        return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
+    return open(path, encoding="utf-8-sig", newline="")
+
+
+def min_max_scale(columns: Any, by: Any = None) -> Any:
+    """Scale columns to [0, 1] by the minimum and maximum of ``by``, or of themselves; a constant column becomes 0.
+
+    Values beyond are clipped.
+    """
+    known = columns if by is None else by
+    low, high = known.min(axis=0), known.max(axis=0)
+    return np.clip((columns - low) / np.where(high > low, high - low, 1.0), 0.0, 1.0)

@@ -1,0 +1,71 @@
+"""Summary of a log, or of a part of it, from the first pass over its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from releaf.arrays import Array
+from releaf.decision import ActionName
+from releaf.train import histogram
+from releaf.train.sequential import MAX_ACTIONS, MAX_PROBLEMS
+
+
+class LogSummary(NamedTuple):
+    """Counts of feature values, actions and rows, and the first problems of unusable rows."""
+
+    counts: Array  # [D, places + 1]
+    labels: dict[tuple[str, ActionName], str]  # type and name of each action, and the first file that contains it
+    rows: int  # usable rows
+    left_out: int  # unusable rows
+    cut: int  # rows with a clipped weight
+    problems: list[tuple[str, int, str]]  # file, row and reason
+    row_hashes: histogram.Histogram
+
+
+EMPTY = LogSummary(np.zeros((), dtype=np.int64), {}, 0, 0, 0, [], histogram.EMPTY)
+
+
+def merge(one: LogSummary, other: LogSummary) -> LogSummary:
+    """Summary of both parts together."""
+    labels = {key: min(path, other.labels.get(key, path)) for key, path in one.labels.items()}
+    return LogSummary(
+        one.counts + other.counts,
+        {**other.labels, **labels},
+        one.rows + other.rows,
+        one.left_out + other.left_out,
+        one.cut + other.cut,
+        sorted(one.problems + other.problems)[:MAX_PROBLEMS],
+        histogram.merge(one.row_hashes, other.row_hashes),
+    )
+
+
+def actions_of(summary: LogSummary, given: Sequence[ActionName] | None, column: str) -> tuple[ActionName, ...]:
+    """The given actions, or the sorted actions of the log, which must have one type."""
+    if given is not None:
+        known = set(given)
+        unknown = sorted(str(label) for _, label in summary.labels if label not in known)
+        if unknown:
+            raise ValueError(f"the log has actions that were not given: {', '.join(unknown[:5])}")
+        return tuple(given)
+    firsts = {kind: (label, path) for (kind, label), path in sorted(summary.labels.items(), reverse=True)}
+    if len(firsts) > 1:
+        shown = " and ".join(f"the {kind} {label!r} in {path}" for kind, (label, path) in sorted(firsts.items()))
+        raise ValueError(f"the actions in column {column!r} are of several kinds, {shown}: expected one kind")
+    return tuple(sorted(label for _, label in summary.labels))
+
+
+def type_name(label: ActionName) -> str:
+    """Name of an action's type, for error messages."""
+    return "truth value" if isinstance(label, bool) else "text" if isinstance(label, str) else "number"
+
+
+def check_action_count(summary: LogSummary, column: str) -> None:
+    """Reject a column with so many distinct values that it is unlikely to hold actions."""
+    if len(summary.labels) > MAX_ACTIONS:
+        raise ValueError(
+            f"column {column!r} has more than {MAX_ACTIONS:,} different values: is it the action that was taken? "
+            "If so, pass the list of actions"
+        )

@@ -1,0 +1,212 @@
+"""Tasks in parallel, on this machine's cores and on a Ray cluster: the same results, also through losses."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tasks
+from releaf import evaluate
+from releaf.evaluate import sweep
+from releaf.executors import Executor, Local, LostWorkerError
+from waiting import is_alive, noted_processes, times, until
+
+pytestmark = pytest.mark.xdist_group("ray")
+Engine = Callable[..., AbstractContextManager[Executor]]
+
+
+# --- the same results -----------------------------------------------------------------------------------------
+
+
+def test_every_place_has_its_result(engine: Engine) -> None:
+    with engine() as executor:
+        assert dict(executor.map(tasks.square, range(50))) == {number: number**2 for number in range(50)}
+        assert list(executor.map(tasks.square, [])) == []
+        assert list(executor.map(tasks.square, [7])) == [(0, 49)]
+
+
+def test_a_sweep_gives_the_ledgers_of_one_process(engine: Engine) -> None:
+    tried = {"LinUCB": {"alpha": [0.1, 1.0]}, "UCB1": {}, "Random": {}}
+    runs = evaluate.grid(tried, {"breast_cancer": {"steps": 800}}, seeds=range(3))
+    with engine() as executor:
+        assert tasks.without_seconds(sweep(runs, None, executor)) == tasks.without_seconds(sweep(runs, None, Local(1)))
+
+
+def test_results_come_as_they_are_done(engine: Engine) -> None:
+    """The first takes longest; with it in flight others are told."""
+    with engine() as executor:
+        order = [place for place, _ in executor.map(partial(_slow_first, 1.5), range(6))]
+    assert sorted(order) == list(range(6))
+    assert order[0] != 0
+
+
+def _slow_first(seconds: float, number: int) -> int:
+    return tasks.slow_square(number, seconds if number == 0 else 0.0)
+
+
+def test_what_the_function_carries_is_there_for_all_tasks(engine: Engine) -> None:
+    table = np.random.default_rng(0).random((50_000, 6))
+    with engine() as executor:
+        found = dict(executor.map(partial(tasks.column_sum, table), range(6)))
+    assert found == {column: table[:, column].sum() for column in range(6)}
+
+
+def test_what_the_function_carries_is_that_of_the_call() -> None:
+    """Of the same size as before, and in processes that stay."""
+    tables = [np.full((1_000, 2), float(value)) for value in range(3)]
+    with Local(2) as executor:
+        for table in tables:
+            found = dict(executor.map(partial(tasks.column_sum, table), range(2)))
+            assert found == {column: table[:, column].sum() for column in range(2)}
+
+
+def test_workers_are_where_the_program_is(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with engine() as executor:
+        found = [told for _, told in executor.map(tasks.where, range(4))]
+    assert {folder for _, folder, _ in found} == {str(tmp_path)}
+    assert os.getpid() not in {process for process, _, _ in found}
+
+
+def test_processes_stay_for_further_tasks_until_the_executor_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Local(2) as executor:
+        first = {process for _, (process, _, _) in executor.map(tasks.where, range(8))}
+        monkeypatch.chdir(tmp_path)
+        again = [told for _, told in executor.map(tasks.where, range(8))]
+        assert {process for process, _, _ in again} <= first
+        assert {folder for _, folder, _ in again} == {str(tmp_path)}
+    until(lambda: not any(map(is_alive, first)))
+    assert len(list(executor.map(tasks.square, range(4)))) == 4
+    executor.close()
+
+
+def test_processes_end_with_an_executor_that_nobody_holds() -> None:
+    processes = {process for _, (process, _, _) in Local(2).map(tasks.where, range(8))}
+    until(lambda: not any(map(is_alive, processes)))
+
+
+def test_tasks_may_be_asked_for_while_others_are_under_way() -> None:
+    with Local(2) as executor:
+        for place, result in executor.map(tasks.square, range(4)):
+            assert dict(executor.map(partial(_added, result), range(3))) == {
+                number: place**2 + number for number in range(3)
+            }
+
+
+def _added(result: int, number: int) -> int:
+    return result + number
+
+
+# --- losses and errors ----------------------------------------------------------------------------------------
+
+
+def test_a_worker_that_is_killed_costs_only_its_task(
+    engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with engine() as executor:
+        found = dict(executor.map(partial(tasks.die_at_first, tmp_path), range(11)))
+    assert found == {number: number**2 for number in range(11)}
+    assert times(tmp_path) == {number: 2 if number % 5 == 0 else 1 for number in range(11)}
+    assert capsys.readouterr().out == ""  # where results may be read from
+
+
+def test_a_task_that_kills_its_workers_is_given_up_and_named(engine: Engine, tmp_path: Path) -> None:
+    with (
+        engine(retries=1) as executor,
+        pytest.raises(LostWorkerError, match=r"task 3 \(3\) failed: its worker died 2 times"),
+    ):
+        list(executor.map(partial(tasks.die, tmp_path), range(6)))
+    assert times(tmp_path)[3] == 2
+
+
+def test_what_a_task_raises_comes_as_it_is_and_names_the_task(engine: Engine) -> None:
+    with engine() as executor, pytest.raises(FileNotFoundError) as caught:
+        list(executor.map(tasks.missing_file, range(6)))
+    assert type(caught.value) is FileNotFoundError
+    assert caught.value.filename == "cases.csv"
+    assert caught.value.__notes__ == ["task 2 (2) raised this"]
+
+
+def test_a_stop_ends_what_is_in_flight(engine: Engine, tmp_path: Path) -> None:
+    with engine() as executor:
+        results = executor.map(partial(tasks.sleep_for_ever, tmp_path), range(8))
+        assert next(results) == (0, 0)
+        (tmp_path / "0").unlink()  # which is done, unlike those that sleep
+        until(lambda: noted_processes(tmp_path))
+        results.close()  # type: ignore[attr-defined]
+        asleep = noted_processes(tmp_path)
+        until(lambda: not any(map(is_alive, asleep)))
+        assert len(list(executor.map(tasks.square, range(4)))) == 4
+
+
+def test_what_is_done_is_told_before_an_error(engine: Engine, tmp_path: Path) -> None:
+    with engine() as executor:
+        for turn in range(4):  # two results that are there at the same time come in any order
+            folder = tmp_path / f"{turn}"
+            folder.mkdir()
+            results = executor.map(partial(tasks.fail_last, folder), range(3))
+            assert next(results) == (0, 0)
+            until(lambda folder=folder: (folder / "1").exists())  # type: ignore[misc]
+            time.sleep(0.5)  # until both have arrived
+            assert next(results) == (2, 2)
+            with pytest.raises(ValueError, match="wrong"):
+                next(results)
+
+
+def test_an_error_that_cannot_be_read_by_other_processes_is_no_death_of_a_worker(
+    engine: Engine, tmp_path: Path
+) -> None:
+    with engine() as executor, pytest.raises(RuntimeError, match=r"tasks\.Odd: odd number 1") as caught:
+        list(executor.map(partial(tasks.odd, tmp_path), range(4)))
+    assert caught.value.__notes__ == ["task 1 (1) raised this"]
+    assert 'raise Odd("odd", number)' in str(caught.value.__cause__)
+    assert times(tmp_path)[1] == 1
+
+
+def test_an_error_comes_as_it_is_where_it_need_not_travel(tmp_path: Path) -> None:
+    with pytest.raises(tasks.Odd, match="odd number 1"):
+        list(Local(1).map(partial(tasks.odd, tmp_path), range(4)))
+
+
+def test_an_exit_of_a_task_is_no_death_of_a_worker(engine: Engine, tmp_path: Path) -> None:
+    with engine() as executor, pytest.raises(SystemExit) as caught:
+        list(executor.map(partial(tasks.leave, tmp_path), range(4)))
+    assert caught.value.code == 3
+    assert caught.value.__notes__ == ["task 1 (1) raised this"]
+    assert times(tmp_path)[1] == 1
+
+
+def test_a_result_that_cannot_be_read_is_no_death_of_a_worker(tmp_path: Path) -> None:
+    with Local(2) as executor, pytest.raises(ValueError, match="no number") as caught:
+        list(executor.map(partial(tasks.illegible, tmp_path), range(4)))
+    assert caught.value.__notes__ == ["task 1 (1) raised this"]
+    assert times(tmp_path)[1] == 1
+
+
+UNGUARDED = """
+import tasks
+from releaf.executors import Local
+
+print(list(Local(2, retries=0).map(tasks.square, range(4))))
+"""
+
+
+def test_a_script_without_a_guard_is_told_once_what_it_lacks(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(UNGUARDED)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, str(tmp_path / "script.py")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    assert done.stderr.count("Traceback") == 1
+    assert "under `if __name__ == '__main__':`" in done.stderr
