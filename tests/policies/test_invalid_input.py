@@ -240,7 +240,7 @@ def test_a_reward_that_nobody_asked_for_is_refused() -> None:
 def test_a_decision_that_was_forgotten_for_newer_ones_is_refused() -> None:
     bandit = Releaf(2, 3, seed=0, observe="always", max_pending=2)
     choices = [bandit.decide(GOOD) for _ in range(3)]
-    with pytest.raises(ValueError, match=r", is older than the newest 2 that wait \(max_pending\), or"):
+    with pytest.raises(ValueError, match=r", it is older than the newest 2 pending ones \(max_pending\), or"):
         bandit.learn(choices[0], 1.0)
     assert bandit.pending == 2
 
@@ -327,7 +327,7 @@ def test_sets_are_refused_where_order_matters_and_mappings_of_features_are_schem
         Releaf({"a", "b"}, 2)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="features must be a count, a sequence of names or a Schema"):
         Releaf(2, {"a", "b"})  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="label must be text, a number or a boolean, got nan"):
+    with pytest.raises(TypeError, match="name must be text, a number or a boolean, got nan"):
         Releaf([1.0, float("nan")], 2)
     bandit = Releaf(2, {"a": Boolean(), "b": Categorical("x", "y")})
     assert [len(bandit.partition(name)) for name in ("a", "b")] == [2, 2]
