@@ -1,4 +1,4 @@
-"""Tables for a terminal."""
+"""Tables for the terminal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def table(title: str, caption: str) -> Table:
 
 
 def figures_table(figures: Figures, differences: bool = True) -> Table:
-    """Ours, with the paper's figure below where there is one, and the difference where that is wanted."""
+    """Measured values, with reference values below, and their differences if wanted."""
     made = table(figures.title, figures.caption)
     made.add_column("", no_wrap=True)
     for column in figures.columns:
