@@ -124,7 +124,7 @@ def dots(rows: Rows, x: str, y: str, names: Sequence[str], series: str | None = 
 
 
 def means(rows: Rows, x: str, y: str, names: Sequence[str], log: bool | str = False, series: str | None = None) -> Any:
-    """A line through the points of each series, each with its interval from low to high; None where it has none.
+    """Line per series with the interval of each point from low to high; None for a point without one.
 
     ``log`` makes both axes logarithmic, "x" the horizontal one only. Points of different series at the same x are drawn
     a little apart, so that no interval hides another.

@@ -219,7 +219,7 @@ def _curves_of(run: Any, stream: Stream | None) -> _Curves:
         raise ValueError("a trace is empty: expected at least one step")
     missed = 1.0 - run.rewards
     if not ((missed >= 0) & (missed <= 1)).all():
-        raise ValueError("a trace has rewards outside of [0, 1]: expected stream=, by which to tell what was lost")
+        raise ValueError("a trace has rewards outside of [0, 1]: expected stream=, to compute the regret")
     at = thin_steps(len(run), POINTS)
     return _Curves(
         at + 1.0, np.cumsum(missed)[at], np.cumsum(run.observed)[at].astype(float), 100.0 * float(missed.mean()), False

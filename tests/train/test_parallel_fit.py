@@ -201,12 +201,12 @@ def test_a_log_with_more_rows_than_can_be_summed_is_refused(tmp_path: Path, monk
     paths = write(tmp_path, log(300), 2)
     monkeypatch.setattr(summing, "MOST_WEIGHTED_ROWS", 299)
     with pytest.raises(
-        ValueError, match=r"300 rows, and up to 299 can be summed, where there are prob.*: fit its weeks"
+        ValueError, match=r"300 rows, and up to 299 can be summed with prob.*: fit parts"
     ):
         fit_log(paths, NAMES, probability="p")
     assert fit_log(paths, NAMES).steps == 300
     monkeypatch.setattr(summing, "MOST_ROWS", 299)
-    with pytest.raises(ValueError, match=r"300 rows, and up to 299 can be summed: fit its weeks"):
+    with pytest.raises(ValueError, match=r"300 rows, and up to 299 can be summed: fit parts"):
         fit_log(paths, NAMES)
 
 

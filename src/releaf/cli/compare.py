@@ -100,7 +100,7 @@ def _line(stream: str, policy: str, ledgers: list[Any]) -> dict[str, Any]:
 
     from releaf.statistics import Z95
 
-    def told(values: list[float]) -> dict[str, float]:
+    def mean_and_half_width(values: list[float]) -> dict[str, float]:
         spread = Z95 * float(np.std(values, ddof=1)) / len(values) ** 0.5 if len(values) > 1 else 0.0
         return {"mean": float(np.mean(values)), "half_width": spread}
 
@@ -109,9 +109,9 @@ def _line(stream: str, policy: str, ledgers: list[Any]) -> dict[str, Any]:
     return {
         "stream": stream,
         "policy": policy,
-        "regret %" if knows else "error %": told(losses),
-        "labels": told([float(ledger.labels) for ledger in ledgers]),
-        "seconds": told([float(ledger.seconds) for ledger in ledgers]),
+        "regret %" if knows else "error %": mean_and_half_width(losses),
+        "labels": mean_and_half_width([float(ledger.labels) for ledger in ledgers]),
+        "seconds": mean_and_half_width([float(ledger.seconds) for ledger in ledgers]),
     }
 
 

@@ -81,16 +81,16 @@ def error_messages() -> Iterator[None]:
     except IsADirectoryError as error:
         fail(f"{error.filename} is a folder: expected a file (only `releaf train` reads folders)")
     except expected as error:
-        fail(_told(error))
+        fail(_message_of(error))
     except ExceptionGroup as group:
         if group.split(expected)[1] is not None:
             raise
-        told = [_told(error) for error in group.exceptions]
-        rest = [f"… and {len(told) - MAX_PROBLEM_LINES:,} more"] if len(told) > MAX_PROBLEM_LINES else []
-        fail("\n".join([group.message, *told[:MAX_PROBLEM_LINES], *rest]))
+        messages = [_message_of(error) for error in group.exceptions]
+        rest = [f"… and {len(messages) - MAX_PROBLEM_LINES:,} more"] if len(messages) > MAX_PROBLEM_LINES else []
+        fail("\n".join([group.message, *messages[:MAX_PROBLEM_LINES], *rest]))
 
 
-def _told(error: BaseException) -> str:
+def _message_of(error: BaseException) -> str:
     """An error message with its notes, which name the task."""
     return "\n".join([str(error), *getattr(error, "__notes__", ())])
 

@@ -107,10 +107,10 @@ def _write_json(line: int, choice: Any, learner: Any) -> None:
 def decision_to_dict(choice: Any, learner: Any) -> dict[str, Any]:
     """A decision as plain data."""
     names = learner.schema.names
-    told = {name: getattr(choice, name) for name in ("id", "action", "probability", "explored", "wants_reward")}
+    data = {name: getattr(choice, name) for name in ("id", "action", "probability", "explored", "wants_reward")}
     if choice.estimates is not None:
-        told["estimates"] = dict(zip(map(str, learner.actions), choice.estimates, strict=True))
+        data["estimates"] = dict(zip(map(str, learner.actions), choice.estimates, strict=True))
     if choice.relevant is not None:
         chosen = choice.relevant[choice.index]
-        told["relevant"] = None if chosen is None else [names[place] for place in chosen]
-    return told
+        data["relevant"] = None if chosen is None else [names[place] for place in chosen]
+    return data

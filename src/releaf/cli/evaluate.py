@@ -73,11 +73,11 @@ def evaluate(
                 progress.advance(bar)
     if found.skipped:
         show_problems(str(log), "line" if file_format(log) == "csv" else "row", list(found.problems), found.skipped)
-    told = [_logged(found), *(lines[place] for place in range(len(tasks)))]
+    results = [_logged(found), *(lines[place] for place in range(len(tasks)))]
     if as_json:
-        print_json(told)
+        print_json(results)
         return
-    _show(told)
+    _show(results)
 
 
 def _read(
@@ -136,8 +136,14 @@ def _logged(log: Any) -> dict[str, Any]:
 
     half = len(log) // 2
     value = mean_estimate(log.rewards[half:], len(log) - half)
-    told = {"value": value.value, "low": value.low, "high": value.high}
-    return {"policy": "the log's own", "ips": told, "snips": told, "dr": told, "effective_rows": len(log) - half}
+    estimate = {"value": value.value, "low": value.low, "high": value.high}
+    return {
+        "policy": "the log's own",
+        "ips": estimate,
+        "snips": estimate,
+        "dr": estimate,
+        "effective_rows": len(log) - half,
+    }
 
 
 def _line(log: Any, task: tuple[str, Any, bool]) -> dict[str, Any]:
@@ -184,7 +190,7 @@ def _show(lines: list[dict[str, Any]]) -> None:
         console.print("[yellow]Few effective rows:[/] the log rarely took the actions of these policies.")
 
 
-def _interval(told: dict[str, float]) -> str:
-    if not told["low"] < told["high"]:
-        return f"{told['value']:.4f} [–]"
-    return f"{told['value']:.4f} [{told['low']:.4f}, {told['high']:.4f}]"
+def _interval(estimate: dict[str, float]) -> str:
+    if not estimate["low"] < estimate["high"]:
+        return f"{estimate['value']:.4f} [–]"
+    return f"{estimate['value']:.4f} [{estimate['low']:.4f}, {estimate['high']:.4f}]"

@@ -33,7 +33,7 @@ def fit(
     with progress_bar() as progress, executor_for(workers, ray) as executor:
         bar = progress.add_task("starting", total=None)
 
-        def told(what: str, done: int, total: int) -> None:
+        def update_bar(what: str, done: int, total: int) -> None:
             progress.update(bar, description=what, completed=done, total=total)
 
         learner = fit_log(
@@ -42,7 +42,7 @@ def fit(
             executor=executor,
             skip_bad=skip_bad,
             report=report,
-            progress=told,
+            progress=update_bar,
             **columns,
             **options,
         )
@@ -54,8 +54,8 @@ def fit(
         errors.print(f"{report.cut:,} rows have a weight above {HEAVIEST:,.0f}, which was clipped.", highlight=False)
     if as_json:
         problems = [{"row": line, "problem": why} for line, why in report.problems]
-        told_ = {"learnt": report.learnt, "left_out": report.left_out, "cut": report.cut, "problems": problems}
-        print_json({"model": str(output), "policy": "Releaf", "actions": learner.actions, **told_, "seconds": seconds})
+        counts = {"learnt": report.learnt, "left_out": report.left_out, "cut": report.cut, "problems": problems}
+        print_json({"model": str(output), "policy": "Releaf", "actions": learner.actions, **counts, "seconds": seconds})
         return
     speed = f"{report.learnt / max(seconds, 1e-9):,.0f} rows a second"
     console.print(f"{output} has learnt {report.learnt:,} rows ({speed}): {escape(repr(learner))}", highlight=False)

@@ -108,8 +108,8 @@ def train(
     if as_json:
         unit = "line" if file_format(log) == "csv" else "row"
         problems = [{unit: line, "problem": why} for line, why in report.problems]
-        told = {"learnt": report.learnt, "left_out": report.left_out, "problems": problems, "seconds": seconds}
-        print_json({"model": str(output), "policy": type(learner).__name__, "actions": learner.actions, **told})
+        counts = {"learnt": report.learnt, "left_out": report.left_out, "problems": problems, "seconds": seconds}
+        print_json({"model": str(output), "policy": type(learner).__name__, "actions": learner.actions, **counts})
         return
     speed = f"{report.learnt / max(seconds, 1e-9):,.0f} rows a second"
     console.print(f"{output} has learnt {report.learnt:,} rows ({speed}): {escape(repr(learner))}", highlight=False)

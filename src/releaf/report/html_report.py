@@ -157,5 +157,5 @@ def _cell(values: Sequence[float], paper: float | None, digits: int, reference: 
     ours = escape(format_mean(values, digits))
     if paper is None:
         return f"<td>{ours}</td>"
-    told = f"{reference.removeprefix('the ')} {paper:,.{digits}f}"
-    return f"<td>{ours}<small>{told}, {format_difference(values, paper, digits)}</small></td>"
+    stated = f"{reference.removeprefix('the ')} {paper:,.{digits}f}"
+    return f"<td>{ours}<small>{stated}, {format_difference(values, paper, digits)}</small></td>"

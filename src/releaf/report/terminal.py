@@ -27,10 +27,10 @@ def figures_table(figures: Figures, differences: bool = True) -> Table:
     for column in figures.columns:
         made.add_column(column.name, justify="right", no_wrap=True)
     for line in figures.lines:
-        told = any(value is not None for value in line.paper)
+        has_reference = any(value is not None for value in line.paper)
         ours = [format_mean(values, column.digits) for values, column in zip(line.ours, figures.columns, strict=True)]
-        made.add_row(line.label, *ours, end_section=not told)
-        if told:
+        made.add_row(line.label, *ours, end_section=not has_reference)
+        if has_reference:
             cells = [
                 _format_reference(values, paper, column.digits, differences)
                 for paper, values, column in zip(line.paper, line.ours, figures.columns, strict=True)

@@ -191,7 +191,7 @@ class BanditPolicy(BaseEstimator):
         low, high = self.reward_range_
         bad = np.flatnonzero(~((gained >= low) & (gained <= high)))
         if len(bad):
-            wanted = f"expected a number in [{low:g}, {high:g}]; give reward_range where there can be others"
+            wanted = f"expected a number in [{low:g}, {high:g}]; set reward_range for other rewards"
             raise ValueError(f"reward of row {bad[0]} is {gained[bad[0]]}: {wanted}")
 
     def _learn(self, learner: Any, rows: Array, taken: Array, gained: Array) -> None:
