@@ -18,9 +18,9 @@ from typing import Any
 
 import numba
 
-from releaf.core.lanes import load, lowest, splat, store
-from releaf.core.model import ACTIONS, FEATURES, view
-from releaf.core.partition import locate
+from releaf.core.releaf.model import ACTIONS, FEATURES, view
+from releaf.core.releaf.partition import locate
+from releaf.core.releaf.vector_lanes import load, lowest, splat, store
 
 Kernel = Callable[..., Any]
 _OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True}
@@ -45,8 +45,8 @@ def _write(m, row, action, reward, actions):
 
 
 def _plain(*, writes: bool) -> Kernel:
-    def add_up(book, contexts, chosen, rewards, width):
-        m = view(book)
+    def add_up(pointer_table, contexts, chosen, rewards, width):
+        m = view(pointer_table)
         actions, features = m.shape[ACTIONS], m.shape[FEATURES]
         total = 0.0
         for t in range(len(contexts)):
@@ -66,8 +66,8 @@ def _plain(*, writes: bool) -> Kernel:
 
 
 def _in_lanes(*, writes: bool) -> Kernel:
-    def take_lowest(book, contexts, chosen, rewards, width):
-        m = view(book)
+    def take_lowest(pointer_table, contexts, chosen, rewards, width):
+        m = view(pointer_table)
         actions, features = len(width), m.shape[FEATURES]
         for t in range(len(contexts)):
             _find(m, contexts[t])
@@ -89,5 +89,5 @@ def _in_lanes(*, writes: bool) -> Kernel:
 
 @cache
 def floors(*, writes: bool) -> dict[str, Kernel]:
-    """Kernels that take (book, contexts, chosen actions, their rewards, width), by the name of their formulation."""
+    """Kernels by formulation; each takes (pointer_table, contexts, chosen actions, their rewards, width)."""
     return {"plain": _plain(writes=writes), "lanes": _in_lanes(writes=writes)}

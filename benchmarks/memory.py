@@ -42,7 +42,7 @@ def peak_bytes() -> int:
 def measure_replay(features: int, gamma: int, actions: int) -> dict[str, Any]:
     """What ``python -m benchmarks.memory`` does: replay a stream, and report the memory of the learner."""
     from benchmarks.workload import experienced
-    from releaf.core.model import HASHED, ROWS
+    from releaf.core.releaf.model import HASHED, ROWS
 
     before = peak_bytes()
     engine = experienced(ARRIVALS, features, actions, gamma_rel=gamma, observe="always")._engine
@@ -51,9 +51,9 @@ def measure_replay(features: int, gamma: int, actions: int) -> dict[str, Any]:
         "peak_of_imports": before,
         "hashed": engine.clock(HASHED),
         "rows": engine.clock(ROWS),
-        "cells_bytes": engine.memory["cells"].nbytes,
-        "counts_and_sums_bytes": engine.memory["counts"].nbytes + engine.memory["sums"].nbytes,
-        "table_and_keys_bytes": engine.memory["table"].nbytes + engine.memory["keys"].nbytes,
+        "cells_bytes": engine.arrays["cells"].nbytes,
+        "counts_and_sums_bytes": engine.arrays["counts"].nbytes + engine.arrays["sums"].nbytes,
+        "table_and_keys_bytes": engine.arrays["table"].nbytes + engine.arrays["keys"].nbytes,
     }
 
 

@@ -36,7 +36,9 @@ def _measure(
     gained = rewards[range(STEPS), chosen]
     sides = {"replay": lambda: engine.replay(contexts, rewards)}
     for formulation, kernel in kernels.items():
-        sides[formulation] = lambda kernel=kernel: kernel(floor.memory.book, contexts, chosen, gained, floor.width)
+        sides[formulation] = lambda kernel=kernel: kernel(
+            floor.arrays.pointer_table, contexts, chosen, gained, floor.width
+        )
     seconds = in_turn(sides, repetitions=REPETITIONS, before=rewind, say=lambda text: say(f"{name}: {text}"))
     detail = {
         "seconds": seconds,

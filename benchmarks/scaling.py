@@ -14,7 +14,7 @@ import numpy as np
 from benchmarks.floor import floors
 from benchmarks.measure import Finding, Say, in_turn
 from benchmarks.workload import experienced, rewinder, stream
-from releaf.core.model import HASHED
+from releaf.core.releaf.model import HASHED
 
 MOST = 1.25
 WARMUP_STEPS = 20_000  # enough for 8 intervals a feature (4 for γ=2) and the explorations that these ask for
@@ -80,7 +80,7 @@ def _prepare(series: Series, features: int) -> tuple[dict[str, Side], Side, dict
     timed: dict[str, Side] = {"": lambda: engine.replay(contexts, rewards)}
     if series.gamma == 1 and not note["hashed"]:
         read, unused = floors(writes=False)["lanes"], np.zeros(steps, dtype=np.int64)
-        timed[FLOOR] = lambda: read(engine.memory.book, contexts, unused, rewards[:, 0], engine.width)
+        timed[FLOOR] = lambda: read(engine.arrays.pointer_table, contexts, unused, rewards[:, 0], engine.width)
     return timed, rewind, note
 
 

@@ -24,7 +24,7 @@ import releaf
 from benchmarks.measure import Finding, Say
 from benchmarks.workload import Array
 from releaf import streams
-from releaf.core import merging, partition
+from releaf.core.releaf import merging, partition
 from releaf.executors import Local
 
 MINUTES = 10
@@ -176,29 +176,29 @@ def _delta(writer: Any, stream: streams.Stream, rows: slice, choices: list[Any],
     arrived = delta.decide_many(stream.contexts[rows])  # counts them; what it would have done itself does not matter
     for here, choice, rewards in zip(arrived, choices, stream.rewards[rows], strict=True):
         if choice.wants_reward:
-            delta._take_in(here._context, here.id, choice.index, float(rewards[choice.index]))
+            delta._learn(here._context, here.id, choice.index, float(rewards[choice.index]))
     return delta
 
 
 def _outline(writer: Any) -> Any:
     """A learner with the intervals of another one, in which nothing was seen."""
-    known = merging.gather(writer._engine, writer.seed)
-    return writer._knowing(_nothing(known, known.leaves))
+    known = merging.extract_statistics(writer._engine, writer.seed)
+    return writer._with_statistics(_nothing(known, known.leaves))
 
 
 def _split(writer: Any) -> Any:
     """The learner with those of its intervals split that are full: adding finer ones to them does it."""
-    known = merging.gather(writer._engine, writer.seed)
+    known = merging.extract_statistics(writer._engine, writer.seed)
     while any((leaves.arrivals >= _full_at(writer, leaves)).any() for leaves in known.leaves):
         finer = tuple(_halved(leaves, leaves.arrivals >= _full_at(writer, leaves)) for leaves in known.leaves)
         known = merging.combine(known, _nothing(known, finer))
-    return writer._knowing(known)
+    return writer._with_statistics(known)
 
 
 def _full_at(writer: Any, leaves: merging.Leaves) -> Array:
     """How many arrivals fill each interval."""
     level = partition.top_level(2) - np.log2(leaves.widths).astype(int)
-    full: Array = writer._engine.memory["split_at"][level]
+    full: Array = writer._engine.arrays["split_at"][level]
     return full
 
 
@@ -210,12 +210,12 @@ def _halved(leaves: merging.Leaves, full: Array) -> merging.Leaves:
     return merging.Leaves(starts[order], widths[order], np.zeros(len(starts), dtype=np.int64))
 
 
-def _nothing(like: merging.Knowledge, leaves: tuple[merging.Leaves, ...]) -> merging.Knowledge:
+def _nothing(like: merging.SufficientStatistics, leaves: tuple[merging.Leaves, ...]) -> merging.SufficientStatistics:
     """That there are these intervals, and no more."""
     empty = tuple(part._replace(arrivals=np.zeros_like(part.arrivals)) for part in leaves)
     rows = merging.Rows(*(part[:0] for part in like.rows))
     relevance, added_at, clock = (np.zeros_like(part) for part in (like.relevance, like.added_at, like.clock))
-    return merging.Knowledge(empty, rows, relevance, added_at, clock, np.uint64(0))
+    return merging.SufficientStatistics(empty, rows, relevance, added_at, clock, np.uint64(0))
 
 
 def _parameters(learner: Any) -> dict[str, Any]:

@@ -45,7 +45,7 @@ def rewinder(bandit: releaf.Releaf) -> Callable[[], None]:
 
     A stream can then be outcome through again and again without any interval ever splitting, on warm caches.
     """
-    memory = bandit._engine.memory
+    memory = bandit._engine.arrays
     kept = {name: memory[name].copy() for name in ("clock", "arrivals")}
 
     def rewind() -> None:

@@ -108,11 +108,11 @@ def test_a_schema_survives_toml(given_features: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("x = ", "the schema is no TOML"),
+        ("x = ", "the schema is not valid TOML"),
         ("x = 1", "the schema has no"),
         ("[features.a]\nlow = 1", "feature 'a' has kind = None: expected one of 'continuous'"),
         ("[features.a]\nkind = 'quantile'\nhigh = 3", "feature 'a' has unknown 'high': expected size, missing"),
-        ("[features.a]\nkind = 'quantile'\nmissing = 1", "missing = 1, which is no truth value"),
+        ("[features.a]\nkind = 'quantile'\nmissing = 1", "missing = 1: expected true or false"),
         ("[features.a]\nkind = 'categorical'", "feature 'a' is categorical and needs values"),
         ("[features.a]\nkind = 'continuous'\nlow = 3\nhigh = 1", "feature 'a': Continuous needs finite bounds"),
     ],

@@ -10,7 +10,7 @@ import pytest
 from releaf import streams
 from releaf.evaluate import Ledger, Run, execute
 from releaf.paper import EXPERIMENTS
-from releaf.paper.dimension import growth_told, split
+from releaf.paper.dimension import growth_text, split
 from releaf.paper.price import AWARE, PRICES, UNAWARE, costs, total_cost
 
 DIMENSION, PRICE = EXPERIMENTS["regret-and-dimension"], EXPERIMENTS["price"]
@@ -66,7 +66,7 @@ def test_with_features_that_do_not_matter_releaf_loses_little_and_zooming_all_th
     assert regret["RELEAF, D = 50"] < 0.5 * regret["Random, D = 50"]
     assert regret["RELEAF, D = 5"] < regret["RELEAF, D = 50"] < 3 * regret["RELEAF, D = 5"]  # it does grow
     factor = regret["RELEAF, D = 50"] / regret["RELEAF, D = 5"]
-    assert f"From D = 5 to D = 50 regret grows by the factor RELEAF {factor:.2f}" in growth_told(results)
+    assert f"From D = 5 to D = 50 regret grows by the factor RELEAF {factor:.2f}" in growth_text(results)
     (figures,) = DIMENSION.figures(results)
     assert "T = 5,000" in figures.caption
     (picture,) = DIMENSION.pictures(results)

@@ -66,14 +66,14 @@ def test_rewards_are_counted_from_where_the_mean_f1_stays_good() -> None:
     one, other = a_run([10, 20, 40, 80], [0.0, 1.0, 0.5, 1.0]), a_run([10, 30, 60, 90], [1.0, 1.0, 0.9, 1.0])
     assert scores.averaged([one, other], "f1", np.array([10, 30, 40, 60, 80])).tolist() == [0.5, 1.0, 0.75, 0.7, 0.95]
     assert scores.rewards_until([one, other], 0.9) == 80
-    assert scores.rewards_until([other], 0.95) == 90
+    assert scores.rewards_until([other], 0.95) is None  # good at the last checkpoint only
     assert scores.rewards_until([other], 0.9) == 10
     assert scores.rewards_until([one, a_run([10], [0.2])], 0.9) is None
 
 
 def test_the_last_figure_of_a_run_stands_where_others_asked_for_more_rewards() -> None:
     """Both are good once they stop asking; that one asks for two rewards fewer must not hide it."""
-    one, other = a_run([10, 48, 48], [0.0, 0.0, 1.0]), a_run([10, 47, 50], [0.0, 0.0, 1.0])
+    one, other = a_run([10, 48, 48, 48], [0.0, 0.0, 1.0, 1.0]), a_run([10, 47, 50, 50], [0.0, 0.0, 1.0, 1.0])
     assert scores.averaged([one, other], "f1", np.array([5, 10, 48, 50]))[1:].tolist() == [0.0, 0.5, 1.0]
     assert scores.rewards_until([one, other]) == 50
 

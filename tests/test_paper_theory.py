@@ -167,6 +167,27 @@ def test_fewer_rewards_in_a_cell_lose_more_and_a_wrong_lipschitz_constant_most(
     assert needed[divided[0]] < needed[divided[-1]] < needed[understated]
 
 
+def test_where_the_bound_is_below_1_every_run_could_have_broken_it(guarantees: dict[str, list[Ledger]]) -> None:
+    for label, (setting, _, _) in CASES.items():
+        for ledger in guarantees[label] if setting is COARSE else ():
+            assert ledger.guarantee is not None
+            assert ledger.guarantee["tested"] > 0.9 * ledger.guarantee["exploitations"] > 0
+
+
+def test_an_exploitation_is_tested_by_the_bound_of_the_action_that_would_break_it() -> None:
+    # at the last step the intervals are of lengths 1/4 and 1/2; the bounds 0.15 · 8 · (1/4 + 1/4) = 0.6 for the
+    # action taken, the best one, and 0.15 · 8 · (1/2 + 1/4) = 0.9 for the other, which would lose 0.8
+    contexts = np.array([[0.3, 0.3], [0.3, 0.8], [0.3, 0.3], [0.3, 0.8]])
+    expected = np.array([[0.9, 0.1]] * 4)
+    stream = Stream(contexts, expected, ("x", "y"), (0, 1), expected)
+    explored = np.array([True, True, True, False])
+    trace = Trace(np.zeros(4, dtype=int), explored, explored, expected[:, 0])
+    policy = releaf.Releaf(2, 2, lipschitz=0.15, rho=1.0)
+    found = evaluate.account(trace, stream, policy, relevant=RELEVANT).guarantee
+    assert found is not None
+    assert (found["exploitations"], found["held"], found["tested"]) == (1, 1, 0)
+
+
 def test_the_caption_is_right_about_where_the_bound_says_nothing(guarantees: dict[str, list[Ledger]]) -> None:
     for label, (setting, _, told) in CASES.items():
         if setting is FINE and told == FINE.lipschitz:

@@ -159,11 +159,10 @@ def test_the_relevance_table_has_the_papers_two_webpages_and_says_that_they_are_
     (run,) = [run for run in relevance.runs(1, quick=True) if run.label == PAGES]
     assert (run.stream, run.policy_arguments["observe"]) == ("clicks", "always")
     a, b = relevance.figures(results_of([run]))
-    assert {line.label: line.paper[0] for line in a.lines}["3 user_3"] == 46.0
-    assert {line.label: line.paper[0] for line in b.lines}["2 user_2"] == 57.0
-    for figures, planted in ((a, "3 and 1"), (b, "2 and 1")):
+    for figures, planted, printed in ((a, "3 and 1", "3 (46 %), 1 (44 %)"), (b, "2 and 1", "2 (57 %), 1 (32 %)")):
         assert f"depends on the features {planted}" in figures.caption
-        assert "another log" in figures.caption
+        assert f"Yahoo!'s log ({printed}" in figures.caption
+        assert all(line.paper == (None,) for line in figures.lines)
         assert sum(line.ours[0][0] for line in figures.lines) == pytest.approx(100.0)
 
 

@@ -12,10 +12,10 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from learner_comparison import full_state, plain, run_steps, stream
 
 import releaf
 from releaf import Boolean, Categorical, Continuous, Quantile, Schema
-from twins import knowledge, live, plain, stream
 
 PATIENT = Schema(
     age=Continuous(0, 100, missing=True),
@@ -78,14 +78,14 @@ def expected() -> list[tuple[Any, ...]]:
     """The decisions of a learner that is given plain lists."""
     table, rewards = patients(), stream(ROWS)[1]
     values = [[None if pd.isna(v) else v for v in row] for row in table[list(PATIENT.names)].to_numpy(dtype=object)]
-    return live(releaf.Releaf(2, PATIENT, seed=3), values, rewards)
+    return run_steps(releaf.Releaf(2, PATIENT, seed=3), values, rewards)
 
 
 @pytest.mark.parametrize("shape", SINGLE)
 def test_a_context_in_any_shape_gets_the_same_decision(shape: str, expected: list[tuple[Any, ...]]) -> None:
     table = patients()
     contexts = [SINGLE[shape](table, row) for row in range(60)]
-    assert live(releaf.Releaf(2, PATIENT, seed=3), contexts, stream(ROWS)[1][:60]) == expected[:60]
+    assert run_steps(releaf.Releaf(2, PATIENT, seed=3), contexts, stream(ROWS)[1][:60]) == expected[:60]
 
 
 @pytest.mark.parametrize("kind", WHOLE)
@@ -102,7 +102,7 @@ def test_many_decisions_at_once_are_those_of_one_by_one_without_rewards(kind: st
     one_by_one, at_once = releaf.Releaf(2, PATIENT, seed=3), releaf.Releaf(2, PATIENT, seed=3)
     decisions = [plain(one_by_one.decide(single)) for single in singles]
     assert [plain(choice) for choice in at_once.decide_many(WHOLE[kind](table))] == decisions
-    assert knowledge(at_once) == knowledge(one_by_one)
+    assert full_state(at_once) == full_state(one_by_one)
 
 
 def test_names_that_are_numbers_are_found_in_tables_and_mappings_by_their_text() -> None:
@@ -117,7 +117,7 @@ def test_names_that_are_numbers_are_found_in_tables_and_mappings_by_their_text()
 def test_a_refused_context_changes_nothing_not_even_a_quantile(context: list[Any]) -> None:
     bandit, rewards = releaf.Releaf(2, PATIENT, seed=3), stream(ROWS)[1]
     bandit.replay(patients(), rewards)
-    before, good = knowledge(bandit), [50, 1e4, "Oslo", True]
+    before, good = full_state(bandit), [50, 1e4, "Oslo", True]
     for refused in (
         lambda: bandit.decide(context),
         lambda: bandit.decide_many([good, good, context]),
@@ -126,10 +126,10 @@ def test_a_refused_context_changes_nothing_not_even_a_quantile(context: list[Any
     ):
         with pytest.raises(ValueError, match="expected"):
             refused()
-        assert knowledge(bandit) == before
+        assert full_state(bandit) == before
     decision = bandit.decide(good)
     assert decision.id == ROWS + 1
-    assert knowledge(bandit) != before
+    assert full_state(bandit) != before
 
 
 # --- what is no context ---------------------------------------------------------------------------------------

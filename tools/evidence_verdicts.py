@@ -16,7 +16,7 @@ CANCER, BASELINES, INTRUSION = (
 )
 DRAFT = "Synthetic stream of the draft: 12 features, 5 actions"
 FOUND = "How often RELEAF finds the relevant feature, share of exploitations"
-LABELS = "labels, their cost at c_O = 1"
+LABELS = "labels (cost at c_O = 1)"
 EXPLOITING = "exploitation error %"
 SHARE = "share of exploitations %"
 
@@ -24,9 +24,10 @@ SHARE = "share of exploitations %"
 class Claim(NamedTuple):
     """One claim: where the paper makes it, and the cell of our tables that speaks to it.
 
-    ``rule`` is "same" where our figure must be the paper's within a tenth, "at most" where less is better, "at least"
-    where more is, and "untestable" where the data is not at hand. ``paper`` is the paper's figure where the table has
-    none; ``over`` names a line whose figure ours is divided by.
+    ``rule`` is "same" where our figure must be the paper's within a tenth, "at most" where less is better, "bound"
+    where it may not be above, "coverage" where it may not be below, and "untestable" where the data is not at hand.
+    ``paper`` is the paper's figure where the table has none. ``over`` names a line whose figure ours is divided by,
+    ``over_table`` and ``over_column`` where that stands, if not beside ours.
     """
 
     text: str
@@ -38,6 +39,8 @@ class Claim(NamedTuple):
     note: str = ""
     paper: float | None = None
     over: str = ""
+    over_table: str = ""
+    over_column: str = ""
 
 
 CLAIMS = (
@@ -45,7 +48,7 @@ CLAIMS = (
     Claim("its error while it exploits, %", "`tab:schemes`", CANCER, "RELEAF", "error %", "at most"),
     Claim(
         *("RELEAF-ALL's error, %", "`tab:schemes`", CANCER, "RELEAF-ALL", "error %", "at most"),
-        "with intervals [a, b): see the table",
+        "nearer with intervals closed on the other side: see the table",
     ),
     Claim(
         *("RELEAF-FO's error, %", "`tab:schemes`", CANCER, "RELEAF-FO", "error %", "at most"),
@@ -68,12 +71,34 @@ CLAIMS = (
         *("… of clump thickness, %", "`tab:relevancefreq`"),
         *("Relevance to “benign”, breast cancer", "1 clump thickness", SHARE),
     ),
+    Claim(
+        *("RELEAF errs less than CZ: its error over CZ's", "`tab:schemes`", CANCER, "RELEAF", "error %", "at most"),
+        "here CZ with all labels errs less, even counting its explorations",
+        1.88 / 3.15,
+        *("CZ", BASELINES),
+    ),
+    Claim(
+        *("less than half of AdaBoost's error", "`tab:schemes`", CANCER, "RELEAF", "error %", "at most"),
+        "AdaBoost errs less here than in the paper",
+        1.88 / 4.60,
+        *("Adaboost", BASELINES),
+    ),
     Claim("network intrusion: RELEAF's labels", "`tab:schemeintrusion`", INTRUSION, "RELEAF", "labels"),
     Claim("its error, %", "`tab:schemeintrusion`", INTRUSION, "RELEAF", "error %", "at most"),
     Claim("its error while it exploits, %", "`tab:schemeintrusion`", INTRUSION, "RELEAF", EXPLOITING, "at most"),
     Claim("RELEAF-FO's labels", "`tab:schemeintrusion`", INTRUSION, "RELEAF-FO", "labels"),
     Claim("RELEAF-FO's error, %", "`tab:schemeintrusion`", INTRUSION, "RELEAF-FO", "error %", "at most"),
-    Claim("LinUCB has the lowest error, %", "`tab:schemeintrusion`", INTRUSION, "LinUCB", "error %", "at most"),
+    Claim(
+        *("RELEAF-FO errs less than half as often as any ensemble: over Blum's", "`tab:schemeintrusion`"),
+        *(INTRUSION, "RELEAF-FO", "error %", "at most", "the ensembles err less here than in the paper"),
+        *(0.68 / 1.64, "Blum"),
+    ),
+    Claim(
+        *("RELEAF errs less than LinUCB while it exploits: over LinUCB's error", "`tab:schemeintrusion`"),
+        *(INTRUSION, "RELEAF", EXPLOITING, "at most", ""),
+        *(0.24 / 0.27, "LinUCB", "", "error %"),
+    ),
+    Claim("LinUCB's error, %", "`tab:schemeintrusion`", INTRUSION, "LinUCB", "error %", "at most"),
     Claim("CZ's error, %", "`tab:schemeintrusion`", INTRUSION, "CZ", "error %", "same", "unexplained"),
     Claim(
         *("RELEAF-ALL has the highest click-through rate, %", "`tab:schemeyahoo`"),
@@ -92,7 +117,7 @@ CLAIMS = (
     ),
     Claim(
         *("regret grows at most as T to the 0.83, d = 1", "Theorem 5"),
-        *("Growth of the regret", "RELEAF, d = 1, D = 50", "exponent of T", "at most"),
+        *("Growth of the regret", "RELEAF, d = 1, D = 50", "exponent of T", "bound"),
         "control numbers divided by 5000, for which no theorem speaks",
     ),
     Claim(
@@ -107,20 +132,20 @@ CLAIMS = (
         "likewise",
     ),
     Claim(
-        *("regret is independent of D: D = 200 over D = 5", "Abstract, Theorem 5"),
-        *("Regret against the number of features D", "RELEAF, D = 200", "regret a step", "same"),
-        "the exponent is; the constants have D² and ln D, and regret grows slowly with D",
+        *("the rate does not depend on D: exponent at D = 50 over that at D = 5", "Introduction, Theorem 5"),
+        *("Growth of the regret", "RELEAF, d = 1, D = 50", "exponent of T", "same"),
+        "regret itself grows with D, by constants: see `regret-and-dimension`",
         1.0,
-        "RELEAF, D = 5",
+        "RELEAF, d = 1, D = 5",
     ),
     Claim(
         *("bad actions are not exploited: runs within 8L(s + s′), %", "Theorem 1"),
-        *("Exploitations within 8·L·(s + s′)", "L = 0.05, divisor 1", "runs within, %", "at least"),
+        *("Exploitations within 8·L·(s + s′)", "L = 0.05, divisor 1", "runs within, %", "coverage"),
     ),
     Claim(
         *("exploring and exploiting balance at ρ*", "Theorem 3"),
-        *("Where exploring costs as much as exploiting", "divisor 1000", "R_O = R_I at ρ", "same"),
-        "depends on the divisor: see the table",
+        *("Where exploring costs as much as exploiting", "divisor 5000", "R_O = R_I at ρ", "same"),
+        "ρ* balances orders in T; at one T it depends on the divisor: see the table",
     ),
 )
 
@@ -130,30 +155,32 @@ def verdict(rule: str, ours: float, theirs: float) -> str:
     if rule == "untestable":
         return "not testable here"
     off = ours / theirs - 1.0
-    if rule != "same":
-        off = max(off if rule == "at most" else -off, 0.0)
+    if rule in ("bound", "coverage"):  # a violation is a violation, however small
+        return "holds" if (off if rule == "bound" else -off) <= 0.0 else "violated"
+    if rule == "at most":
+        off = max(off, 0.0)
     return "reproduced" if abs(off) <= REPRODUCED else "near" if abs(off) <= NEAR else "not reproduced"
 
 
-def cell_of(tables: list[dict[str, Any]], claim: Claim, line: str) -> tuple[dict[str, Any], int]:
-    """The cell of a line that a claim is about, and the digits that it is shown with."""
-    for table in (table for table in tables if table["title"] == claim.table):
+def cell_of(tables: list[dict[str, Any]], title: str, line: str, name: str) -> tuple[dict[str, Any], int]:
+    """A cell of a table, and the digits that it is shown with."""
+    for table in (table for table in tables if table["title"] == title):
         for found in (found for found in table["lines"] if found["label"] == line):
             for cell, column in zip(found["cells"], table["columns"], strict=True):
-                if column["name"] == claim.column and cell is not None:
+                if column["name"] == name and cell is not None:
                     return cell, column["digits"]
-    raise SystemExit(f"figures.json has no “{claim.column}” of “{line}” in “{claim.table}”")
+    raise SystemExit(f"figures.json has no “{name}” of “{line}” in “{title}”")
 
 
 def rows(tables: list[dict[str, Any]], claims: tuple[Claim, ...] = CLAIMS) -> list[list[str]]:
     """A row for each claim."""
     made = []
     for claim in claims:
-        cell, digits = cell_of(tables, claim, claim.line)
+        cell, digits = cell_of(tables, claim.table, claim.line, claim.column)
         theirs = cell["paper"] if claim.paper is None else claim.paper
         if claim.over:
-            mean, shown = cell["mean"] / cell_of(tables, claim, claim.over)[0]["mean"], ""
-            digits = 2
+            divisor, _ = cell_of(tables, claim.over_table or claim.table, claim.over, claim.over_column or claim.column)
+            mean, shown, digits = cell["mean"] / divisor["mean"], "", 2
         else:
             mean, shown = cell["mean"], f" ±{cell['margin']:,.{digits}f}" if cell["margin"] else ""
         ours = f"{mean:,.{digits}f}{shown}"

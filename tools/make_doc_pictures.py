@@ -19,13 +19,13 @@ import vl_convert
 
 import releaf
 from releaf import streams
-from releaf.core.adaptive.rule import look_up
+from releaf.core.adaptive.decision_step import predict_with_columns
 from releaf.statistics import Z95
 
 ROOT = Path(__file__).parents[1]
 PICTURES = ROOT / "docs" / "pictures"
-sys.path.append(str(ROOT / "tests"))
-from reference import Reference  # noqa: E402  (the algorithm in plain Python, which shows its cells)
+sys.path.append(str(ROOT / "tests" / "support"))
+from plain_releaf import PlainReleaf  # noqa: E402  (the algorithm in plain Python, which shows its cells)
 
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#767676"
 WIDTH = 620
@@ -75,7 +75,7 @@ def pairs() -> Any:
     """The means of all pairs that hold a feature, in one context's cells: they agree where it is the relevant one."""
     names, relevant, shown = ("age", "dose", "weight", "hour"), 1, []
     generator = np.random.default_rng(2)
-    twin = Reference(features=4, actions=1, control_divisor=500.0, lipschitz=1.0)
+    twin = PlainReleaf(features=4, actions=1, control_divisor=500.0, lipschitz=1.0)
     for step in range(3_000):
         context = [0.9, 0.8, 0.3, 0.6] if step == 2_999 else generator.random(4).tolist()
         twin.arrive(context)
@@ -157,7 +157,7 @@ def tables() -> Any:
 def _believed(bandit: Any, context: Any) -> dict[str, float]:
     """The only action's estimate, and its 95 % interval."""
     state = bandit._state
-    logit, spread = look_up(state, context, 0, np.zeros(state.weights.shape[1]))
+    logit, spread = predict_with_columns(state, context, 0, np.zeros(state.weights.shape[1]))
     widths = {"mean": 0.0, "low": -Z95, "high": Z95}
     return {name: float(1 / (1 + np.exp(-logit - width * spread))) for name, width in widths.items()}
 

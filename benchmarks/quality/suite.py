@@ -89,7 +89,7 @@ def _generator(name: str, seeds: tuple[str, ...] = ("seed",), **arguments: Any) 
 
 def _intrusion(seed: int) -> Stream:
     """The first 20,000 records, shuffled: in the file's order attacks come in runs of thousands."""
-    records = streams.intrusion(20_000)
+    records = streams.intrusion(20_000, scaled_by=20_000)
     order = _order(len(records), seed)
     return Stream(records.contexts[order], records.rewards[order], records.features, records.actions)
 

@@ -1,4 +1,4 @@
-"""releaf: decide well while learning which information matters.
+"""releaf: contextual bandits that learn which features matter for each action, while they decide.
 
 >>> import releaf
 >>> bandit = releaf.Releaf(actions=["benign", "malignant"], features=9, seed=0)
@@ -20,7 +20,7 @@ from releaf.schema import Schema
 
 if TYPE_CHECKING:
     from releaf import plot
-    from releaf.core.state import StateError
+    from releaf.core.runtime.state_file import StateError
     from releaf.policies.adaptive import AdaptiveReleaf
     from releaf.policies.cmab_rl import CMABRL
     from releaf.policies.epsilon_greedy import EpsilonGreedy
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from releaf.policies.linucb import LinUCB
     from releaf.policies.random import Random
     from releaf.policies.releaf import Releaf
-    from releaf.policies.saving import from_bytes, load
+    from releaf.policies.serialization import from_bytes, load
     from releaf.policies.ucb1 import UCB1
     from releaf.policies.zooming import ContextualZooming
     from releaf.train import fit_log
@@ -67,7 +67,7 @@ __all__ = [
     "theory",
 ]
 
-# Imported when first used: compiling needs Numba, which takes longer to import than all the rest.
+# Imported on first use: kernels need Numba, which takes longer to import than all the rest.
 _LATER = {
     "AdaptiveReleaf": "releaf.policies.adaptive",
     "CMABRL": "releaf.policies.cmab_rl",
@@ -81,20 +81,20 @@ _LATER = {
     "Random": "releaf.policies.random",
     "Releaf": "releaf.policies.releaf",
     "UCB1": "releaf.policies.ucb1",
-    "StateError": "releaf.core.state",
+    "StateError": "releaf.core.runtime.state_file",
     "fit_log": "releaf.train",
     "from_bytes": "releaf.ensembles",
-    "load": "releaf.ensembles",  # the highest room that decides: it knows all policies
+    "load": "releaf.ensembles",  # the highest layer with policies: it knows all of them
 }
 
 
-_ROOMS_LATER = ("plot",)
+_LATER_MODULES = ("plot",)
 
 
 def __getattr__(name: str) -> Any:
     from importlib import import_module
 
-    if name in _ROOMS_LATER:
+    if name in _LATER_MODULES:
         return import_module(f"releaf.{name}")
     if name not in _LATER:
         raise AttributeError(f"module 'releaf' has no attribute {name!r}")

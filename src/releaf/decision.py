@@ -1,4 +1,4 @@
-"""What a policy answers when it is asked what to do."""
+"""`Decision`: the action that a policy chose for a context."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-Label = str | int | float | bool
+ActionName = str | int | float | bool
 Row = np.ndarray[Any, np.dtype[np.float64]]
 
 
@@ -18,28 +18,28 @@ class Decision:
     Attributes
     ----------
     id
-        The step at which it was made, counted from 1; with it the learner finds the decision again.
+        The step of the decision, counted from 1; ``learn`` accepts it in place of the decision.
     action
-        What to do: one of the learner's actions.
+        The chosen action: one of the learner's actions.
     explored
-        Whether the action was tried to learn about it (True) or taken as the best known (False). A policy that is
-        optimistic, not random, explores when it takes an action whose estimate is not the highest.
+        Whether the action is an exploration (True) or the best known action (False). A decision of an optimistic,
+        deterministic policy is an exploration if the action's estimate is not the highest.
     wants_reward
-        Whether the learner asks for the reward. It accepts none that it did not ask for.
+        Whether the learner requests the reward. It rejects rewards that it did not request.
     probability
-        The probability with which the policy took this action in this context; 1.0 where it had no choice, None where
-        it isn't known.
+        The probability (propensity) of this action in this context; 1.0 for a deterministic choice, None where it is
+        unknown.
     estimates
         The estimated reward of each action; None while exploring.
     relevant
-        For each action the features its estimate rests on, as a tuple of indices, None for an action where no
-        tuple of features explained the rewards (the paper's empty Rel_t(a)); None while exploring.
+        The relevant features of each action as a tuple of indices, None for an action where no tuple of features
+        explained the rewards (the paper's empty Rel_t(a)); None while exploring.
     index
-        The action's position among the learner's actions.
+        The action's index among the learner's actions.
     """
 
     id: int
-    action: Label
+    action: ActionName
     index: int
     explored: bool
     wants_reward: bool
@@ -48,11 +48,11 @@ class Decision:
     relevant: tuple[tuple[int, ...] | None, ...] | None
     _context: Row
     _learner: int
-    _actions: tuple[Label, ...]  # of the learner at that time, which the estimates are about
+    _actions: tuple[ActionName, ...]  # of the learner at that time, in the order of the estimates
 
     @property
     def context(self) -> Row:
-        """The context as the learner sees it, each value in [0, 1], -1 where it is missing. It can't be written to."""
+        """Encoded context, read-only: each value in [0, 1], -1 where it is missing."""
         row = self._context.view()
         row.flags.writeable = False
         return row

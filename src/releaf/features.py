@@ -1,4 +1,4 @@
-"""The kinds of features, and how a value of each becomes a number in [0, 1].
+"""Kinds of features, and the encoding of their values in [0, 1].
 
 >>> Continuous(0, 120).to_unit(60)
 0.5
@@ -17,13 +17,13 @@ import numpy as np
 
 __all__ = ["Boolean", "Categorical", "Continuous", "Feature", "Quantile"]
 
-MOST_CATEGORIES = 1_000  # that a guess takes for categories
-PLAIN = frozenset((float,))  # needs no closer look: whole numbers may be too large, texts may look like numbers
-MISSING = -1.0  # stands for a missing value of a continuous feature
+MOST_CATEGORIES = 1_000  # of an inferred categorical feature
+PLAIN = frozenset((float,))  # types that need no check: integers may be too large, texts may look like numbers
+MISSING = -1.0  # encodes a missing value of a number
 
 
 def is_missing(value: Any) -> bool:
-    """None, NaN, and what pandas puts in their place."""
+    """Whether a value is None, NaN, or pandas' NA or NaT."""
     if value is None:
         return True
     if isinstance(value, float | np.floating):
@@ -32,19 +32,19 @@ def is_missing(value: Any) -> bool:
 
 
 def _number(value: Any) -> float:
-    """The value as a float; TypeError for text, dates and whatever else is not a number."""
+    """Convert a value to float; TypeError for text, dates and other types."""
     if isinstance(value, str | bytes):
         raise TypeError("text")
     return float(value)
 
 
 def shown(value: Any) -> str:
-    """A value as an error tells it: a number from an array like any other."""
+    """Format a value for an error message: a NumPy scalar as a plain number."""
     return repr(value.item() if isinstance(value, np.generic) else value)
 
 
 def _set_plain(feature: Any, **values: Any) -> None:
-    """Keep a feature's options as plain Python values, so that they save and load unchanged."""
+    """Set a feature's options as plain Python values, so that they save and load unchanged."""
     for name, value in values.items():
         object.__setattr__(feature, name, value)
 
@@ -58,9 +58,9 @@ class Continuous:
     low, high
         The bounds; they become 0 and 1.
     clip
-        Move a value beyond a bound to the bound, instead of refusing it.
+        Clip a value to the bounds, instead of rejecting it.
     missing
-        Allow missing values (None, NaN); they get an interval of their own.
+        Allow missing values (None, NaN); they get a separate interval.
     """
 
     low: float = 0.0
@@ -93,7 +93,7 @@ class Continuous:
         return (number - self.low) / (self.high - self.low)
 
     def describe(self, low: float, high: float) -> str:
-        """An interval of [0, 1] in the feature's own terms."""
+        """Describe an interval of [0, 1] in the feature's units."""
         span = self.high - self.low
         bracket = "[" if low == 0 else "("
         return f"in {bracket}{self.low + low * span:g}, {self.low + high * span:g}]"
@@ -103,15 +103,15 @@ class Continuous:
 class Quantile:
     """A number of unknown range and distribution; both are learnt from the stream.
 
-    A value becomes its rank among a sample of the values seen: the fraction of them that are smaller. The ranks are
-    taken anew each time the number of values has doubled, so they settle while the stream goes on.
+    A value is encoded as its rank among a sample of the values seen: the fraction of them that are smaller. The ranks
+    are updated each time the number of values has doubled, so they converge as the stream continues.
 
     Parameters
     ----------
     size
-        How many values the sample holds.
+        Number of values in the sample.
     missing
-        Allow missing values (None, NaN); they get an interval of their own.
+        Allow missing values (None, NaN); they get a separate interval.
     """
 
     size: int = 512
@@ -126,7 +126,7 @@ class Quantile:
         _set_plain(self, size=int(self.size), missing=bool(self.missing))
 
     def to_unit(self, value: Any) -> float:
-        """The number itself: its rank depends on the stream, and the encoder finds it."""
+        """Return the number itself: its rank depends on the stream, and the encoder computes it."""
         number = _number(value)
         if not math.isfinite(number):
             raise ValueError
@@ -137,7 +137,7 @@ class Quantile:
 
 
 class Categorical:
-    """One of a few values without order; each has an interval of its own that never splits.
+    """One of a few unordered values; each has a separate interval that never splits.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ class Categorical:
         return (self.place(value) + 0.5) / self.categories
 
     def units(self, values: list[Any]) -> list[float] | None:
-        """All values as numbers in [0, 1]; None where one of them is not known, or missing and must not be."""
+        """Encode values in [0, 1]; None if one is unknown, or missing where that is not allowed."""
         count = self.categories
         known = {value: (place + 0.5) / count for value, place in self._places.items()}
         try:
@@ -250,9 +250,9 @@ UNIT = Continuous()
 
 
 def column_to_unit(feature: Feature, column: Any) -> Any:
-    """A whole column as numbers in [0, 1], those of a Quantile as they are with NaN where they are missing.
+    """Encode a column in [0, 1]; values of a Quantile stay, with NaN where they are missing.
 
-    None where a value is not what is expected, or the column is of a type that has to be looked at one by one.
+    None if a value is invalid, or the column's type needs a check of each value.
     """
     if isinstance(feature, Categorical):
         values = column.tolist() if isinstance(column, np.ndarray) else column
@@ -282,7 +282,7 @@ def column_to_unit(feature: Feature, column: Any) -> Any:
 
 
 def guess_feature(name: str, column: Any, numbers: str = "quantiles") -> Feature:
-    """What a column's values say that it is; a ValueError where they say nothing that a learner could use."""
+    """Infer the kind of a feature from a column's values; a ValueError if no kind fits."""
     present = [value for value in column if not is_missing(value)]
     missing = len(present) < len(column)
     if present and all(isinstance(value, bool | np.bool_) for value in present):

@@ -1,4 +1,4 @@
-"""The protocol that everything follows which decides, and a whole stream lived through at once."""
+"""The `Policy` protocol, and `replay`."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from releaf.decision import Decision, Label
+from releaf.decision import ActionName, Decision
 from releaf.schema import Schema
 
 __all__ = ["Actions", "Policy", "Trace", "replay"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
-Actions = int | Sequence[Label]  # how many, or their labels
+Actions = int | Sequence[ActionName]  # their number, or their names
 
 
 @runtime_checkable
 class Policy(Protocol):
-    """Decides for a context, and learns from the reward where it asks for one."""
+    """A policy decides for a context, and learns from the reward if it requests one."""
 
     @property
-    def actions(self) -> tuple[Label, ...]: ...
+    def actions(self) -> tuple[ActionName, ...]: ...
 
     @property
     def schema(self) -> Schema: ...
@@ -32,13 +32,13 @@ class Policy(Protocol):
 
     def decide_many(self, contexts: Any) -> list[Decision]: ...
 
-    def learn(self, choice: Decision | int, reward: Any, action: Label | None = None) -> None: ...
+    def learn(self, choice: Decision | int, reward: Any, action: ActionName | None = None) -> None: ...
 
     def replay(self, contexts: Any, rewards: Any) -> Trace: ...
 
-    def add_action(self, action: Label | None = None) -> Label: ...
+    def add_action(self, action: ActionName | None = None) -> ActionName: ...
 
-    def remove_action(self, action: Label) -> None: ...
+    def remove_action(self, action: ActionName) -> None: ...
 
     def save(self, path: str | os.PathLike[str]) -> None: ...
 
@@ -47,16 +47,16 @@ class Policy(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trace:
-    """What a policy did over a stream of T steps.
+    """Decisions of a policy over a stream of T steps.
 
     Attributes
     ----------
     actions
-        The position of the action taken at each step.
+        The index of the action taken at each step.
     explored
         Whether it was an exploration.
     observed
-        Whether the policy looked at the reward.
+        Whether the policy observed the reward.
     rewards
         The reward of the action taken, observed or not.
     """
@@ -71,10 +71,10 @@ class Trace:
 
 
 def replay(policy: Policy, contexts: Any, rewards: Any) -> Trace:
-    """Let a policy live through a recorded stream: decide on each context, learn where it asks to.
+    """Replay a recorded stream: decide for each context, and learn the rewards that the policy requests.
 
-    The decisions and the policy's state afterwards are those that ``decide`` and ``learn`` would have given one by one,
-    bit for bit; policies with a compiled loop use it.
+    The decisions and the policy's state afterwards are those of ``decide`` and ``learn`` one by one, bit for bit;
+    policies with a compiled loop use it.
 
     Parameters
     ----------
@@ -83,8 +83,8 @@ def replay(policy: Policy, contexts: Any, rewards: Any) -> Trace:
     contexts
         One row for each step: a matrix (T × D), a table, or a sequence of contexts.
     rewards
-        The reward of every action at every step (T × A). Only those that the policy would have observed are looked at;
-        the others may be NaN.
+        The reward of every action at every step (T × A). The policy reads only those that it observes; the others may
+        be NaN.
 
     Examples
     --------
@@ -92,33 +92,33 @@ def replay(policy: Policy, contexts: Any, rewards: Any) -> Trace:
     >>> contexts = np.random.default_rng(0).random((1000, 3))
     >>> rewards = np.column_stack([contexts[:, 0], 1 - contexts[:, 0]])
     >>> trace = releaf.replay(releaf.Releaf(actions=2, features=3, seed=0), contexts, rewards)
-    >>> bool(trace.observed.mean() < 0.2)  # labels asked for
+    >>> bool(trace.observed.mean() < 0.2)  # requested rewards
     True
     """
     return policy.replay(contexts, rewards)
 
 
-def action_labels(actions: Actions) -> tuple[Label, ...]:
-    """The labels of the actions: those given, or 0 … A-1 for a count."""
+def action_names(actions: Actions) -> tuple[ActionName, ...]:
+    """Names of the actions: those given, or 0 … A-1 for a count."""
     if isinstance(actions, bool | float | str | set | frozenset) or actions is None:
-        raise TypeError(f"actions must be a count or a sequence of labels, got {actions!r}")
+        raise TypeError(f"actions must be a count or a sequence of names, got {actions!r}")
     if isinstance(actions, int | np.integer):
         if actions < 1:
             raise ValueError(f"actions must be at least 1, got actions={actions}")
         return tuple(range(int(actions)))
-    labels = tuple(plain_label(label) for label in actions)
-    if not labels:
-        raise ValueError("actions must have at least one label, got none")
-    if len(set(labels)) < len(labels):
-        raise ValueError(f"actions must have different labels, got {labels!r}")
-    return labels
+    names = tuple(plain_name(name) for name in actions)
+    if not names:
+        raise ValueError("actions must have at least one name, got none")
+    if len(set(names)) < len(names):
+        raise ValueError(f"actions must have different names, got {names!r}")
+    return names
 
 
-def plain_label(label: Any) -> Label:
-    """The label as a plain Python value, which saves and loads unchanged."""
-    if type(label) is str or type(label) is int:
-        return label
-    value = label.item() if isinstance(label, np.generic) else label
+def plain_name(name: Any) -> ActionName:
+    """Convert an action's name to a plain Python value, which saves and loads unchanged."""
+    if type(name) is str or type(name) is int:
+        return name
+    value = name.item() if isinstance(name, np.generic) else name
     if not isinstance(value, str | int | float) or value != value:
-        raise TypeError(f"an action's label must be text, a number or a boolean, got {label!r}")
+        raise TypeError(f"an action's name must be text, a number or a boolean, got {name!r}")
     return value

@@ -215,7 +215,7 @@ class ReleafPolicy(bandit.base.ContextualPolicy):
     def _forget(self, choice: Decision | None) -> None:
         """Remove a pending decision."""
         if choice is not None:
-            self._learner._waiting.pop(choice.id, None)
+            self._learner._pending.pop(choice.id, None)
 
     def _learn(self, arm: Any, context: Mapping[Any, Any] | None, reward: Any) -> None:
         self._ensure_learner([arm], context)
@@ -230,5 +230,5 @@ class ReleafPolicy(bandit.base.ContextualPolicy):
             value = learner._checked_reward(float(reward))
             choice = choice or learner.decide(self._known(context))
             self._forget(choice)
-            learner._take_in(choice._context, choice.id, learner.actions.index(arm), value)
+            learner._learn(choice._context, choice.id, learner.actions.index(arm), value)
         self._pulled.pop(key, None)

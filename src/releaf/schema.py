@@ -1,4 +1,4 @@
-"""What a context looks like: its features in order, and how contexts become rows of numbers in [0, 1].
+"""`Schema`, the features of a context in order, and `Encoder`, which maps contexts to rows of numbers in [0, 1].
 
 >>> from releaf import Boolean, Continuous, Quantile
 >>> schema = Schema(age=Continuous(0, 120), income=Quantile(missing=True), smoker=Boolean())
@@ -35,7 +35,7 @@ from releaf.table import is_table, ordered_columns, ordered_rows, ordered_values
 from releaf.toml import features_from_toml, features_to_toml
 
 if TYPE_CHECKING:
-    from releaf.core.quantile import QuantileSketch
+    from releaf.core.quantile_sketch import QuantileSketch
 
 __all__ = ["Encoder", "Features", "Schema"]
 
@@ -73,7 +73,7 @@ class Schema:
 
     @classmethod
     def of(cls, features: int | Sequence[str] | Mapping[str, Feature] | Schema) -> Schema:
-        """A schema from a count or from names, for values that are in [0, 1] already, or from named features."""
+        """Build a schema from a count or from names, for values in [0, 1], or from named features."""
         if isinstance(features, Schema):
             return features
         if isinstance(features, Mapping):
@@ -102,7 +102,7 @@ class Schema:
         return f"Schema({{{', '.join(f'{n!r}: {f!r}' for n, f in zip(self.names, self.features, strict=True))}}})"
 
     def index(self, feature: int | str) -> int:
-        """The position of a feature that is given by name or by position."""
+        """Index of a feature, given by name or by index."""
         if isinstance(feature, str):
             if feature not in self.names:
                 raise ValueError(f"unknown feature {feature!r}; the schema has {', '.join(self.names)}")
@@ -112,26 +112,26 @@ class Schema:
         return int(feature)
 
     def lowest(self) -> Row:
-        """The lowest encoded value of each feature: 0, or -1, which stands for a missing number."""
+        """Lowest encoded value of each feature: 0, or -1, which encodes a missing number."""
         optional = [feature.missing and not feature.categories for feature in self.features]
         return np.where(optional, MISSING, 0.0)
 
     def encoder(self) -> Encoder:
-        """A fresh encoder, whose quantiles have seen nothing."""
+        """Create an encoder with empty quantile sketches."""
         return Encoder(self)
 
     @classmethod
     def guess(cls, table: Any, *, leave_out: Sequence[str] = (), numbers: str = "quantiles") -> Schema:
-        """What the columns of a table say that they are: numbers, truth values or categories, missing or not.
+        """Infer a schema from the columns of a table: numbers, booleans or categories, missing or not.
 
         Parameters
         ----------
         table
             A pandas, polars or pyarrow table, or a mapping from names to columns.
         leave_out
-            Columns that are no features, such as the action and the reward.
+            Columns that are not features, such as the action and the reward.
         numbers
-            "quantiles": numbers become :class:`Quantile`; "range": :class:`Continuous` from the least to the largest.
+            "quantiles": numbers become :class:`Quantile`; "range": :class:`Continuous` over the observed range.
 
         Examples
         --------
@@ -159,28 +159,28 @@ class Schema:
         return cls(found)
 
     def to_toml(self) -> str:
-        """The schema as TOML, to be edited; options that are as usual are left out."""
+        """Serialize the schema as TOML for editing; default options are omitted."""
         return features_to_toml(dict(zip(self.names, self.features, strict=True)))
 
     @classmethod
     def from_toml(cls, text: str) -> Schema:
-        """The schema that ``to_toml`` gave, as it was edited."""
+        """Parse a schema from TOML, as ``to_toml`` writes it."""
         return cls(features_from_toml(text))
 
     def to_dict(self) -> list[dict[str, Any]]:
-        """The schema as plain data, for JSON."""
+        """Convert the schema to plain data, for JSON."""
         return [{"name": n, **feature_to_dict(f)} for n, f in zip(self.names, self.features, strict=True)]
 
     @classmethod
     def from_dict(cls, data: list[dict[str, Any]]) -> Schema:
-        """The schema that ``to_dict`` gave."""
+        """Build a schema from what ``to_dict`` returned."""
         return cls({entry["name"]: feature_from_dict(entry) for entry in data})
 
 
 class Encoder:
-    """Turns contexts into rows of numbers in [0, 1], and learns the quantiles while doing so.
+    """Encoder of contexts as rows of numbers in [0, 1]; it updates its quantile sketches as it encodes.
 
-    A context that is refused changes nothing.
+    Invalid input raises a ValueError; the encoder is then unchanged.
     """
 
     def __init__(self, schema: Schema) -> None:
@@ -192,18 +192,18 @@ class Encoder:
                 self.sketches[place] = _new_sketch(feature.size)
 
     def encode(self, context: Any) -> Row:
-        """One context (sequence, mapping, numpy row or one row of a table) as a row of its own."""
+        """Encode one context (sequence, mapping, numpy row or one row of a table) as a new row."""
         values = ordered_values(context, self.schema.names)
         row = np.empty(len(self.schema))
         for place, value in enumerate(values):
             row[place] = self._to_unit(place, value)
         for place, sketch in self.sketches.items():
             if not is_missing(values[place]):
-                row[place] = sketch.see(float(row[place]))
+                row[place] = sketch.add(float(row[place]))
         return row
 
     def encode_many(self, contexts: Any, learns: bool = True) -> Row:
-        """Many contexts: a matrix, a table, or a sequence of contexts; quantiles learn from them, or stay."""
+        """Encode many contexts: a matrix, a table, or a sequence; ``learns`` tells whether quantiles are updated."""
         names = self.schema.names
         if isinstance(contexts, np.ndarray) or is_table(contexts):
             columns = ordered_columns(contexts, names)
@@ -214,12 +214,12 @@ class Encoder:
         for place, column in enumerate(columns):
             matrix[place] = self._column_to_unit(place, column)
         for place, sketch in self.sketches.items():
-            (sketch.see_many if learns else sketch.rank_many)(matrix[place])
+            (sketch.add_many if learns else sketch.rank_many)(matrix[place])
             matrix[place, np.isnan(matrix[place])] = MISSING
         return np.ascontiguousarray(matrix.T)
 
     def problems(self, columns: Sequence[Any]) -> dict[int, str]:
-        """What is wrong with some rows of these columns, one for each feature; empty where all is well."""
+        """Errors by row of these columns, one column for each feature; empty if all rows are valid."""
         found: dict[int, str] = {}
         for place, column in enumerate(columns):
             if column_to_unit(self.schema.features[place], column) is None:
@@ -231,7 +231,7 @@ class Encoder:
         return found
 
     def from_unit(self, place: int, unit: float) -> Any:
-        """The value of a feature that is encoded like this: a number, a category, or None where it is missing."""
+        """Decode a value of a feature: a number, a category, or None where it is missing."""
         feature = self.schema.features[place]
         if unit == MISSING:
             return None
@@ -258,29 +258,29 @@ class Encoder:
             raise ValueError(f"feature {name!r}{where} is {shown(value)}: expected {feature.expects}") from None
 
     def _column_to_unit(self, place: int, column: Any) -> Any:
-        """The values of a feature as numbers in [0, 1]; those of a Quantile as they are, NaN where they are missing."""
+        """Encode a feature's values in [0, 1]; those of a Quantile stay, with NaN where they are missing."""
         feature = self.schema.features[place]
         units = column_to_unit(feature, column)
-        if units is None:  # something is wrong, or of an uncommon type
+        if units is None:  # invalid, or of an uncommon type
             units = np.array([self._to_unit(place, value, f" of row {row}") for row, value in enumerate(column)])
             if isinstance(feature, Quantile):
                 units[[is_missing(value) for value in column]] = np.nan
         return units
 
     def state(self) -> dict[str, Row]:
-        """What was learnt, as arrays."""
+        """State of the quantile sketches, as arrays."""
         return {f"quantile{place}": sketch.state() for place, sketch in self.sketches.items()}
 
     def restore(self, state: Mapping[str, Row]) -> None:
-        """Take up what ``state`` gave."""
+        """Load what ``state`` returned."""
         for place, sketch in self.sketches.items():
             sketch.restore(state[f"quantile{place}"])
 
 
 def _new_sketch(size: int) -> QuantileSketch:
-    from releaf.core.quantile import QuantileSketch  # with Numba, which takes its time to import
+    from releaf.core.quantile_sketch import QuantileSketch  # imports Numba, which is slow to import
 
     return QuantileSketch(size)
 
 
-Features = int | Sequence[str] | Mapping[str, Feature] | Schema  # what Schema.of takes
+Features = int | Sequence[str] | Mapping[str, Feature] | Schema  # what Schema.of accepts

@@ -1,4 +1,4 @@
-"""Contexts in the shapes that users have them: sequences, mappings, numpy rows, rows and tables of data frames."""
+"""Values and columns of contexts in any form: sequences, mappings, numpy rows, rows and tables of data frames."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _INDEX = re.compile(r"__index_level_\d+__")
 
 
 class Table:
-    """A table of our own: columns by their names, all of the same length; it goes through its rows."""
+    """Minimal table: columns by name, all of the same length; iteration yields rows."""
 
     def __init__(self, columns: Mapping[str, Any]) -> None:
         self.columns = dict(columns)
@@ -26,7 +26,7 @@ class Table:
 
 
 def _column_names(table: Any) -> list[str] | None:
-    """The column names of a pandas, polars or pyarrow table; None for anything else."""
+    """Column names of a pandas, polars or pyarrow table; None for anything else."""
     if isinstance(table, Table):
         return list(table.columns)
     if hasattr(table, "column_names"):  # pyarrow
@@ -37,21 +37,21 @@ def _column_names(table: Any) -> list[str] | None:
 
 
 def _column(table: Any, place: int) -> Any:
-    """One column as a numpy array: the table's own memory where that holds plain numbers, None or NaN where missing."""
+    """One column as a numpy array, without a copy for plain numbers; None or NaN where values are missing."""
     if isinstance(table, Table):
         return list(table.columns.values())[place]
     if type(table).__name__ == "RecordBatch":  # of pyarrow, which narwhals does not know
         column = table.column(place)
         plain = str(column.type).startswith(("int", "uint", "float", "double"))
         return column.to_numpy(zero_copy_only=False) if plain else np.array(column.to_pylist(), dtype=object)
-    import narwhals.stable.v2 as nw  # only where there are tables
+    import narwhals.stable.v2 as nw  # imported lazily
 
     series = nw.from_native(table, eager_only=True)[:, place]
     if series.dtype.is_numeric() and not series.dtype.is_decimal():
         return series.to_numpy()
     if series.dtype == nw.Boolean and not series.null_count():
         return series.to_numpy()
-    return np.array(series.to_list(), dtype=object)  # texts, categories, truth values that may be missing
+    return np.array(series.to_list(), dtype=object)  # texts, categories, booleans with missing values
 
 
 def is_table(data: Any) -> bool:
@@ -59,7 +59,7 @@ def is_table(data: Any) -> bool:
 
 
 def table_columns(table: Any) -> dict[str, list[Any]]:
-    """All columns of a table by their names, as plain values; not the row numbers that pandas puts into files."""
+    """All columns of a table by name, as plain values, without the index columns that pandas writes to files."""
     named = [(place, name) for place, name in enumerate(_column_names(table) or []) if not _INDEX.fullmatch(name)]
     return {name: np.asarray(_column(table, place)).tolist() for place, name in named}
 
@@ -76,7 +76,7 @@ def _check_names(given: list[str], names: tuple[str, ...], what: str, kind: str 
 
 
 def ordered_values(context: Any, names: tuple[str, ...]) -> Sequence[Any]:
-    """The values of one context in the order of the features."""
+    """Values of one context in the order of the features."""
     if isinstance(context, Mapping):
         values = {str(key): value for key, value in context.items()}
         _check_names([str(key) for key in context], names, "context")
@@ -102,7 +102,7 @@ def ordered_values(context: Any, names: tuple[str, ...]) -> Sequence[Any]:
 
 
 def ordered_rows(contexts: Any, names: tuple[str, ...]) -> list[Sequence[Any]]:
-    """The values of many contexts, each in the order of the features."""
+    """Values of many contexts, each in the order of the features."""
     if isinstance(contexts, str | bytes) or not hasattr(contexts, "__iter__"):
         raise TypeError(f"contexts must be a matrix, a table or a sequence of contexts, got {contexts!r}")
     rows = []
@@ -120,7 +120,7 @@ def width_error(width: int, names: tuple[str, ...]) -> str:
 
 
 def ordered_columns(table: Any, names: tuple[str, ...], what: str = "table", kind: str = "features") -> list[Any]:
-    """The columns of a matrix or table in the order of the features, or of the actions for a table of rewards."""
+    """Columns of a matrix or table in the order of the features, or of the actions for a table of rewards."""
     columns = _column_names(table)
     if columns is not None:
         _check_names(columns, names, what, kind)

@@ -1,4 +1,4 @@
-"""Features as TOML, for people to read and edit."""
+"""Features as TOML text, for people to read and edit."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "categorical": {"values": list, "missing": bool},
     "boolean": {"missing": bool},
 }
-_USUAL = {"clip": False, "missing": False, "size": 512}
+_DEFAULTS = {"clip": False, "missing": False, "size": 512}
 
 
 def features_to_toml(features: Mapping[str, Feature]) -> str:
-    """TOML that :func:`features_from_toml` reads; options that are as usual are left out."""
+    """Serialize features to TOML that :func:`features_from_toml` parses; default options are omitted."""
     tables = [_table(name, feature) for name, feature in features.items()]
     return _HEADER + "\n" + "\n".join(tables)
 
@@ -35,7 +35,7 @@ def features_to_toml(features: Mapping[str, Feature]) -> str:
 def _table(name: str, feature: Feature) -> str:
     lines = [f"[features.{_text(name)}]"]
     for option, value in feature_to_dict(feature).items():
-        if _USUAL.get(option) != value:
+        if _DEFAULTS.get(option) != value:
             lines.append(f"{option} = {_value(value)}")
     return "\n".join(lines) + "\n"
 
@@ -49,18 +49,18 @@ def _value(value: Any) -> str:
 
 
 def _text(value: str) -> str:
-    """A basic string of TOML: JSON's, which leaves one control character as it is."""
+    """Quote a TOML basic string: as in JSON, with one more control character escaped."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def features_from_toml(text: str) -> dict[str, Feature]:
-    """The features that a text of TOML describes."""
+    """Parse features from TOML."""
     if not isinstance(text, str) or ("\n" not in text and text.strip().endswith(".toml")):
         raise TypeError(f"expected the text of a schema, got {text!r}: read the file first, with read_text()")
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"the schema is no TOML: {error}") from None
+        raise ValueError(f"the schema is not valid TOML: {error}") from None
     features = data.get("features")
     if not isinstance(features, dict) or not features:
         raise ValueError("the schema has no [features.…] tables: expected one for each feature")
@@ -77,7 +77,7 @@ def _feature(name: str, entry: Any) -> Feature:
         if expected is None:
             raise ValueError(f"feature {name!r} has unknown {option!r}: expected {', '.join(_OPTIONS[kind])}")
         if not isinstance(value, expected) or (isinstance(value, bool) and expected is not bool):
-            raise ValueError(f"feature {name!r} has {option} = {value!r}, which is no {_named(expected)}")
+            raise ValueError(f"feature {name!r} has {option} = {value!r}: expected {_expectation(expected)}")
     if kind == Categorical.kind and "values" not in options:
         raise ValueError(f"feature {name!r} is categorical and needs values = [...]")
     try:
@@ -86,5 +86,5 @@ def _feature(name: str, entry: Any) -> Feature:
         raise ValueError(f"feature {name!r}: {error}") from None
 
 
-def _named(expected: Any) -> str:
-    return {bool: "truth value", int: "whole number", list: "list"}.get(expected, "number")
+def _expectation(expected: Any) -> str:
+    return {bool: "true or false", int: "an integer", list: "a list"}.get(expected, "a number")

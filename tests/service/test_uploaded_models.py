@@ -19,7 +19,7 @@ from pyarrow import parquet
 
 import releaf
 from asking import asked
-from releaf.core import state
+from releaf.core.runtime import state_file
 from releaf.executors import Local
 from releaf.service.errors import ApiError
 from releaf.service.experiments import learner_factory
@@ -34,9 +34,9 @@ MODEST = 50 << 20  # bytes, far less than a model that is too large would take
 
 def altered(learner: Any, arrays: dict[str, Any] | None = None, **header: Any) -> bytes:
     """The bytes of a learner whose header says something else, under a checksum that is right."""
-    own, kept = state.from_bytes(learner.to_bytes(), "content")
+    own, kept = state_file.from_bytes(learner.to_bytes(), "content")
     own.pop("format")
-    return state.to_bytes(own | header, kept | (arrays or {}))
+    return state_file.to_bytes(own | header, kept | (arrays or {}))
 
 
 def uploaded(content: bytes, actions: Any = ("a", "b"), features: Any = 2) -> NewExperiment:
@@ -51,7 +51,7 @@ def registry_in(folder: Path) -> ExperimentRegistry:
 
 LINEAR = PolicySpec(name="LinUCB")
 LEARNER = releaf.LinUCB(["a", "b"], 2, seed=3)
-PARAMETERS = state.from_bytes(LEARNER.to_bytes(), "content")[0]["parameters"]
+PARAMETERS = state_file.from_bytes(LEARNER.to_bytes(), "content")[0]["parameters"]
 BAD_HEADERS: dict[str, dict[str, Any]] = {
     "a huge sample": {"schema": [{"name": "x0", "kind": "quantile", "size": 10**9, "missing": False}]},
     "many features": {"schema": releaf.Schema.of(30_000).to_dict()},
@@ -109,10 +109,10 @@ def test_a_model_with_an_invalid_step_count_is_not_loaded(tmp_path: Path, steps:
 
 def test_a_model_with_overlapping_arrays_is_rejected() -> None:
     place = {"dtype": "<f8", "shape": [1000], "offset": 0, "bytes": 8000}
-    header = json.dumps({"format": state.FORMAT, "arrays": {f"a{number}": place for number in range(50)}}).encode()
+    header = json.dumps({"format": state_file.FORMAT, "arrays": {f"a{number}": place for number in range(50)}}).encode()
     rest = len(header).to_bytes(8, "little") + header + bytes(8000)
     with pytest.raises(releaf.StateError, match="overlap"):
-        state.from_bytes(state.MAGIC + hashlib.sha256(rest).digest() + rest, "content")
+        state_file.from_bytes(state_file.MAGIC + hashlib.sha256(rest).digest() + rest, "content")
 
 
 def test_an_experiment_that_could_not_be_restored_is_not_created(tmp_path: Path) -> None:
@@ -241,8 +241,8 @@ from releaf.service.experiments.learner_factory import precompile
 
 learner = releaf.AdaptiveReleaf(["a", "b"], 3, seed=0)
 def kernels():
-    doors = learner._doors
-    return [len(getattr(doors, name).signatures) for name in ("decide", "decide_all", "learn")]
+    entry_points = learner._entry_points
+    return [len(getattr(entry_points, name).signatures) for name in ("decide", "decide_all", "learn")]
 precompile(learner)
 before = kernels()
 made = learner.decide_many([[0.1, 0.2, 0.3]] * 5) + [learner.decide([0.1, 0.2, 0.3])]

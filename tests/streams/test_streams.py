@@ -97,10 +97,19 @@ def test_network_intrusion_is_the_first_records_of_the_file_scaled(monkeypatch: 
     assert stream.actions == ("attack", "no attack")
     assert stream.rewards.sum(axis=1).tolist() == [1.0] * 20_000
     assert stream.rewards[:, 0].sum() == 3821
-    later = streams.intrusion(100, start=19_900, scaled_by=20_000)
-    assert np.array_equal(later.contexts, stream.contexts[-100:])
+    assert np.array_equal(streams.intrusion(100, start=19_900).contexts, stream.contexts[-100:])
+    by_themselves = streams.intrusion(20_000, scaled_by=20_000).contexts
+    assert by_themselves.max(axis=0).min() == 1.0  # of every feature
+    assert stream.contexts.max(axis=0).min() < 1.0  # the largest of some come later in the file
     with pytest.raises(ValueError, match="more than the file has"):
         streams.intrusion(10, start=494_020)
+
+
+def test_records_that_can_not_be_are_refused_before_the_file_is_looked_for() -> None:
+    with pytest.raises(ValueError, match="steps=10, start=-1: expected at least one record, from 0 on"):
+        streams.intrusion(10, start=-1)
+    with pytest.raises(ValueError, match="scaled_by=0: expected a number of records from 1 on, or None"):
+        streams.intrusion(10, scaled_by=0)
 
 
 # --- webpages -------------------------------------------------------------------------------------------------

@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from plain_releaf import GRAIN
 
 import releaf
-from reference import GRAIN
 from releaf import theory
-from releaf.core import merging, summing
-from releaf.core.model import EXPLOITED, HASHED
+from releaf.core.releaf import merging, summing
+from releaf.core.releaf.model import EXPLOITED, HASHED
 from releaf.executors import Local
 from releaf.streams import batches
 from releaf.train import Report, fit_log, parallel_fit
@@ -70,7 +70,7 @@ def in_plain_python(table: Table, rho: float) -> dict[tuple[Any, ...], list[floa
 
 
 def cells_of(learner: releaf.Releaf) -> dict[tuple[Any, ...], tuple[int, float]]:
-    known = merging.gather(learner._engine, learner.seed)
+    known = merging.extract_statistics(learner._engine, learner.seed)
     top = 2**52
     leaves = [
         [(int(math.log2(top // int(w))), int(s) // int(w)) for s, w in zip(own.starts, own.widths, strict=True)]
@@ -173,7 +173,7 @@ def test_memory_follows_what_was_observed_not_the_product_of_all_intervals(tmp_p
     finally:
         tracemalloc.stop()
     cells = {(a, b, action) for a, b, action in zip(table["a"], table["b"], table["action"], strict=True)}
-    assert np.count_nonzero(fitted._engine.memory["counts"]) == len(cells)
+    assert np.count_nonzero(fitted._engine.arrays["counts"]) == len(cells)
     assert fitted._engine.clock(HASHED) == 1
 
 
@@ -200,9 +200,7 @@ def test_combinations_that_no_number_can_tell_apart_are_refused(tmp_path: Path) 
 def test_a_log_with_more_rows_than_can_be_summed_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     paths = write(tmp_path, log(300), 2)
     monkeypatch.setattr(summing, "MOST_WEIGHTED_ROWS", 299)
-    with pytest.raises(
-        ValueError, match=r"300 rows, and up to 299 can be summed with prob.*: fit parts"
-    ):
+    with pytest.raises(ValueError, match=r"300 rows, and up to 299 can be summed with prob.*: fit parts"):
         fit_log(paths, NAMES, probability="p")
     assert fit_log(paths, NAMES).steps == 300
     monkeypatch.setattr(summing, "MOST_ROWS", 299)
@@ -317,7 +315,7 @@ def test_weights_undo_what_the_log_preferred(tmp_path: Path) -> None:
 
 
 def _mean(learner: Any, action: int) -> float:
-    rows = merging.gather(learner._engine, learner.seed).rows
+    rows = merging.extract_statistics(learner._engine, learner.seed).rows
     return float(rows.sums[:, action].sum() / rows.counts[:, action].sum())
 
 
@@ -351,7 +349,7 @@ def test_rewards_count_to_a_fine_grain(tmp_path: Path) -> None:
     table = log(300)
     table["reward"] = np.random.default_rng(0).random(300)
     fitted = fit_log(write(tmp_path, table, 1), NAMES, rho=theory.balanced_rho(1))
-    sums = fitted._engine.memory["sums"]
+    sums = fitted._engine.arrays["sums"]
     assert np.array_equal(sums / GRAIN, np.round(sums / GRAIN))
     per_pair = np.floor(table["reward"] / GRAIN + 0.5).sum() * GRAIN
     assert sums.sum() == pytest.approx(3 * per_pair, rel=1e-15)
@@ -469,8 +467,8 @@ def with_a_frequent_row(count: int, others: int) -> Table:
 
 def over_all_rows(fitted: releaf.Releaf, table: Table) -> Any:
     other = releaf.from_bytes(fitted.to_bytes())
-    other._engine.memory["relevance"][:] = 0
-    other._engine.memory["clock"][EXPLOITED] = 0
+    other._engine.arrays["relevance"][:] = 0
+    other._engine.arrays["clock"][EXPLOITED] = 0
     other._engine.tally_relevance(np.column_stack([table[name] for name in "abc"]))
     return other.relevance()
 

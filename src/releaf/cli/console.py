@@ -64,7 +64,7 @@ def fail(message: str) -> None:
 @contextmanager
 def error_messages() -> Iterator[None]:
     """Turn expected exceptions into a message and exit code 1, and Ctrl-C into 130."""
-    from releaf.core.state import StateError
+    from releaf.core.runtime.state_file import StateError
     from releaf.streams.data_files import DataError
 
     expected = (ValueError, TypeError, ImportError, OSError, EOFError, StateError, DataError)

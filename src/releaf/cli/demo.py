@@ -77,21 +77,31 @@ def _figures_of(ledger: Any) -> dict[str, Any]:
 def _decided(results: dict[str, list[Any]], seeds: int, steps: int) -> Table:
     """Errors and labels of each learner, next to the paper's figures."""
     from releaf.paper.breast_cancer import PAPER, labels_of
-    from releaf.paper.experiment import line
-    from releaf.report.figures import Column, Figures
-    from releaf.report.terminal import figures_table
+    from releaf.report.number_format import format_mean
+    from releaf.report.terminal import table
 
-    columns = (
-        Column("labels", labels_of, 0),
-        Column("error exploiting %", lambda ledger: ledger.exploitation_error),
-        Column("error of all %", lambda ledger: ledger.error),
+    runs = "one shuffle" if seeds == 1 else f"mean of {seeds} shuffles ± 95 % interval"
+    made = table(
+        f"Breast cancer: {steps:,} cases, {runs}",
+        "Errors in %; the paper counts those of exploitations. The cases repeat\n"
+        "499 rows, so every learner meets each of them many times.",
     )
-    printed = {name: (labels, error) for name, (error, *_, labels) in PAPER.items()}
-    lines = [line(name, columns, results, printed.get(name, ())) for name in results]
-    times = "one shuffle" if seeds == 1 else f"mean of {seeds} shuffles ± 95 % interval"
-    caption = "The paper's figures are of exploitations. `releaf reproduce` runs its other experiments."
-    figures = Figures(f"Breast cancer: {steps:,} cases, {times}", columns, lines, caption)
-    return figures_table(figures, differences=False)
+    made.add_column("", no_wrap=True)
+    for heading in ("labels", "exploiting", "all decisions"):
+        made.add_column(heading, justify="right", no_wrap=True)
+        if heading != "all decisions":
+            made.add_column("paper", justify="right", no_wrap=True, style="dim")
+    for name, ledgers in results.items():
+        error, *_, labels = PAPER.get(name, (None, None))
+        made.add_row(
+            name,
+            format_mean([labels_of(ledger) for ledger in ledgers], 0),
+            "" if labels is None else f"{labels:,.0f}",
+            format_mean([ledger.exploitation_error for ledger in ledgers], 2),
+            "" if error is None else f"{error:.2f}",
+            format_mean([ledger.error for ledger in ledgers], 2),
+        )
+    return made
 
 
 def _relevance(results: dict[str, list[Any]]) -> Table:

@@ -33,7 +33,7 @@ def doctor(as_json: Json = False) -> None:
     import platform
     from importlib.metadata import PackageNotFoundError, version
 
-    from releaf.core import jit
+    from releaf.core.runtime import jit
     from releaf.streams.data_files import cache_folder, find
 
     found: dict[str, str | None] = {}
@@ -42,7 +42,7 @@ def doctor(as_json: Json = False) -> None:
             found[package] = version(package)
         except PackageNotFoundError:
             found[package] = None
-    kernels = jit.kept_kernels()
+    kernels = jit.kernel_cache()
     report: dict[str, Any] = {
         "releaf": __version__,
         "python": platform.python_version(),

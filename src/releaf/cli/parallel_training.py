@@ -25,7 +25,7 @@ def fit(
     require("tables", "pyarrow")
     from rich.markup import escape
 
-    from releaf.core.summing import HEAVIEST
+    from releaf.core.releaf.summing import HEAVIEST
     from releaf.executors import executor_for
     from releaf.train import Report, fit_log
 

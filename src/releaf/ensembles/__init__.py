@@ -1,4 +1,4 @@
-"""The paper's ensembles: base classifiers, trained beforehand, that vote. Importing it makes them known to ``load``."""
+"""The paper's ensembles of pretrained base classifiers. Importing this package registers them for ``load``."""
 
 from releaf.ensembles.adaboost import AdaBoost, OnlineAdaBoost
 from releaf.ensembles.experts import Experts, train_experts

@@ -1,4 +1,4 @@
-"""AdaBoost over given base classifiers: weights from a labelled sample, or from the latest labels."""
+"""AdaBoost weights of given base classifiers, from a labelled sample or from the latest labels."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from releaf.core.rivals.votes import FIXED, ONLINE_BOOSTING, boost
+from releaf.core.baselines.voting import FIXED, ONLINE_BOOSTING, boost
 from releaf.ensembles.ensemble import Ensemble
 from releaf.ensembles.experts import Array, Experts, columns_of, encoded
-from releaf.policies.checks import whole
-from releaf.policies.rewards import checked_table
+from releaf.policies.argument_checks import whole
+from releaf.policies.reward_checks import checked_table
 from releaf.policies.traits import Traits
 from releaf.policy import Actions
 from releaf.schema import Features
@@ -52,7 +52,7 @@ class AdaBoost(Ensemble):
         learns_online=False,
         observes="nothing",
     )
-    _doors = FIXED
+    _entry_points = FIXED
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class AdaBoost(Ensemble):
             self._sample = len(right)
 
     def _right_on(self, contexts: Any, rewards: Any) -> Array:
-        """Who is right on each case of a sample."""
+        """Table of correct predictions on a sample."""
         columns = columns_of(encoded(contexts, self.schema), self.schema)
         table = checked_table(rewards, len(columns), self.actions)
         if not len(columns) or np.isnan(table).any():
@@ -97,7 +97,7 @@ class OnlineAdaBoost(Ensemble):
     experts
         The base classifiers, of :func:`releaf.ensembles.train_experts`.
     window
-        How many of the latest labels the weights rest on.
+        Number of latest labels from which the weights are computed.
     """
 
     parameters = ("seed", "window", "max_pending")
@@ -108,8 +108,8 @@ class OnlineAdaBoost(Ensemble):
         prior_training=True,
         observes="the label (all rewards), always",
     )
-    _doors = ONLINE_BOOSTING
-    _kept = (*Ensemble._kept, "window")
+    _entry_points = ONLINE_BOOSTING
+    _saved_arrays = (*Ensemble._saved_arrays, "window")
 
     def __init__(
         self,

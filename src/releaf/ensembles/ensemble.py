@@ -1,4 +1,4 @@
-"""What all ensembles share: base classifiers that vote, whose votes have weights."""
+"""`Ensemble`: base class of weighted votes of base classifiers."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from releaf.core.rivals.common import USED
-from releaf.core.rivals.design import width_of
-from releaf.core.rivals.votes import Votes, new_votes
+from releaf.core.baselines.design_matrix import width_of
+from releaf.core.baselines.voting import Votes, new_votes
+from releaf.core.runtime.primitives import USED
 from releaf.ensembles.experts import Experts, encoded, schema_design
 from releaf.policies.base import Array
 from releaf.policies.compiled import CompiledPolicy
@@ -17,14 +17,13 @@ from releaf.schema import Features, Schema
 
 
 class Ensemble(CompiledPolicy):
-    """Takes the action that the base classifiers vote for. How their weights come about is the subclass's.
+    """Takes the action that the base classifiers vote for. A subclass defines how the weights are learnt.
 
-    They predict before the label is seen, and stay as they are; only the weights of their votes may change. An action
-    that is added later is one that they never vote for, and none can be removed. ``Decision.estimates`` are each
-    action's share of the votes.
+    The base classifiers are fixed; only the weights of their votes may change. They never vote for an action that is
+    added later, and no action can be removed. ``Decision.estimates`` are each action's share of the votes.
     """
 
-    _kept: ClassVar[tuple[str, ...]] = ("clock", "coefficients", "intercepts", "weights")
+    _saved_arrays: ClassVar[tuple[str, ...]] = ("clock", "coefficients", "intercepts", "weights")
     _learns_from_logs = False
     _window = 1
 
@@ -40,7 +39,7 @@ class Ensemble(CompiledPolicy):
         super().__init__(actions, features, observe, seed, max_pending)
         if not isinstance(experts, Experts):
             raise TypeError(f"experts must come from releaf.ensembles.train_experts, got {experts!r}")
-        encoded(np.zeros((0, len(self.schema))), self.schema)  # which raises for features that can't be encoded ahead
+        encoded(np.zeros((0, len(self.schema))), self.schema)  # raises for features that can't be encoded in advance
         self._design = schema_design(self.schema)
         if experts.actions != self.actions:
             raise ValueError(f"experts were trained for the actions {experts.actions!r}, expected {self.actions!r}")
@@ -54,7 +53,7 @@ class Ensemble(CompiledPolicy):
 
     @property
     def _rule(self) -> tuple[float, float]:
-        """The numbers that the rule of learning needs."""
+        """Kernel parameters of the learning rule."""
         return 0.0, 0.0
 
     def _build(self, actions: int) -> Votes:
@@ -69,30 +68,30 @@ class Ensemble(CompiledPolicy):
             params=self._rule,
         )
 
-    def _take_in(self, context: Array, step: int, index: int, reward: float) -> None:
+    def _learn(self, context: Array, step: int, index: int, reward: float) -> None:
         raise NotImplementedError("an ensemble learns from labels, the rewards of all actions")
 
-    def _take_in_all(self, context: Array, step: int, rewards: Array) -> None:
-        self._doors.learn(self._book, context, step, rewards)
+    def _learn_all(self, context: Array, step: int, rewards: Array) -> None:
+        self._entry_points.learn(self._pointer_table, context, step, rewards)
 
-    def _narrow(self, index: int) -> None:
+    def _remove_action(self, index: int) -> None:
         raise ValueError(
-            f"{type(self).__name__} can't forget action {self.actions[index]!r}, which its base classifiers vote for: "
+            f"{type(self).__name__} can't remove action {self.actions[index]!r}, which its base classifiers vote for: "
             "train others without it"
         )
 
     @property
     def prior_labels(self) -> int:
-        """How many labelled cases the base classifiers, and the weights of their votes, were trained with."""
+        """Number of labels used to train the base classifiers and the weights of their votes."""
         return self._experts.labels + self._sample
 
     @property
     def weight_labels(self) -> int:
-        """How many of them went into the weights of the votes."""
+        """Number of those labels that were used for the weights."""
         return self._sample
 
     def weights(self) -> Array:
-        """The weight of each base classifier's vote; they add up to 1."""
+        """Weight of each base classifier's vote; the weights add up to 1."""
         with self._lock:
             shares: Array = self._state.weights / self._state.weights.sum()
             return shares
@@ -102,18 +101,18 @@ class Ensemble(CompiledPolicy):
     def _arrays(self) -> dict[str, Array]:
         return {**super()._arrays(), "labels": np.array([self._experts.labels, self._sample])}
 
-    def _take_up(self, arrays: dict[str, Array]) -> None:
+    def _load_state(self, arrays: dict[str, Array]) -> None:
         if arrays["labels"].shape != (2,) or (arrays["labels"] < 0).any():
             raise ValueError("its labels contradict the rest")
-        super()._take_up(arrays)
+        super()._load_state(arrays)
         self._sample = int(arrays["labels"][1])
 
-    def _require_sound(self, state: Any) -> None:
+    def _check_state(self, state: Any) -> None:
         if (state.weights < 0).any() or not state.weights.sum() > 0 or not 0 <= state.clock[USED] <= self._steps:
             raise ValueError("its weights contradict the rest")
 
     @classmethod
-    def _given(cls, header: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
+    def _constructor_arrays(cls, header: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
         coefficients, intercepts = arrays["policy.coefficients"], arrays["policy.intercepts"]
         actions, schema = tuple(header["actions"]), Schema.from_dict(header["schema"])
         return {"experts": Experts(coefficients, intercepts, int(arrays["policy.labels"][0]), actions, schema)}

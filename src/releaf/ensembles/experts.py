@@ -1,4 +1,4 @@
-"""Base classifiers: linear ones of scikit-learn, each trained on its own slice of labelled cases."""
+"""Base classifiers: scikit-learn's logistic regressions, each trained on a separate slice of labelled contexts."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from releaf.core.rivals.design import design_of, lay_out_all, width_of
-from releaf.core.rivals.votes import UNKNOWN
-from releaf.decision import Label
+from releaf.core.baselines.design_matrix import design_of, lay_out_all, width_of
+from releaf.core.baselines.voting import UNKNOWN
+from releaf.decision import ActionName
 from releaf.features import Quantile
-from releaf.policies.checks import positive, whole
-from releaf.policies.rewards import checked_table
-from releaf.policy import Actions, action_labels
+from releaf.policies.argument_checks import positive, whole
+from releaf.policies.reward_checks import checked_table
+from releaf.policy import Actions, action_names
 from releaf.schema import Features, Schema
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -21,24 +21,24 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Experts:
-    """Linear classifiers as plain numbers, so that an ensemble of them saves without pickle and votes fast.
+    """Linear classifiers as plain arrays, which an ensemble saves without pickle and evaluates fast.
 
     Attributes
     ----------
     coefficients
-        E × A × columns: what each classifier multiplies the context's columns with to score each action.
+        E × A × columns: coefficients of each classifier for each action.
     intercepts
         E × A.
     labels
-        How many labelled cases they were trained with, all together.
+        Total number of labels used to train them.
     actions, schema
-        What they were trained for.
+        The actions and the schema that they were trained for.
     """
 
     coefficients: Array
     intercepts: Array
     labels: int
-    actions: tuple[Label, ...]
+    actions: tuple[ActionName, ...]
     schema: Schema
 
     def __post_init__(self) -> None:
@@ -55,7 +55,7 @@ class Experts:
 
 
 def columns_of(units: Array, schema: Schema) -> Array:
-    """The contexts, encoded, as columns: one for a number, one for each category, one that tells a missing number."""
+    """Design matrix of encoded contexts: a column for each number and category, and indicators of missing numbers."""
     design = schema_design(schema)
     columns = np.zeros((len(units), width_of(design, intercept=False)))
     lay_out_all(design, np.ascontiguousarray(units), columns)
@@ -67,7 +67,7 @@ def schema_design(schema: Schema) -> Array:
 
 
 def encoded(contexts: Any, schema: Schema) -> Array:
-    """Contexts with values in [0, 1]; features whose range is learnt while deciding can't be encoded beforehand."""
+    """Encode contexts; Quantile features can't be encoded before the stream."""
     learnt = [name for name, f in zip(schema.names, schema.features, strict=True) if isinstance(f, Quantile)]
     if learnt:
         raise ValueError(
@@ -88,25 +88,25 @@ def train_experts(
     seed: int | None = 0,
     regularisation: float = 100.0,
 ) -> Experts:
-    """Logistic regressions, each trained on a slice of its own. Needs scikit-learn (``pip install releaf[sklearn]``).
+    """Train logistic regressions on separate slices. Needs scikit-learn (``pip install releaf[sklearn]``).
 
-    The paper has 6 that saw 10 cases each for breast cancer, and 5,000 each for network intrusion. A slice whose cases
-    all have the same label makes a classifier that always predicts it.
+    The paper has 6, trained with 10 rows each for breast cancer, and 5,000 each for network intrusion. A slice with a
+    single label makes a classifier that always predicts it.
 
     Parameters
     ----------
     contexts, rewards
-        The labelled cases: a matrix or a table, and the reward of every action (T × A); the right action is the one
+        The labelled rows: a matrix or a table, and the reward of every action (T × A); the right action is the one
         with the highest reward.
     actions, features
         As for :class:`releaf.Releaf`.
     count, size
-        How many classifiers, and how many cases each is trained with.
+        Number of classifiers, and number of rows that each is trained with.
     seed
-        For the order in which the cases are dealt out; None takes them as they come.
+        Of the shuffle of the rows; None keeps their order.
     regularisation
-        C of scikit-learn's logistic regression: smaller values pull coefficients to 0. With 10 cases each, 1 pulls so
-        hard that most classifiers predict the commoner label only.
+        C of scikit-learn's logistic regression: smaller values regularise more. With 10 rows each, 1 regularises so
+        strongly that most classifiers predict only the more frequent label.
 
     Examples
     --------
@@ -120,11 +120,11 @@ def train_experts(
     >>> ensemble.decide(cases.contexts[0]).wants_reward
     False
     """
-    labels, schema = action_labels(actions), Schema.of(features)
+    names, schema = action_names(actions), Schema.of(features)
     count, size = whole("count", count, least=1), whole("size", size, least=1)
     regularisation = positive("regularisation", regularisation)
     columns = columns_of(encoded(contexts, schema), schema)
-    table = checked_table(rewards, len(columns), labels)
+    table = checked_table(rewards, len(columns), names)
     if np.isnan(table).any():
         raise ValueError(f"rewards of row {int(np.isnan(table).any(axis=1).argmax())} have NaN: expected those of all")
     seed = None if seed is None else whole("seed", seed, least=0)
@@ -133,9 +133,9 @@ def train_experts(
     order = np.arange(len(columns)) if seed is None else np.random.default_rng(seed).permutation(len(columns))
     slices = order[: count * size].reshape(count, size)
     right = np.argmax(table, axis=1)
-    trained = [_train(columns[rows], right[rows], len(labels), regularisation) for rows in slices]
+    trained = [_train(columns[rows], right[rows], len(names), regularisation) for rows in slices]
     coefficients, intercepts = (np.stack(parts) for parts in zip(*trained, strict=True))
-    return Experts(coefficients, intercepts, count * size, labels, schema)
+    return Experts(coefficients, intercepts, count * size, names, schema)
 
 
 def _train(columns: Array, right: Array, actions: int, regularisation: float) -> tuple[Array, Array]:

@@ -1,8 +1,8 @@
-"""Average Majority: all base classifiers count alike (Gao, Fan and Han, 2007)."""
+"""Average Majority: base classifiers with equal weights (Gao, Fan and Han, 2007)."""
 
 from __future__ import annotations
 
-from releaf.core.rivals.votes import FIXED
+from releaf.core.baselines.voting import FIXED
 from releaf.ensembles.ensemble import Ensemble
 from releaf.ensembles.experts import Experts
 from releaf.policies.traits import Traits
@@ -29,7 +29,7 @@ class AverageMajority(Ensemble):
         learns_online=False,
         observes="nothing",
     )
-    _doors = FIXED
+    _entry_points = FIXED
 
     def __init__(
         self,

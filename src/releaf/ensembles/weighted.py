@@ -1,14 +1,14 @@
-"""Votes that lose weight with each mistake: Weighted Majority, Blum's variant of it, and fixed share."""
+"""Weighted Majority, Blum's variant of it, and fixed share."""
 
 from __future__ import annotations
 
 import math
 from typing import ClassVar
 
-from releaf.core.rivals.votes import BLUM, WEIGHTED_MAJORITY
+from releaf.core.baselines.voting import BLUM, WEIGHTED_MAJORITY
 from releaf.ensembles.ensemble import Ensemble
 from releaf.ensembles.experts import Experts
-from releaf.policies.checks import positive
+from releaf.policies.argument_checks import positive
 from releaf.policies.traits import Traits
 from releaf.policy import Actions
 from releaf.schema import Features
@@ -29,7 +29,7 @@ class WeightedMajority(Ensemble):
     experts
         The base classifiers, of :func:`releaf.ensembles.train_experts`.
     beta
-        What is left of a weight after a mistake (β), in (0, 1).
+        Factor of a weight after a mistake (β), in (0, 1).
     """
 
     parameters: ClassVar[tuple[str, ...]] = ("seed", "beta", "max_pending")
@@ -40,8 +40,8 @@ class WeightedMajority(Ensemble):
         prior_training=True,
         observes=_OBSERVES,
     )
-    _doors = WEIGHTED_MAJORITY
-    _kept = (*Ensemble._kept, "logs")
+    _entry_points = WEIGHTED_MAJORITY
+    _saved_arrays = (*Ensemble._saved_arrays, "logs")
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class WeightedMajority(Ensemble):
 
 
 class FixedShare(WeightedMajority):
-    """Weighted majority whose votes also share: each passes α of its weight on to the others (Herbster and Warmuth).
+    """Weighted majority with sharing: each classifier passes α of its weight on to the others (Herbster and Warmuth).
 
     "TrackExp" in the paper's draft: a vote that was bad regains its weight soon after it becomes good.
 
@@ -110,7 +110,7 @@ class Blum(Ensemble):
 
     The variant of weighted majority that Blum (1997) takes from Winnow, which learns from its own mistakes only; the
     paper does not tell which of his algorithms it means. His specialists may abstain; base classifiers never do. For a
-    label that comes late, the vote is counted again, with the weights at hand when it comes.
+    label that comes late, the vote is recounted with the current weights.
 
     Parameters
     ----------
@@ -128,8 +128,8 @@ class Blum(Ensemble):
         prior_training=True,
         observes=_OBSERVES,
     )
-    _doors = BLUM
-    _kept = (*Ensemble._kept, "logs")
+    _entry_points = BLUM
+    _saved_arrays = (*Ensemble._saved_arrays, "logs")
 
     def __init__(
         self,

@@ -11,8 +11,9 @@ from releaf.paper.settings import (
     ENSEMBLES,
     FURTHER,
     PAIRS,
-    RELEAF_TOLD,
+    PAIRS_TEXT,
     SAMPLE,
+    SETTINGS_TEXT,
     VARIANTS,
     releaf_arguments,
 )
@@ -55,7 +56,7 @@ OF_EXPLOITATIONS = (
     Column("error %", lambda ledger: ledger.exploitation_error),
     Column("missed %", lambda ledger: ledger.exploitation_missed),
     Column("false %", lambda ledger: ledger.exploitation_false),
-    Column("labels, their cost at c_O = 1", labels_of, 0),
+    Column("labels (cost at c_O = 1)", labels_of, 0),
     Column("error of all %", lambda ledger: ledger.error),
     Column("regret at c_O = 1", regret_with_labels, 0),
 )
@@ -63,7 +64,7 @@ OF_ALL = (
     Column("error %", lambda ledger: ledger.error),
     Column("missed %", lambda ledger: ledger.missed),
     Column("false %", lambda ledger: ledger.false),
-    Column("labels, their cost at c_O = 1", labels_of, 0),
+    Column("labels (cost at c_O = 1)", labels_of, 0),
     Column("regret at c_O = 1", regret_with_labels, 0),
 )
 
@@ -117,8 +118,9 @@ class BreastCancer:
                 OF_EXPLOITATIONS,
                 releaf,
                 "Errors are of exploitations: the paper's can be nothing else, for its 2,630 random explorations alone "
-                f"cost 2.6 %. {RELEAF_TOLD}. Intervals are (a, b] as printed; in the rows “[a, b)” they are closed "
-                "on the other side, which matters here because 0.5 is both a value and a boundary.",
+                f"cost 2.6 %. {SETTINGS_TEXT}. {PAIRS_TEXT} Intervals are (a, b] as printed; in "
+                "the rows “[a, b)” they are closed on the other side, which matters here because 0.5 is both a value "
+                "and a boundary.",
             ),
             Figures(
                 "Breast cancer: baselines and AdaptiveReleaf",

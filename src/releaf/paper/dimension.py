@@ -8,7 +8,7 @@ import numpy as np
 
 from releaf.evaluate import Run
 from releaf.paper.experiment import Results
-from releaf.paper.settings import RELEAF, RELEAF_TOLD
+from releaf.paper.settings import RELEAF, SETTINGS_TEXT
 from releaf.report.figures import Column, Figures, Line, Picture
 
 STEPS = 10_000  # affordable for RELEAF at D = 200, where each step looks at 19,900 pairs of features
@@ -58,7 +58,7 @@ class RegretAndDimension:
         caption = (
             f"T = {steps:,}, two actions, one relevant feature each (d = 1), L = 1, noise ±0.1, uniform contexts. The "
             "expected rewards of a run are the same functions at every D: only irrelevant features are added. RELEAF: "
-            f"{RELEAF_TOLD}; defaults of the others. {growth_told(results)} The exponent of T in Theorem 5 does "
+            f"{SETTINGS_TEXT}; defaults of the others. {growth_text(results)} The exponent of T in Theorem 5 does "
             "not depend on D, but the constants do: D(D − 1)/2 pairs of features are explored, and D − 1 is inside "
             "the logarithm of the control numbers. The figure shows how regret grows with D at this T; it does not "
             "show the exponent, and no theorem speaks for control numbers that are divided."
@@ -91,7 +91,7 @@ def split(label: str) -> tuple[str, int]:
     return name, int(features)
 
 
-def growth_told(results: Results) -> str:
+def growth_text(results: Results) -> str:
     """By what factor each policy's mean regret grows from the least to the most features, as a sentence."""
     regret: dict[str, dict[int, float]] = {}
     for label, ledgers in results.items():

@@ -16,6 +16,7 @@ DIVISORS = (1, 10, 100, 1000, 5000)
 DELTA = 0.05
 CONSTANT = theory.instantaneous_bound(1.0, 0.5, 0.5)  # of L·(s + s′)
 RELEVANT = [0, 1, 2]  # of each action
+ALWAYS_TESTED = 4  # the first problem in which the worst action always loses more than the bound allows
 
 
 class Setting(NamedTuple):
@@ -65,7 +66,10 @@ class TheoremOne:
         setting, divisor, told = CASES[label]
         # with divisor 1 a shorter stream would have no exploitations
         steps = setting.steps // 10 if quick and divisor > 1 else setting.steps
-        stream = {"actions": len(RELEVANT), "features": len(RELEVANT), "relevant": [[place] for place in RELEVANT]}
+        relevant = [[place] for place in RELEVANT]
+        stream: dict[str, Any] = {"actions": len(RELEVANT), "features": len(RELEVANT), "relevant": relevant}
+        if setting is COARSE:
+            stream["problem"] = ALWAYS_TESTED
         return Run(
             label=label,
             stream="generate",

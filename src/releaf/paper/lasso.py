@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from releaf.arrays import Array
-from releaf.policy import Actions, Trace, action_labels
+from releaf.policy import Actions, Trace, action_names
 from releaf.schema import Features, Schema
 
 LEAST_ROWS = 10  # rewards of an action before anything is fitted to them
@@ -42,7 +42,7 @@ class LassoBandit:
     """
 
     def __init__(self, actions: Actions, features: Features, *, seed: int | None = None) -> None:
-        self.actions = action_labels(actions)
+        self.actions = action_names(actions)
         self.schema = Schema.of(features)
         self.seed = seed
         self._generator = np.random.default_rng(seed)

@@ -57,8 +57,8 @@ class RelevanceOfFeatures:
     def _table(self, name: str, action: int, results: Results) -> Figures:
         """The features that were relevant to an action most often, ours and the paper's."""
         found = [np.array(ledger.relevance)[action] for ledger in results[name] if ledger.relevance]
-        ours, told = np.mean(found, axis=0), PAPER[name][action]
-        paper = {} if name == "network intrusion" else told
+        ours, printed = np.mean(found, axis=0), PAPER[name][action]
+        paper = printed if name == "breast cancer" else {}
         order = [int(place) for place in np.argsort(-ours)[:SHOWN]]
         order += [feature - 1 for feature in paper if feature - 1 not in order]
         lines = []
@@ -66,7 +66,7 @@ class RelevanceOfFeatures:
             shares_found = [100 * float(share[place]) for share in found]
             lines.append(Line(f"{place + 1} {NAMES[name][place]}", (paper.get(place + 1),), (shares_found,)))
         title = f"Relevance to “{ACTIONS[name][action]}”, {name}"
-        return Figures(title, SHARE, lines, _caption(name, action, told))
+        return Figures(title, SHARE, lines, _caption(name, action, printed))
 
     def pictures(self, results: Results) -> list[Picture]:
         pictures = []
@@ -89,15 +89,15 @@ class RelevanceOfFeatures:
         return pictures
 
 
-def _caption(name: str, action: int, told: dict[int, float]) -> str:
+def _caption(name: str, action: int, paper: dict[int, float]) -> str:
+    shares_text = ", ".join(f"{feature} ({share:g} %)" for feature, share in paper.items())
     if name == "network intrusion":
-        shares_told = ", ".join(f"{feature} ({share:g} %)" for feature, share in told.items())
-        return f"The paper names its features {shares_told}, but not which ones they are; nothing can be compared."
+        return f"The paper names its features {shares_text}, but not which ones they are; nothing can be compared."
     if name != PAGES:
         return "The paper names the four highest only."
     planted = " and ".join(str(feature + 1) for feature in CLICK_RELEVANCE[action])
     return (
         f"RELEAF-ALL on the {PAGES}, whose click rate for this article depends on the features {planted}, "
-        f"chosen after the two that the paper has first for its webpage {'ab'[action]}. The paper's shares are of "
-        "another log, Yahoo!'s, with other users and other features: the differences mean nothing."
+        f"chosen after the two that the paper has first for its webpage {'ab'[action]} of Yahoo!'s log "
+        f"({shares_text}); it looks for one feature (γ_rel = 1), so that the shares can't be compared."
     )

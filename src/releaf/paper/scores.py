@@ -104,11 +104,13 @@ def averaged(runs: Sequence[Scored], of: str, labels: Array) -> Array:
 def rewards_until(runs: Sequence[Scored], least: float = 0.9) -> float | None:
     """The number of observed rewards from which on the mean F1 of the runs stays at this level; None where it never is.
 
-    F1 stays there to the end, so one lucky checkpoint does not count.
+    F1 stays there to the end; the last checkpoint alone does not count, since it may be lucky.
     """
     labels = np.unique(np.concatenate([run.labels for run in runs]))
     means = averaged(runs, "f1", labels)
     labels, means = labels[~np.isnan(means)], means[~np.isnan(means)]
     below = np.flatnonzero(means < least)
     first = below[-1] + 1 if len(below) else 0
+    if first == len(labels) - 1 and np.mean([run.scores[-2:][0].f1 for run in runs]) < least:
+        return None
     return float(labels[first]) if first < len(labels) else None

@@ -6,7 +6,8 @@ from typing import Any
 
 # One setting serves all three data sets. The paper prints the divisor only; the others give its numbers of labels.
 RELEAF: dict[str, Any] = {"lipschitz": 1.0, "rho": None, "delta": 0.01, "control_divisor": 5000}
-RELEAF_TOLD = "L = 1, ρ = ρ* = 2+2√2, δ = 0.01, control numbers divided by 5000"
+SETTINGS_TEXT = "L = 1, ρ = ρ* = 2+2√2, δ = 0.01, control numbers divided by 5000"
+PAIRS_TEXT = "In the rows γ_rel = 2, ρ is ρ*(2) = 6.87."
 VARIANTS = {"RELEAF": "explored", "RELEAF-ALL": "always", "RELEAF-FO": "all-actions"}
 
 # What the paper calls each baseline, the policy, and its arguments other than the defaults.

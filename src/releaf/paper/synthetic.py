@@ -80,7 +80,7 @@ class Synthetic:
                 rewards,
                 "ρ = 2+2√2, L = 1, δ = 0.1 as in the draft; control numbers divided by 5000, which it does not tell, "
                 "or as named. RELEAF observes the rewards of all actions at every step, or that of the chosen action "
-                "only. Rewards are cut off at 0 and 1 here, which moves their means.",
+                "only, as LinUCB, UCB1 and CZ do. Rewards are cut off at 0 and 1 here, which moves their means.",
             ),
             Figures("How often RELEAF finds the relevant feature, share of exploitations", columns, found),
         ]

@@ -9,7 +9,7 @@ import numpy as np
 
 from releaf.evaluate import Ledger, Run
 from releaf.paper.experiment import Results, line
-from releaf.paper.settings import RELEAF, RELEAF_TOLD
+from releaf.paper.settings import SETTINGS_TEXT, releaf_arguments
 from releaf.report.figures import Column, Figures, Line, Picture
 from releaf.streams.data_files import find
 from releaf.streams.webpages import CAMPAIGNS
@@ -22,7 +22,7 @@ POLICIES: dict[str, tuple[str, dict[str, Any]]] = {
     "CZ": ("ContextualZooming", {}),
     "Hybrid-ε": ("HybridEpsilon", {}),
     "LinUCB": ("LinUCB", {}),
-    "RELEAF-ALL": ("Releaf", {"observe": "always", **RELEAF}),
+    "RELEAF-ALL": ("Releaf", releaf_arguments("always")),
     "AdaptiveReleaf": ("AdaptiveReleaf", {}),
     "Random": ("Random", {}),
 }
@@ -115,7 +115,7 @@ def _of_visits(results: Results) -> Figures:
         f"{VISITS:,} generated visits (releaf.streams.clicks): five user features that sum to one, five articles whose "
         "click rates depend on one or two of them. The clicks' probabilities are known, so the expected rate is that "
         "of the decisions without the noise of rare clicks. Every policy sees the click on its own article only. "
-        f"RELEAF-ALL: {RELEAF_TOLD}; defaults of all others. The paper's rates are of Yahoo!'s log, and can't be "
+        f"RELEAF-ALL: {SETTINGS_TEXT}; defaults of all others. The paper's rates are of Yahoo!'s log, and can't be "
         f"compared: {told} (%). {open_bandit_outcome(results)}"
     )
     return Figures("Webpage recommendation: a generated click log", OF_VISITS, lines, caption)

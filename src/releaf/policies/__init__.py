@@ -1,4 +1,4 @@
-"""All that decides. Importing this package makes every policy known to ``load``."""
+"""Policies, one class per file. Importing this package registers every policy for ``load``."""
 
 from releaf.policies.adaptive import AdaptiveReleaf
 from releaf.policies.base import OnlinePolicy
@@ -11,7 +11,7 @@ from releaf.policies.lints import LinTS
 from releaf.policies.linucb import LinUCB
 from releaf.policies.random import Random
 from releaf.policies.releaf import Releaf
-from releaf.policies.saving import from_bytes, load
+from releaf.policies.serialization import from_bytes, load
 from releaf.policies.ucb1 import UCB1
 from releaf.policies.zooming import ContextualZooming
 

@@ -1,4 +1,4 @@
-"""AdaptiveReleaf: the learner of our own, good without tuning."""
+"""AdaptiveReleaf: a Bayesian additive model per action with randomised UCB exploration."""
 
 from __future__ import annotations
 
@@ -9,79 +9,77 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from releaf.core.adaptive.rule import ADAPTIVE, ADAPTIVE_OF_LABELS, expect, renew_all
-from releaf.core.adaptive.soundness import is_sound
+from releaf.core.adaptive.decision_step import ADAPTIVE, ADAPTIVE_OF_LABELS, predict_many, refit_due_actions
 from releaf.core.adaptive.state import (
     ALWAYS,
-    ASKED,
     AUTO,
     BUDGET,
     COST,
     GUARANTEE,
     LEARNT,
+    REQUESTED,
     Adaptive,
     new_adaptive,
-    rows_kept,
+    rows_stored,
 )
-from releaf.core.rivals.common import TIME
+from releaf.core.adaptive.state_check import is_valid_state
+from releaf.core.runtime.primitives import TIME
 from releaf.decision import Decision
-from releaf.policies.base import Array, Relevant, Verdict
-from releaf.policies.checks import positive, whole
+from releaf.policies.argument_checks import positive, whole
+from releaf.policies.base import Array, Relevant, Selection
 from releaf.policies.compiled import CompiledPolicy
 from releaf.policies.explanation import Effect, Relevance, effects, explanation, relevant_features
 from releaf.policies.traits import Traits
 from releaf.policy import Actions, Trace
 from releaf.schema import Features
 
-LEAST_MEMORY = 32
+LEAST_WINDOW = 32
 
 
 class AdaptiveReleaf(CompiledPolicy):
-    """Learns for each action a sum of small tables of the features that matter, and is optimistic where it isn't sure.
+    """A Bayesian additive model per action with randomised UCB exploration.
 
-    The expected reward of an action is the logistic function of a sum: a straight line and a table of levels (quantiles
-    or categories) for each feature, and tables of two features where those leave something unexplained. Tables that
-    explain nothing are shrunk to nothing, for each action by itself; what remains is its relevance. Weights have a
-    normal posterior, which each reward updates at once; tables are chosen and fitted anew each time the rewards of
-    an action have grown by half, up to 4,096 of them (fewer with more than 48 features).
+    The expected reward of an action is the logistic function of a sum: a linear term and a table of levels (quantiles
+    or categories) for each feature, and tables of two features where those leave residuals. Tables without effect are
+    shrunk to zero, for each action separately; the others define its relevance. Weights have a normal posterior, which
+    each reward updates online. The learner selects and fits an action's tables again each time its rewards have grown
+    by half, up to 4,096 of them (fewer with more than 48 features).
 
-    To decide it draws how optimistic to be, from not at all to 2·``optimism``, and takes the action whose estimate plus
-    so many standard deviations is the highest. So the probability of each decision is known, and it is 1 where no
-    optimism would change the decision.
+    To decide it draws a degree of optimism between 0 and 2·``optimism``, and takes the action with the highest estimate
+    plus so many standard deviations. So the probability of each decision is known; it is 1 where the degree of optimism
+    does not matter.
 
     By default every reward is learnt. With one of ``label_budget``, ``observation_cost``, or ``delta`` and ``epsilon``
-    it asks for a reward only where that can change a decision, as ``wants_reward`` tells; all other decisions are the
-    best known action's.
+    it requests a reward (``wants_reward``) only where that can change a decision; all other decisions exploit.
 
     Parameters
     ----------
     actions, features, seed, max_pending
         As for :class:`releaf.Releaf`.
     observe
-        "always": the reward of its action is learnt. "labels": the rewards of all actions are known afterwards, as the
-        right label tells them, and all are learnt; then it need not explore.
+        "always": the reward of its action is learnt. "labels": the rewards of all actions are known afterwards from the
+        label, and all are learnt; then the learner does not explore.
     label_budget
-        How many rewards may be asked for at most. The more are spent, the less sure it must be to ask for another; a
-        tenth of those left goes to checks by chance, mostly of cases unlike those it was told of.
+        Most rewards to request. The required probability of error rises as the budget is spent; a tenth of the rewards
+        left goes to random checks, mostly of novel contexts.
     observation_cost
-        What a reward costs to observe, in units of the reward (c_O). A reward is asked for where the loss expected from
-        not knowing better, times the decisions that each reward so far has served, is higher.
+        Cost of observing a reward, in units of the reward (c_O). A reward is requested where the expected loss without
+        it, times the number of decisions per reward so far, is higher.
     delta, epsilon
         A guarantee (δ, and ε in units of the reward): while it exploits, actions that are worse than the best by more
-        than ``epsilon`` are chosen with probability ``delta`` at most, by what it believes: that sums of its tables can
-        come close to the expected rewards. Other decisions explore, and ask for their reward.
+        than ``epsilon`` are chosen with probability ``delta`` at most, provided that sums of its tables can approximate
+        the expected rewards. Other decisions explore, and request their reward.
     forget
         None: never. A number: only so many of the latest rewards of each action count, 4,096 at most (fewer with more
-        than 48 features). "auto": all count until rewards are more surprising than they should be for some time; then
-        what came before is forgotten.
+        than 48 features). "auto": drift detection; after a drift, earlier rewards are forgotten.
     reward_range
-        The lowest and the highest reward there can be.
+        Lowest and highest possible reward.
     optimism
-        How many standard deviations are added to an estimate, on average.
+        Number of standard deviations that are added to an estimate, on average.
     least_probability
-        With which every action is taken at least, in decisions whose reward is wanted. Above 0, and where every reward
-        is learnt, a log of decisions can be used to evaluate any other policy. Where a rule says when to ask, only the
-        decisions that asked can, and ``probability`` is the one given that it asked. More than 1/A counts as 1/A.
+        Lower bound on every action's probability, in decisions whose reward is wanted. Above 0, and if every reward is
+        learnt, a log supports off-policy evaluation of any other policy. If rewards are requested, only decisions with
+        a request do, and ``probability`` is conditional on the request. More than 1/A counts as 1/A.
 
     Examples
     --------
@@ -114,12 +112,12 @@ class AdaptiveReleaf(CompiledPolicy):
         finds_relevance=True,
         observes="the reward of its action, always or where it can change a decision",
     )
-    _kept = (
+    _saved_arrays = (
         *("clock", "seen", "fresh_knots", "fresh_levels", "knots", "levels", "counts", "tables", "precisions"),
         *("weights", "covariance", "dispersion", "ranges", "typical", "strengths", "certainties", "watch"),
         *("rows", "payoffs", "sums"),
     )
-    _doors = ADAPTIVE
+    _entry_points = ADAPTIVE
     _signed = ("clock", "tables")
 
     def __init__(
@@ -149,7 +147,7 @@ class AdaptiveReleaf(CompiledPolicy):
             raise ValueError(f"delta and epsilon go together, got delta={delta!r}, epsilon={epsilon!r}")
         super().__init__(actions, features, _checked_observe(observe, given), seed, max_pending)
         if self.observe == "labels":
-            self._doors = ADAPTIVE_OF_LABELS
+            self._entry_points = ADAPTIVE_OF_LABELS
         self.reward_range = self._low, self._high = _checked_range(reward_range)
         self._span = self._high - self._low
         self._is_unit = self.reward_range == (0.0, 1.0)
@@ -161,7 +159,7 @@ class AdaptiveReleaf(CompiledPolicy):
         )
         self.delta = None if delta is None else positive("delta", delta, below=1.0)
         self.epsilon = None if epsilon is None else positive("epsilon", epsilon, below=self._span)
-        self.forget = _checked_memory(forget, rows_kept(len(self.schema)))
+        self.forget = _checked_forget(forget, rows_stored(len(self.schema)))
         self.optimism = positive("optimism", optimism, zero=True, most=100.0)
         self.least_probability = positive("least_probability", least_probability, zero=True, most=0.5)
         self._may_be_due = False
@@ -179,64 +177,64 @@ class AdaptiveReleaf(CompiledPolicy):
         elif self.delta is not None and self.epsilon is not None:
             rule, limit = GUARANTEE, self.epsilon / self._span
             width = -NormalDist().inv_cdf(self.delta / max(actions, 2))
-        memory = 0 if self.forget is None else AUTO if self.forget == "auto" else self.forget
+        window = 0 if self.forget is None else AUTO if self.forget == "auto" else self.forget
         floor = min(self.least_probability, 1.0 / actions)
-        optimism = 0.0 if self.observe == "labels" else self.optimism  # nothing is left to try
-        return optimism, floor, float(rule), limit, width, float(memory)
+        optimism = 0.0 if self.observe == "labels" else self.optimism  # nothing to explore
+        return optimism, floor, float(rule), limit, width, float(window)
 
     def _build(self, actions: int) -> Adaptive:
         categories = np.array([feature.categories for feature in self.schema.features], dtype=np.int64)
         state = new_adaptive(self.seed, self.schema.lowest(), categories, actions, self._params(actions))
-        renew_all(state)
+        refit_due_actions(state)
         return state
 
-    def _adopt(self, state: Adaptive) -> None:
-        super()._adopt(state)
+    def _use_state(self, state: Adaptive) -> None:
+        super()._use_state(state)
         self._named = None
 
-    def _renew(self) -> None:
-        """Fit anew what is due; the only way in which what is relevant changes."""
+    def _refit(self) -> None:
+        """Refit the actions that are due; relevance changes only here."""
         self._named = None
-        renew_all(self._state)
+        refit_due_actions(self._state)
 
-    def _make_room(self) -> None:
+    def _grow_if_full(self) -> None:
         if self._may_be_due:
-            self._renew()
+            self._refit()
 
-    def _take_in(self, context: Array, step: int, index: int, reward: float) -> None:
-        if self._doors.learn(self._book, context, step, index, reward):
-            self._renew()
+    def _learn(self, context: Array, step: int, index: int, reward: float) -> None:
+        if self._entry_points.learn(self._pointer_table, context, step, index, reward):
+            self._refit()
 
-    def _take_in_all(self, context: Array, step: int, rewards: Array) -> None:
-        if self._doors.learn(self._book, context, step, rewards):
-            self._renew()
+    def _learn_all(self, context: Array, step: int, rewards: Array) -> None:
+        if self._entry_points.learn(self._pointer_table, context, step, rewards):
+            self._refit()
 
-    def _live_through_log(self, units: Array, taken: Array, rewards: Array) -> None:
+    def _learn_log(self, units: Array, taken: Array, rewards: Array) -> None:
         ADAPTIVE.open(self._state)
         reached = 0
         try:
             while reached < len(units):
-                reached = ADAPTIVE.learn_log(self._book, units, taken, rewards, reached)
-                self._renew()
+                reached = ADAPTIVE.learn_log(self._pointer_table, units, taken, rewards, reached)
+                self._refit()
         finally:
             self._steps = int(self._state.clock[TIME])
 
-    def _expect(self, units: Array) -> Array:
+    def _estimate(self, units: Array) -> Array:
         expected = np.empty((len(units), len(self.actions)))
-        expect(self._state, units, expected)
+        predict_many(self._state, units, expected)
         return self._low + self._span * expected
 
-    def _live_through(self, units: Array, rewards: Array) -> Trace:
-        self._may_be_due = True  # the loop stops for that
+    def _replay(self, units: Array, rewards: Array) -> Trace:
+        self._may_be_due = True  # the compiled loop stops when a refit is due
         try:
-            return super()._live_through(units, rewards)
+            return super()._replay(units, rewards)
         finally:
-            self._make_room()
+            self._grow_if_full()
             self._may_be_due = False
 
-    def _choose(self, context: Array) -> Verdict:
-        # all in one place, since calls would take as long as the decision itself
-        decision = self._doors.decide(self._book, context)
+    def _choose(self, context: Array) -> Selection:
+        # inlined, since method calls would take as long as the decision itself
+        decision = self._entry_points.decide(self._pointer_table, context)
         if decision < 0:
             raise self._out_of_range(context, -2 - decision)
         probability = self._state.chance.item()
@@ -247,11 +245,11 @@ class AdaptiveReleaf(CompiledPolicy):
             estimates = [self._low + self._span * estimate for estimate in estimates]
         return decision >> 1, False, probability, tuple(estimates), self._named or self._name_relevant()
 
-    def _choose_all(self, units: Array) -> Iterable[Verdict]:
+    def _choose_all(self, units: Array) -> Iterable[Selection]:
         count = len(units)
         decisions, chances = np.empty(count, dtype=np.int64), np.empty(count)
         estimates = np.empty((count, len(self.actions)))
-        self._doors.decide_all(self._book, units, decisions, chances, estimates)
+        self._entry_points.decide_all(self._pointer_table, units, decisions, chances, estimates)
         if not self._is_unit:
             estimates = self._low + self._span * estimates
         relevant = self._named or self._name_relevant()
@@ -263,13 +261,13 @@ class AdaptiveReleaf(CompiledPolicy):
         ]
 
     def _name_relevant(self) -> Relevant:
-        """The relevant features of each action, kept until the next fit."""
+        """Relevant features of each action, cached until the next refit."""
         named = relevant_features(self._state.strengths, self._state.certainties)
         self._named = tuple([features or None for features in named])
         return self._named
 
     def replay(self, contexts: Any, rewards: Any) -> Trace:
-        """Live through a recorded stream; see :func:`releaf.replay`."""
+        """Replay a recorded stream; see :func:`releaf.replay`."""
         if self._is_unit:
             return super().replay(contexts, rewards)
         given = np.asarray(rewards, dtype=np.float64)
@@ -281,7 +279,7 @@ class AdaptiveReleaf(CompiledPolicy):
         return Trace(trace.actions, trace.explored, trace.observed, self._low + self._span * trace.rewards)
 
     def _share_of_range(self, reward: Any) -> float:
-        """A reward of the range as a number in [0, 1]."""
+        """Scale a reward from its range to [0, 1]."""
         number = isinstance(reward, int | float | np.integer | np.floating)
         if not (number and self._low <= reward <= self._high):
             raise ValueError(f"reward is {reward!r}: expected a number in [{self._low:g}, {self._high:g}]")
@@ -289,38 +287,38 @@ class AdaptiveReleaf(CompiledPolicy):
 
     # --- saving and loading -------------------------------------------------------------------------------
 
-    def _changed_by_deciding(self) -> dict[str, Array]:
+    def _changed_by_decision(self) -> dict[str, Array]:
         names = ("clock", "seen", "fresh_knots", "fresh_levels", "sums")
         return {name: getattr(self._state, name).copy() for name in names}
 
-    def _undo_deciding(self, arrays: dict[str, Array]) -> None:
+    def _undo_decision(self, arrays: dict[str, Array]) -> None:
         for name, array in arrays.items():
             getattr(self._state, name)[...] = array
 
     @classmethod
     def _revive(cls, header: dict[str, Any], arrays: dict[str, Array]) -> Self:
-        if "observe" not in header["parameters"]:  # the first files, which had no sums either
+        if "observe" not in header["parameters"]:  # files of the first version, which had no sums either
             arrays = {**arrays, "policy.sums": np.zeros(2)}
         return super()._revive(header, arrays)
 
-    def _require_sound(self, state: Adaptive) -> None:
-        if not is_sound(state):
+    def _check_state(self, state: Adaptive) -> None:
+        if not is_valid_state(state):
             raise ValueError("its tables contradict the rest")
 
-    # --- what it has learnt -------------------------------------------------------------------------------
+    # --- inspection -------------------------------------------------------------------------------
 
     @property
     def observations(self) -> int:
-        """How many rewards were learnt of the actions that there are now."""
+        """Number of learnt rewards of the current actions."""
         return int(self._state.counts[:, LEARNT].sum())
 
     @property
     def explorations(self) -> int:
-        """How many decisions asked for a reward because it could change a decision; 0 where every reward is learnt."""
-        return int(self._state.clock[ASKED])
+        """Number of decisions that requested a reward; 0 if every reward is learnt."""
+        return int(self._state.clock[REQUESTED])
 
     def relevance(self) -> Array:
-        """The share of each feature in what is explained of each action's reward (A × D).
+        """Share of each feature in the explained variance of each action's reward (A × D).
 
         A row sums to 1, or to 0 while nothing is explained. An interaction counts for both of its features.
         """
@@ -331,7 +329,7 @@ class AdaptiveReleaf(CompiledPolicy):
             return shares
 
     def relevant_features(self) -> dict[Any, list[Relevance]]:
-        """For each action its relevant features, the most important first, with their share and how sure that is."""
+        """Relevant features of each action, the most important first, with share and certainty."""
         with self._lock:
             shares, certainties = self.relevance(), self._state.certainties.copy()
             named = relevant_features(self._state.strengths, certainties)
@@ -344,11 +342,10 @@ class AdaptiveReleaf(CompiledPolicy):
         }
 
     def effect(self, feature: int | str) -> dict[Any, list[Effect]]:
-        """For each action what a feature's values add to its estimated reward; ``releaf.plot.partition`` draws it.
+        """Partial dependence of each action's estimate on a feature; ``releaf.plot.partition`` draws it.
 
-        The estimate with that value less the estimate with the feature's own value, on average over contexts that came
-        (partial dependence), by what is known now; in units of the reward. Numbers are spread over the range of
-        those that came, in their own units.
+        The estimate with a value minus the estimate with the context's own value, averaged over observed contexts, in
+        units of the reward. The values of a number span the observed range, in the feature's units.
 
         Parameters
         ----------
@@ -361,21 +358,21 @@ class AdaptiveReleaf(CompiledPolicy):
         return dict(zip(self.actions, found, strict=True))
 
     def explain(self, choice: Decision) -> str:
-        """Why an action was chosen, in words, by what is known now.
+        """Explain a decision as text, by the current estimates.
 
         Parameters
         ----------
         choice
-            A decision of this learner, however old, for an action that there still is.
+            A decision of this learner, of any age, for an action that still exists.
         """
         self._require_own(choice)
         with self._lock:
-            choice = replace(choice, index=self._index_of(choice.action))  # actions before it may be gone since
+            choice = replace(choice, index=self._index_of(choice.action))  # earlier actions may have been removed
             return explanation(choice, self._state, self._encoder, self.actions, self.reward_range)
 
 
 def _checked_observe(observe: Any, rules: list[str]) -> str:
-    """Which rewards are wanted: "explored" ones where a rule says when to ask."""
+    """Validate ``observe``; "explored" where rewards are requested by a rule."""
     if observe == "labels" and rules:
         raise ValueError(f"observe='labels' wants every label, so {rules[0]} can't be set")
     if observe not in ("always", "labels") and not (observe == "explored" and rules):
@@ -383,11 +380,11 @@ def _checked_observe(observe: Any, rules: list[str]) -> str:
     return "explored" if rules else str(observe)
 
 
-def _checked_memory(forget: Any, most: int) -> Any:
+def _checked_forget(forget: Any, most: int) -> Any:
     if forget is None or (isinstance(forget, str) and forget == "auto"):
         return forget
     try:
-        return whole("forget", forget, least=LEAST_MEMORY, most=most)
+        return whole("forget", forget, least=LEAST_WINDOW, most=most)
     except ValueError as error:
         raise ValueError(f"{error}, or 'auto', or None") from None
 

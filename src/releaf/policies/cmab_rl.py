@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from releaf.core.rivals.uniform import CMAB_RL, Uniform, cells_of, new_uniform
+from releaf.core.baselines.cmab_rl import CMAB_RL, UniformPartition, cells_of, new_uniform_partition
+from releaf.policies.argument_checks import positive, scale, whole
 from releaf.policies.base import Array, Relevant
-from releaf.policies.checks import positive, scale, whole
 from releaf.policies.compiled import CompiledPolicy
 from releaf.policies.traits import Traits
 from releaf.policy import Actions
@@ -41,15 +41,15 @@ class CMABRL(CompiledPolicy):
     actions, features, seed, max_pending
         As for :class:`releaf.Releaf`.
     horizon
-        How many decisions there will be (T). It goes on after them, only not as well as it could.
+        Number of decisions (T). The policy continues after them, with suboptimal intervals.
     gamma_rel
-        How many features to find for each action (d̄); 2·gamma_rel features are needed.
+        Number of relevant features of each action (d̄); 2·gamma_rel features are needed.
     lipschitz
-        How fast the expected reward may change with a relevant feature (L).
+        Lipschitz constant of the expected reward in a relevant feature (L).
     confidence
-        How wide confidence radii are (κ).
+        Scale of the confidence radii (κ).
     intervals
-        How many intervals a feature is cut into (m), instead of the number that follows from the horizon.
+        Number of intervals of a feature (m), instead of the number that follows from the horizon.
 
     Examples
     --------
@@ -61,8 +61,8 @@ class CMABRL(CompiledPolicy):
 
     parameters = ("seed", "horizon", "gamma_rel", "lipschitz", "confidence", "intervals", "max_pending")
     traits = Traits("CMAB-RL", "Turğay et al. 2020", finds_relevance=True)
-    _doors = CMAB_RL
-    _kept = ("clock", "taken", "counts", "sums", "tallies")
+    _entry_points = CMAB_RL
+    _saved_arrays = ("clock", "taken", "counts", "sums", "tallies")
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class CMABRL(CompiledPolicy):
         self._start()
 
     def _balanced(self) -> int:
-        """m, as the authors choose it."""
+        """Number of intervals m, as the authors choose it."""
         power: float = (self.horizon / len(self.actions)) ** (1 / (2 + 2 * self.gamma_rel))
         return max(1, math.ceil(power - 1e-9))  # 10000 ** 0.25 is a little above 10
 
@@ -105,23 +105,25 @@ class CMABRL(CompiledPolicy):
             )
 
     def _sizes(self) -> Array:
-        """How many intervals each feature has: one for each category, and one more where values may be missing."""
+        """Number of intervals of each feature: one for each category, and one more if values may be missing."""
         numbers = self.intervals + (self.schema.lowest() < 0)
         categories = np.array([feature.categories for feature in self.schema.features])
         return np.where(categories > 0, categories, numbers).astype(np.int64)
 
-    def _build(self, actions: int) -> Uniform:
+    def _build(self, actions: int) -> UniformPartition:
         categories = np.array([feature.categories for feature in self.schema.features])
         tuples = math.comb(len(self.schema) - 1, 2 * self.gamma_rel - 1)
         terms = 2 * actions * self.horizon**1.5 * tuples * float(self.intervals) ** (2 * self.gamma_rel)
         radius = self.confidence**2 * (2 + 4 * math.log(terms))
         tolerance = 2 * self.lipschitz * math.sqrt(self.gamma_rel) / self.intervals
         sizes, params = self._sizes(), (radius, tolerance)
-        return new_uniform(self.seed, self.schema.lowest(), sizes, categories, self.gamma_rel, actions, params)
+        return new_uniform_partition(
+            self.seed, self.schema.lowest(), sizes, categories, self.gamma_rel, actions, params
+        )
 
-    def _widen(self) -> None:
+    def _add_action(self) -> None:
         self._require_size(len(self.actions) + 1)
-        super()._widen()
+        super()._add_action()
 
     def _probability(self, action: int) -> float | None:
         return None if self._state.chance[0] < 0 else 1.0
@@ -131,7 +133,7 @@ class CMABRL(CompiledPolicy):
         return tuple([tuple(candidates[v].tolist()) if v >= 0 else None for v in self._state.relevant])
 
     def relevance(self) -> Array:
-        """The share of exploitations in which each feature was among the relevant ones, for each action (A × D)."""
+        """Share of exploitations in which each feature was relevant, for each action (A × D)."""
         with self._lock:
             tallies = self._state.tallies
             shares: Array = (tallies[:-1] / np.maximum(tallies[-1], 1)).T

@@ -1,4 +1,4 @@
-"""Policies whose knowledge is a handful of named arrays and whose rule is compiled: what RELEAF's rivals share."""
+"""`CompiledPolicy`: base class of policies with a named tuple of arrays as state and a compiled rule."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from releaf.core.rivals.common import RANDOM, SINCE, TIME
-from releaf.core.rivals.doors import Doors, book_of
-from releaf.policies.base import Array, OnlinePolicy, Relevant, Verdict
-from releaf.policies.checks import whole
+from releaf.core.runtime.entry_points import EntryPoints, pointer_table_of
+from releaf.core.runtime.primitives import RANDOM, SINCE, TIME
+from releaf.policies.argument_checks import whole
+from releaf.policies.base import Array, OnlinePolicy, Relevant, Selection
 from releaf.policy import Actions, Trace
 from releaf.schema import Features
 
 
 class CompiledPolicy(OnlinePolicy):
-    """Owns a state, a named tuple of arrays, and calls the doors of its rule with it.
+    """Owns a state, a named tuple of arrays, and calls the entry points of its rule with it.
 
-    A subclass gives ``_doors`` and ``_build``, and says which arrays it keeps in files and which may grow.
+    A subclass defines ``_entry_points``, ``_build``, and which arrays are saved and which may grow.
     """
 
-    _doors: Doors
+    _entry_points: EntryPoints
     _state: Any
-    _kept: ClassVar[tuple[str, ...]]  # arrays that were learnt; the others follow from the parameters, or are scratch
-    _signed: ClassVar[tuple[str, ...]] = ("clock",)  # whole numbers that may be negative
-    _growing: ClassVar[Mapping[str, int]] = {}  # arrays with an axis that is as long as was needed, and that axis
+    _saved_arrays: ClassVar[tuple[str, ...]]  # the other arrays follow from the parameters, or are scratch
+    _signed: ClassVar[tuple[str, ...]] = ("clock",)  # integer arrays that may be negative
+    _growing: ClassVar[Mapping[str, int]] = {}  # arrays that grow, and their growing axis
 
     def __init__(
         self,
@@ -34,34 +34,34 @@ class CompiledPolicy(OnlinePolicy):
         features: Features,
         observe: str,
         seed: int | None,
-        max_pending: int = 1,  # where no reward is ever wanted
+        max_pending: int = 1,  # for policies that want no reward
     ) -> None:
         super().__init__(actions, features, observe, max_pending)
         self.seed = None if seed is None else whole("seed", seed, least=0)
 
     @abstractmethod
     def _build(self, actions: int) -> Any:
-        """A state for so many actions that knows nothing yet."""
+        """Build the initial state for so many actions."""
 
     def _start(self) -> None:
-        """Begin; a subclass calls it when all parameters are checked and kept."""
-        self._adopt(self._build(len(self.actions)))
+        """Build the state; a subclass calls it after setting all parameters."""
+        self._use_state(self._build(len(self.actions)))
 
-    def _adopt(self, state: Any) -> None:
-        """Go on with this state; the only way to change it for another, since the doors know it by addresses."""
-        self._doors.open(state)
-        self._state, self._book = state, book_of(state)
+    def _use_state(self, state: Any) -> None:
+        """Switch to a state and rebuild the pointer table; the only way to replace the state."""
+        self._entry_points.open(state)
+        self._state, self._pointer_table = state, pointer_table_of(state)
 
     def _stretch(self) -> Array:
-        """What makes categories 1 apart, which are the closer the more there are; 1 for numbers."""
+        """Factor that makes the distance of two categories 1; 1 for numbers."""
         return np.array([max(feature.categories, 1) for feature in self.schema.features], dtype=np.float64)
 
     # --- the rule -----------------------------------------------------------------------------------------
 
-    def _choose(self, context: Array) -> Verdict:
+    def _choose(self, context: Array) -> Selection:
         if self._growing:
-            self._make_room()
-        decision = self._doors.decide(self._book, context)
+            self._grow_if_full()
+        decision = self._entry_points.decide(self._pointer_table, context)
         if decision < 0:
             raise self._out_of_range(context, -2 - decision)
         action = decision >> 1
@@ -71,88 +71,92 @@ class CompiledPolicy(OnlinePolicy):
         return action, False, probability, self._estimates(), self._relevant()
 
     def _estimates(self) -> tuple[float, ...]:
-        """The estimated reward of each action in the latest decision."""
+        """Estimated reward of each action in the latest decision."""
         return tuple(self._state.estimates.tolist())
 
     def _probability(self, action: int) -> float | None:
-        """With what probability the action was taken."""
+        """Probability (propensity) of the action in the latest decision."""
         return self._state.chance.item()  # type: ignore[no-any-return]
 
     def _relevant(self) -> Relevant | None:
-        """The features that each estimate rests on, where the policy tells some from others."""
+        """Relevant features of each action, for policies that learn relevance."""
         return None
 
-    def _take_in(self, context: Array, step: int, index: int, reward: float) -> None:
-        self._make_room()
-        self._doors.learn(self._book, context, step, index, reward)
+    def _learn(self, context: Array, step: int, index: int, reward: float) -> None:
+        self._grow_if_full()
+        self._entry_points.learn(self._pointer_table, context, step, index, reward)
 
-    def _take_in_all(self, context: Array, step: int, rewards: Array) -> None:
+    def _learn_all(self, context: Array, step: int, rewards: Array) -> None:
         raise NotImplementedError(f"{type(self).__name__} learns from the reward of its own action only")
 
-    def _live_through(self, units: Array, rewards: Array) -> Trace:
+    def _replay(self, units: Array, rewards: Array) -> Trace:
         actions = np.zeros(len(units), dtype=np.int64)
         explored = np.zeros(len(units), dtype=np.bool_)
         reached = 0
         try:
             while 0 <= reached < len(units):
-                self._make_room()
-                reached = self._doors.replay(self._book, units, rewards, reached, actions, explored)
-        finally:  # also where it is interrupted
+                self._grow_if_full()
+                reached = self._entry_points.replay(self._pointer_table, units, rewards, reached, actions, explored)
+        finally:  # also after an interrupt
             self._steps = int(self._state.clock[TIME])
         if reached < 0:
             row = -1 - reached
-            raise ValueError(f"rewards of row {row} are {rewards[row].tolist()}: the learner needs what is NaN")
+            raise ValueError(
+                f"rewards of row {row} are {rewards[row].tolist()}: the learner needs a reward that is NaN"
+            )
         observed = explored & (self.observe == "explored") | self._always_wants
         return Trace(actions, explored, observed, rewards[np.arange(len(units)), actions])
 
-    def _live_through_log(self, units: Array, taken: Array, rewards: Array) -> None:
+    def _learn_log(self, units: Array, taken: Array, rewards: Array) -> None:
         reached = 0
         try:
             while reached < len(units):
-                self._make_room()
-                reached = self._doors.learn_log(self._book, units, taken, rewards, reached)
+                self._grow_if_full()
+                reached = self._entry_points.learn_log(self._pointer_table, units, taken, rewards, reached)
         finally:
             self._steps = int(self._state.clock[TIME])
 
-    # --- room ---------------------------------------------------------------------------------------------
+    # --- capacity ---------------------------------------------------------------------------------------------
 
-    def _make_room(self) -> None:
-        """Let the growing arrays grow where the next decision or reward might need more of them."""
+    def _grow_if_full(self) -> None:
+        """Grow the arrays if the next decision or reward might exceed their capacity."""
 
-    def _double(self) -> None:
-        """Twice as long growing arrays."""
-        self._adopt(self._with_room(self._state, 2 * self._room(self._state)))
+    def _double_capacity(self) -> None:
+        """Double the capacity of the growing arrays."""
+        self._use_state(self._with_capacity(self._state, 2 * self._capacity(self._state)))
 
-    def _room(self, state: Any) -> int:
-        """How long the growing arrays are."""
-        lengths = {getattr(state, name).shape[axis] for name, axis in self._growing.items() if name in self._kept}
+    def _capacity(self, state: Any) -> int:
+        """Capacity of the growing arrays."""
+        lengths = {
+            getattr(state, name).shape[axis] for name, axis in self._growing.items() if name in self._saved_arrays
+        }
         if len(lengths) > 1:
             raise ValueError("its sizes contradict one another")
         if 0 in lengths:
             raise ValueError("its sizes are zero")
         return int(lengths.pop()) if lengths else 0
 
-    def _with_room(self, state: Any, room: int) -> Any:
-        sized = {name: _sized(getattr(state, name), axis, room) for name, axis in self._growing.items()}
+    def _with_capacity(self, state: Any, capacity: int) -> Any:
+        sized = {name: _sized(getattr(state, name), axis, capacity) for name, axis in self._growing.items()}
         return state._replace(**sized)
 
-    def _widen(self) -> None:
-        wider = self._with_room(self._build(len(self.actions) + 1), self._room(self._state))
-        for name in self._kept:
+    def _add_action(self) -> None:
+        wider = self._with_capacity(self._build(len(self.actions) + 1), self._capacity(self._state))
+        for name in self._saved_arrays:
             old = getattr(self._state, name)
             getattr(wider, name)[tuple(slice(length) for length in old.shape)] = old
         wider.clock[SINCE] = wider.clock[TIME]
-        self._adopt(wider)
+        self._use_state(wider)
 
-    def _narrow(self, index: int) -> None:
-        self._adopt(self._without(index))
+    def _remove_action(self, index: int) -> None:
+        self._use_state(self._without(index))
 
     def _without(self, index: int) -> Any:
-        """A state that knows all that this one does, but for one action."""
-        narrower = self._with_room(self._build(len(self.actions) - 1), self._room(self._state))
-        for name in self._kept:
+        """Copy of the state without one action."""
+        narrower = self._with_capacity(self._build(len(self.actions) - 1), self._capacity(self._state))
+        for name in self._saved_arrays:
             old, new = getattr(self._state, name), getattr(narrower, name)
-            axes = [axis for axis in range(old.ndim) if old.shape[axis] != new.shape[axis]]  # that of the actions
+            axes = [axis for axis in range(old.ndim) if old.shape[axis] != new.shape[axis]]  # the axis of the actions
             new[...] = np.delete(old, index, axes[0]) if axes else old
         return narrower
 
@@ -162,30 +166,30 @@ class CompiledPolicy(OnlinePolicy):
         self._state.clock[RANDOM] = state
 
     def _arrays(self) -> dict[str, Array]:
-        return {name: getattr(self._state, name).copy() for name in self._kept}
+        return {name: getattr(self._state, name).copy() for name in self._saved_arrays}
 
-    def _take_up(self, arrays: dict[str, Array]) -> None:
+    def _load_state(self, arrays: dict[str, Array]) -> None:
         fresh = self._build(len(self.actions))
-        state = fresh._replace(**{name: np.array(arrays[name], order="C") for name in self._kept})
-        fresh = self._with_room(fresh, self._room(state))
-        for name in self._kept:
+        state = fresh._replace(**{name: np.array(arrays[name], order="C") for name in self._saved_arrays})
+        fresh = self._with_capacity(fresh, self._capacity(state))
+        for name in self._saved_arrays:
             array, model = arrays[name], getattr(fresh, name)
             if array.dtype != model.dtype or array.shape != model.shape or not np.isfinite(array).all():
                 raise ValueError(f"its {name} contradict the rest")
             if array.dtype.kind == "i" and name not in self._signed and (array < 0).any():
                 raise ValueError(f"its {name} contradict the rest")
-        state = fresh._replace(**{name: getattr(state, name) for name in self._kept})
+        state = fresh._replace(**{name: getattr(state, name) for name in self._saved_arrays})
         if state.clock[TIME] != self._steps:
             raise ValueError("its clock contradicts the rest")
-        self._require_sound(state)
-        self._adopt(state)
+        self._check_state(state)
+        self._use_state(state)
 
-    def _require_sound(self, state: Any) -> None:
-        """Raise a ValueError where a state from a file would lead the kernels astray, which check no bounds."""
+    def _check_state(self, state: Any) -> None:
+        """Raise a ValueError if a loaded state is inconsistent: kernels check no bounds."""
 
 
 def _sized(array: Array, axis: int, length: int) -> Array:
-    """An array of another length along one axis, with this one's values as far as they go, then zeros."""
+    """Resize an array along one axis, filled with zeros."""
     shape = list(array.shape)
     shape[axis] = length
     other = np.zeros(shape, dtype=array.dtype)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from releaf.core.rivals.means import EPSILON_GREEDY, Means, new_means
-from releaf.policies.exploring import Exploring
+from releaf.core.baselines.context_free import EPSILON_GREEDY, Means, new_means
+from releaf.policies.random_exploration import RandomExploration
 from releaf.policies.traits import Traits
 from releaf.policy import Actions
 from releaf.schema import Features
 
 
-class EpsilonGreedy(Exploring):
+class EpsilonGreedy(RandomExploration):
     """Takes the action with the highest mean reward, or with probability ε_t = min(1, c·A/t) any action at random.
 
     It ignores the context. An action that was never observed is tried at once, and when an action is added, t starts
@@ -21,7 +21,7 @@ class EpsilonGreedy(Exploring):
     actions, features, seed, max_pending
         As for :class:`releaf.Releaf`.
     exploration
-        How much is explored (c; the c/d² of Auer et al.): about c·A·ln t of t decisions.
+        Amount of exploration (c; the c/d² of Auer et al.): about c·A·ln t of t decisions.
     epsilon
         Explore with this probability at every step (ε), instead of one that falls.
 
@@ -38,8 +38,8 @@ class EpsilonGreedy(Exploring):
 
     parameters = ("seed", "exploration", "epsilon", "max_pending")
     traits = Traits("ε-greedy", "Auer et al. 2002", uses_context=False)
-    _doors = EPSILON_GREEDY
-    _kept = ("clock", "taken", "counts", "sums")
+    _entry_points = EPSILON_GREEDY
+    _saved_arrays = ("clock", "taken", "counts", "sums")
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class EpsilonGreedy(Exploring):
         max_pending: int = 100_000,
     ) -> None:
         super().__init__(actions, features, "always", seed, max_pending)
-        self._keep_exploration(exploration, epsilon)
+        self._set_exploration(exploration, epsilon)
         self._start()
 
     def _build(self, actions: int) -> Means:

@@ -1,4 +1,4 @@
-"""What AdaptiveReleaf has learnt, in terms a person can read."""
+"""Relevance, effects and explanations of AdaptiveReleaf, in the features' own units."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from releaf.core.adaptive.rule import expect, look_up
+from releaf.core.adaptive.decision_step import predict_many, predict_with_columns
 from releaf.core.adaptive.state import FIRST, NO_FEATURE, SECOND, START, TABLES, UNLIKE, WIDTH, Adaptive
-from releaf.core.rivals.common import TIME, Array
-from releaf.decision import Decision, Label
+from releaf.core.runtime.primitives import TIME, Array
+from releaf.decision import ActionName, Decision
 from releaf.features import MISSING, Quantile
 from releaf.schema import Encoder, Schema
 
-LEAST_SHARE = 0.05  # of what is explained, for a feature to be named
+LEAST_SHARE = 0.05  # of the explained variance, for a feature to be named
 LEAST_CERTAINTY = 0.99  # of all named features of an action together
 SHOWN = 4  # parts of an estimate, the largest
 LEAST_SHOWN = 0.005  # of the reward's range
-AVERAGED = 256  # contexts that an effect is the average over, at most
+AVERAGED = 256  # most contexts over which an effect is averaged
 POINTS = 17  # of an effect, evenly spaced, besides the knots
 
 
 class Relevance(NamedTuple):
-    """A relevant feature of an action: its share in what is explained, and how certain it is that it matters."""
+    """A relevant feature of an action: its share of the explained variance, and the certainty of its relevance."""
 
     feature: str
     share: float
@@ -30,14 +30,14 @@ class Relevance(NamedTuple):
 
 
 class Effect(NamedTuple):
-    """What a value of a feature adds to an action's estimate; the value is None where it is missing."""
+    """Effect of a feature's value on an action's estimate; the value is None where it is missing."""
 
     value: Any
     amount: float  # in reward
 
 
-class Part(NamedTuple):
-    """What a feature, or two together, add to an action's estimate for one context."""
+class Contribution(NamedTuple):
+    """Contribution of a feature, or of a pair, to an action's estimate for one context."""
 
     features: tuple[int, ...]
     amount: float  # in reward
@@ -45,7 +45,7 @@ class Part(NamedTuple):
 
 
 def relevant_features(strengths: Array, certainties: Array) -> list[tuple[int, ...]]:
-    """For each action the features that explain a good part of its reward with certainty, in their order."""
+    """Features of each action with a sufficient share and certainty, in their order."""
     total = strengths.sum(axis=1, keepdims=True)
     certain = certainties >= 1.0 - (1.0 - LEAST_CERTAINTY) / strengths.shape[1]
     named = certain & (strengths >= LEAST_SHARE * total) & (total > 0)
@@ -53,7 +53,7 @@ def relevant_features(strengths: Array, certainties: Array) -> list[tuple[int, .
 
 
 def effects(state: Adaptive, encoder: Encoder, place: int, span: float) -> list[list[Effect]]:
-    """For each action what a feature's values add to its estimate, on average over contexts that came."""
+    """Partial dependence of each action's estimate on a feature, averaged over observed contexts."""
     came = state.seen[: min(int(state.clock[TIME]), len(state.seen))]
     contexts = came[:: max(1, -(-len(came) // AVERAGED))].astype(np.float64)
     units = _places_shown(state, encoder.schema, place, contexts[:, place])
@@ -61,8 +61,8 @@ def effects(state: Adaptive, encoder: Encoder, place: int, span: float) -> list[
     tried[:, place] = np.repeat(units, len(contexts))
     values = [encoder.from_unit(place, float(unit)) for unit in units]
     usual, there = (np.empty((len(rows), len(state.estimates))) for rows in (contexts, tried))
-    expect(state, contexts, usual)
-    expect(state, tried, there)
+    predict_many(state, contexts, usual)
+    predict_many(state, tried, there)
     moves = there.reshape(len(units), len(contexts), len(state.estimates)) - usual
     amounts = moves.mean(axis=1) if len(contexts) else np.zeros((len(units), len(state.estimates)))
     return [
@@ -72,7 +72,7 @@ def effects(state: Adaptive, encoder: Encoder, place: int, span: float) -> list[
 
 
 def _places_shown(state: Adaptive, schema: Schema, place: int, came: Array) -> Array:
-    """All categories; or numbers in the range of those that came and where effects can bend, and what is missing."""
+    """Values to evaluate: all categories; or numbers in the observed range with its knots, and the missing value."""
     feature = schema.features[place]
     if feature.categories:
         units: Array = (np.arange(feature.categories) + 0.5) / feature.categories
@@ -87,24 +87,28 @@ def _places_shown(state: Adaptive, schema: Schema, place: int, came: Array) -> A
 
 
 def explanation(
-    choice: Decision, state: Adaptive, encoder: Encoder, actions: tuple[Label, ...], reward_range: tuple[float, float]
+    choice: Decision,
+    state: Adaptive,
+    encoder: Encoder,
+    actions: tuple[ActionName, ...],
+    reward_range: tuple[float, float],
 ) -> str:
-    """A line for the decision, then for each action its estimate and what it is made of, which adds up to it."""
+    """One line for the decision, then each action's estimate and the contributions that add up to it."""
     low, span = reward_range[0], reward_range[1] - reward_range[0]
-    found = [_account(state, choice.context, action, encoder) for action in range(len(actions))]
+    found = [_breakdown(state, choice.context, action, encoder) for action in range(len(actions))]
     order = sorted(range(len(actions)), key=lambda action: -found[action].mean)
     hopeful = found[choice.index].highest >= found[order[0]].mean
     equal = [action for action in order if found[action].mean == found[order[0]].mean]
     lines = [_headline(choice, actions, equal, hopeful)]
     digits = max(0, 3 - len(f"{span:.0f}") + 1)
     for action in order:
-        account = found[action]
+        breakdown = found[action]
         mean, lowest, highest, usual = (
             f"{low + span * value:.{digits}f}"
-            for value in (account.mean, account.lowest, account.highest, account.usual)
+            for value in (breakdown.mean, breakdown.lowest, breakdown.highest, breakdown.usual)
         )
         lines.append(f"  {actions[action]!r}: {mean} (95 % from {lowest} to {highest})")
-        amounts = [(f"{span * part.amount:+.{digits}f}", part.where) for part in account.parts]
+        amounts = [(f"{span * part.amount:+.{digits}f}", part.where) for part in breakdown.parts]
         width = max(len(text) for text in (usual, *(amount for amount, _ in amounts)))
         lines += [f"    {usual:>{width}}  usually"]
         lines += [f"    {amount:>{width}}  {where}" for amount, where in amounts]
@@ -112,7 +116,7 @@ def explanation(
     return "\n".join(lines)
 
 
-def _headline(choice: Decision, actions: tuple[Label, ...], best: list[int], hopeful: bool) -> str:
+def _headline(choice: Decision, actions: tuple[ActionName, ...], best: list[int], hopeful: bool) -> str:
     chance = "" if choice.probability is None else f", with probability {choice.probability:.3g}"
     chose = f"Decision {choice.id} chose {choice.action!r}{chance}"
     if choice.index in best:
@@ -122,39 +126,39 @@ def _headline(choice: Decision, actions: tuple[Label, ...], best: list[int], hop
     return f"{chose}: {actions[best[0]]!r} is estimated higher, but {why}."
 
 
-class Account(NamedTuple):
-    """An action's estimate for one context, its interval, what is usual, and the parts that lead from there to it."""
+class EstimateBreakdown(NamedTuple):
+    """An action's estimate for one context, its credible interval, the baseline, and the contributions to it."""
 
     mean: float
     lowest: float
     highest: float
     usual: float
-    parts: list[Part]
+    parts: list[Contribution]
 
 
-def _account(state: Adaptive, context: Array, action: int, encoder: Encoder) -> Account:
+def _breakdown(state: Adaptive, context: Array, action: int, encoder: Encoder) -> EstimateBreakdown:
     columns = np.zeros(state.weights.shape[1])
-    logit, spread = look_up(state, np.array(context), action, columns)
+    logit, spread = predict_with_columns(state, np.array(context), action, columns)
     moves = state.weights[action] * (columns - state.typical[action])
     merged: dict[tuple[int, ...], float] = {}
     for table in state.tables[action, : state.counts[action, TABLES]]:
         features = tuple(int(place) for place in table[[FIRST, SECOND]] if place != NO_FEATURE)
         move = moves[table[START] : table[START] + table[WIDTH]].sum()
         merged[features] = merged.get(features, 0.0) + float(move)
-    merged[()] = float(moves[UNLIKE])  # a context unlike all before
+    merged[()] = float(moves[UNLIKE])  # the out-of-range column
     usual = logit - sum(merged.values())
     ranked = sorted(merged.items(), key=lambda entry: -abs(entry[1]))
     parts, reached = [], usual
     for features, move in ranked[:SHOWN]:
         amount = _logistic(reached + move) - _logistic(reached)
         if abs(amount) >= LEAST_SHOWN:
-            parts.append(Part(features, amount, _where(state, context, action, encoder, features)))
+            parts.append(Contribution(features, amount, _where(state, context, action, encoder, features)))
             reached += move
     rest = _logistic(logit) - _logistic(reached)
     if abs(rest) >= LEAST_SHOWN:
-        parts.append(Part((), rest, "all else"))
+        parts.append(Contribution((), rest, "all else"))
     mean, lowest, highest = (_logistic(logit + width * spread) for width in (0.0, -1.96, 1.96))
-    return Account(mean, lowest, highest, _logistic(usual), parts)
+    return EstimateBreakdown(mean, lowest, highest, _logistic(usual), parts)
 
 
 def _logistic(value: float) -> float:
@@ -171,7 +175,7 @@ def _where(state: Adaptive, context: Array, action: int, encoder: Encoder, featu
 
 
 def _interval(state: Adaptive, value: float, action: int, encoder: Encoder, place: int) -> str:
-    """The knots around a value, or its category, in the feature's own terms."""
+    """Knots around a value, or its category, in the feature's units."""
     feature = encoder.schema.features[place]
     if value == MISSING and not feature.categories:
         return "missing"

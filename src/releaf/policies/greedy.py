@@ -1,10 +1,10 @@
-"""Greedy-RELEAF: the same partitions, but each feature judged on its own. Lemma 1 shows why that fails."""
+"""Greedy-RELEAF: a baseline that judges each feature separately. Lemma 1 shows why that fails."""
 
 from __future__ import annotations
 
 from typing import Literal
 
-from releaf.policies.checks import scale
+from releaf.policies.argument_checks import scale
 from releaf.policies.partitioned import PartitionedPolicy
 from releaf.policies.traits import Traits
 from releaf.policy import Actions
@@ -12,14 +12,14 @@ from releaf.schema import Features
 
 
 class GreedyReleaf(PartitionedPolicy):
-    """Keeps the mean reward of each action for the intervals of each single feature, and takes the highest of them.
+    """Estimates each action's mean reward in the intervals of each single feature, and takes the highest.
 
-    The rival of the paper's section on 2γ-tuples ("Greedy Contextual Learning" in its draft). It explores and
+    The baseline of the paper's section on 2γ-tuples ("Greedy Contextual Learning" in its draft). It explores and
     splits as RELEAF does, but exploits argmax over actions of the largest mean over all features, so a
     feature that merely goes along with good rewards misleads it: its regret can grow linearly (Lemma 1).
 
     The paper doesn't give its control number; here it is RELEAF's, with D* = D estimates that must hold together.
-    ``relevance`` and ``Decision.relevant`` tell the feature whose mean was the largest.
+    ``relevance`` and ``Decision.relevant`` name the feature with the largest mean.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class GreedyReleaf(PartitionedPolicy):
         max_pending: int = 100_000,
     ) -> None:
         super().__init__(actions, features, observe, max_pending)
-        self._keep(seed, rho, delta, control_divisor, observation_cost, base)
+        self._set_common_parameters(seed, rho, delta, control_divisor, observation_cost, base)
         self.lipschitz = scale("lipschitz", lipschitz)
         self._start(
             gamma=1,

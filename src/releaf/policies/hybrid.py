@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from releaf.core.rivals.common import LATEST, USED
-from releaf.core.rivals.groups import HYBRID_EPSILON, Groups, new_groups
-from releaf.policies.checks import positive, whole
-from releaf.policies.exploring import Exploring
+from releaf.core.baselines.hybrid_epsilon import HYBRID_EPSILON, Groups, new_groups
+from releaf.core.runtime.primitives import LATEST, USED
+from releaf.policies.argument_checks import positive, whole
+from releaf.policies.random_exploration import RandomExploration
 from releaf.policies.traits import Traits
 from releaf.policy import Actions
 from releaf.schema import Features
 
 
-class HybridEpsilon(Exploring):
+class HybridEpsilon(RandomExploration):
     """Groups similar contexts, and within each group takes the action with the highest mean, or any at random.
 
-    The context goes to the group whose founder it is most similar to, or founds one of its own where none is similar
-    enough. Similarity is 1 less the mean over all features of how far two values are apart; categories and missing
-    values are alike (0) or not (1).
+    A context joins the group of the most similar founder, or founds a new group if none is similar enough. Similarity
+    is 1 minus the mean distance over all features; categories and missing values have distance 0 or 1.
 
     Bouneffouf et al. look up the most similar case of a case base, and explore with a constant ε among documents of
-    similar content; actions here have no content, so any action is explored. The paper tells neither the groups nor
+    similar content; actions here have no content, so any action is explored. The paper gives neither the groups nor
     ε. Its error of about 8.8 % on two very different data sets suggests a constant ε of about 0.1. Here ε falls as
     the visits of the group, n, grow: min(1, c·A/n). When an action is added, n starts again. A late reward goes to the
     group that its context is most similar to by then.
@@ -31,13 +30,13 @@ class HybridEpsilon(Exploring):
     actions, features, seed, max_pending
         As for :class:`releaf.Releaf`.
     exploration
-        How much is explored (c): about c·A·ln n of the n visits of a group.
+        Amount of exploration (c): about c·A·ln n of the n visits of a group.
     epsilon
         Explore with this probability at every step (ε), instead of one that falls.
     similarity
-        How similar a context must be to a group's founder to join it, up to 1, alike.
+        Least similarity to a group's founder to join it, at most 1 (equal).
     max_groups
-        How many groups there may be; then a context joins the most similar one, however unlike it is.
+        Most groups; beyond that a context joins the most similar one.
 
     Examples
     --------
@@ -51,8 +50,8 @@ class HybridEpsilon(Exploring):
 
     parameters = ("seed", "exploration", "epsilon", "similarity", "max_groups", "max_pending")
     traits = Traits("Hybrid-ε", "Bouneffouf et al. 2012")
-    _doors = HYBRID_EPSILON
-    _kept = ("clock", "founders", "arrivals", "counts", "sums")
+    _entry_points = HYBRID_EPSILON
+    _saved_arrays = ("clock", "founders", "arrivals", "counts", "sums")
     _growing: ClassVar = dict.fromkeys(("founders", "arrivals", "counts", "sums"), 0)
 
     def __init__(
@@ -68,29 +67,29 @@ class HybridEpsilon(Exploring):
         max_pending: int = 100_000,
     ) -> None:
         super().__init__(actions, features, "always", seed, max_pending)
-        self._keep_exploration(exploration, epsilon)
+        self._set_exploration(exploration, epsilon)
         self.similarity = positive("similarity", similarity, zero=True, most=1.0)
         self.max_groups = whole("max_groups", max_groups, least=1)
         self._start()
 
     @property
     def groups(self) -> int:
-        """How many groups there are by now."""
+        """Number of groups."""
         return int(self._state.clock[USED])
 
     def _build(self, actions: int) -> Groups:
         params = (*self._rates, self.similarity, float(self.max_groups))
         return new_groups(self.seed, self.schema.lowest(), self._stretch(), actions, params)
 
-    def _make_room(self) -> None:
+    def _grow_if_full(self) -> None:
         if len(self._state.arrivals) == self._state.clock[USED] < self.max_groups:
-            self._double()
+            self._double_capacity()
 
-    def _widen(self) -> None:
-        super()._widen()
+    def _add_action(self) -> None:
+        super()._add_action()
         self._state.arrivals[:] = 0
 
-    def _require_sound(self, state: Groups) -> None:
+    def _check_state(self, state: Groups) -> None:
         used, steps = int(state.clock[USED]), self._steps
         fits = 0 <= used <= min(len(state.arrivals), self.max_groups) and (used > 0 or steps == 0)
         fits = fits and 0 <= state.clock[LATEST] < max(used, 1)

@@ -1,4 +1,4 @@
-"""Policies that take an action's expected reward to be a weighted sum of the features."""
+"""`LinearPolicy`: base class of policies with a ridge regression per action."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from releaf.core.rivals.ridge import Ridge, new_ridge
+from releaf.core.baselines.ridge import Ridge, new_ridge
+from releaf.policies.argument_checks import scale
 from releaf.policies.base import Array
-from releaf.policies.checks import scale
 from releaf.policies.compiled import CompiledPolicy
 from releaf.policy import Actions
 from releaf.schema import Features
@@ -18,9 +18,9 @@ LEAST_RIDGE = 1e-8
 
 
 class LinearPolicy(CompiledPolicy):
-    """A ridge regression for each action; how it is used to choose is the subclass's."""
+    """Ridge regression for each action; a subclass defines the rule of choice."""
 
-    _kept = ("clock", "taken", "inverse", "theta")
+    _saved_arrays = ("clock", "taken", "inverse", "theta")
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class LinearPolicy(CompiledPolicy):
         super().__init__(actions, features, "always", seed, max_pending)
         self.ridge = scale("ridge", ridge)
         if self.ridge < LEAST_RIDGE:
-            raise ValueError(f"ridge must be at least {LEAST_RIDGE:g} for its updates to be exact, got ridge={ridge!r}")
+            raise ValueError(f"ridge must be at least {LEAST_RIDGE:g} for accurate updates, got ridge={ridge!r}")
         if not isinstance(intercept, bool):
             raise TypeError(f"intercept must be True or False, got intercept={intercept!r}")
         self.intercept = intercept
@@ -42,7 +42,7 @@ class LinearPolicy(CompiledPolicy):
     @property
     @abstractmethod
     def _rule(self) -> tuple[float, float]:
-        """The numbers that the rule of choice needs."""
+        """Kernel parameters of the rule of choice."""
 
     def _build(self, actions: int) -> Ridge:
         categories = [feature.categories for feature in self.schema.features]
@@ -56,15 +56,15 @@ class LinearPolicy(CompiledPolicy):
             params=self._rule,
         )
 
-    def _require_sound(self, state: Any) -> None:
+    def _check_state(self, state: Any) -> None:
         if (state.taken < 0).any() or not np.array_equal(state.inverse, state.inverse.transpose(0, 2, 1)):
             raise ValueError("its regressions contradict the rest")
 
     def weights(self) -> Array:
-        """The weight of each column for each action (A × columns).
+        """Weight of each column for each action (A × columns).
 
-        Columns are the intercept, where there is one, then the features in their order: one for a number, and one more
-        that is 1 where it is missing if it may be; one for each category.
+        Columns are the intercept, where there is one, then the features in their order: one for a number, and an
+        indicator of missing values if allowed; one for each category.
         """
         with self._lock:
             found: Array = self._state.theta.copy()

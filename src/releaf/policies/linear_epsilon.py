@@ -1,16 +1,16 @@
-"""ε-greedy over a linear model: the simplest contextual bandit that a user would try first."""
+"""ε-greedy with a linear model."""
 
 from __future__ import annotations
 
-from releaf.core.rivals.ridge import LINEAR_EPSILON_GREEDY
-from releaf.policies.exploring import Exploring
+from releaf.core.baselines.ridge import LINEAR_EPSILON_GREEDY
 from releaf.policies.linear import LinearPolicy
+from releaf.policies.random_exploration import RandomExploration
 from releaf.policies.traits import Traits
 from releaf.policy import Actions
 from releaf.schema import Features
 
 
-class LinearEpsilonGreedy(LinearPolicy, Exploring):
+class LinearEpsilonGreedy(LinearPolicy, RandomExploration):
     """Takes the action whose linear estimate is highest, or with probability ε_t = min(1, c·A/t) any at random.
 
     When an action is added, t starts again.
@@ -34,7 +34,7 @@ class LinearEpsilonGreedy(LinearPolicy, Exploring):
 
     parameters = ("seed", "exploration", "epsilon", "ridge", "intercept", "max_pending")
     traits = Traits("ε-greedy, linear", "Langford and Zhang 2007")
-    _doors = LINEAR_EPSILON_GREEDY
+    _entry_points = LINEAR_EPSILON_GREEDY
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class LinearEpsilonGreedy(LinearPolicy, Exploring):
         max_pending: int = 100_000,
     ) -> None:
         super().__init__(actions, features, seed, ridge, intercept, max_pending)
-        self._keep_exploration(exploration, epsilon)
+        self._set_exploration(exploration, epsilon)
         self._start()
 
     @property

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from releaf.core.rivals.ridge import LINTS, chance_of_highest
-from releaf.policies.checks import positive
+from releaf.core.baselines.ridge import LINTS, probability_of_highest
+from releaf.policies.argument_checks import positive
 from releaf.policies.linear import LinearPolicy
 from releaf.policies.traits import Traits
 from releaf.policy import Actions
@@ -15,19 +15,19 @@ from releaf.schema import Features
 
 
 class LinTS(LinearPolicy):
-    """Draws for each action the weights of a linear reward from what is known of them, and takes the best action.
+    """Draws each action's weights from the posterior of a linear model, and takes the best action.
 
     The weights of action a are drawn from a normal distribution with mean θ_a and covariance v² A_a⁻¹; see
-    :class:`releaf.LinUCB` for both. The probability of a decision is worked out, so its log can be used to estimate
-    other policies. A decision counts as an exploration when its action's estimate θ_aᵀx is not the highest.
+    :class:`releaf.LinUCB` for both. The probability of a decision is computed, so its log supports off-policy
+    evaluation. A decision counts as an exploration when its action's estimate θ_aᵀx is not the highest.
 
     Parameters
     ----------
     actions, features, seed, max_pending
         As for :class:`releaf.Releaf`.
     spread
-        How widely weights are drawn (v). Agrawal and Goyal prove their bound for a far larger v, which grows with
-        time.
+        Scale of the posterior's standard deviation (v). Agrawal and Goyal prove their bound for a far larger v,
+        which grows with time.
     ridge, intercept
         As for :class:`releaf.LinUCB`.
 
@@ -40,7 +40,7 @@ class LinTS(LinearPolicy):
 
     parameters = ("seed", "spread", "ridge", "intercept", "max_pending")
     traits = Traits("LinTS", "Agrawal and Goyal 2013")
-    _doors = LINTS
+    _entry_points = LINTS
 
     def __init__(
         self,
@@ -69,4 +69,4 @@ class LinTS(LinearPolicy):
         if len(means) == 2:
             gap = (means[action] - means[1 - action]) / math.hypot(*spreads)
             return 0.5 * math.erfc(-gap * math.sqrt(0.5))
-        return round(float(chance_of_highest(means, spreads, action)), 6)  # what the integral is good for
+        return round(float(probability_of_highest(means, spreads, action)), 6)  # the accuracy of the integral

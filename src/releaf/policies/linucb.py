@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from releaf.core.rivals.ridge import LINUCB
-from releaf.policies.checks import positive
+from releaf.core.baselines.ridge import LINUCB
+from releaf.policies.argument_checks import positive
 from releaf.policies.linear import LinearPolicy
 from releaf.policies.traits import Traits
 from releaf.policy import Actions
@@ -11,13 +11,13 @@ from releaf.schema import Features
 
 
 class LinUCB(LinearPolicy):
-    """Takes the action whose reward, linear in the features, could be highest: θ_aᵀx + α √(xᵀ A_a⁻¹ x).
+    """Takes the action with the highest upper confidence bound of a linear model: θ_aᵀx + α √(xᵀ A_a⁻¹ x).
 
     A_a = λI + Σ x xᵀ and θ_a = A_a⁻¹ Σ r x, over the observations of the action. A decision counts as an exploration
-    when its action's estimate θ_aᵀx is not the highest. Of actions that could be equally good, as all are at first, the
-    one that was taken least often is taken, so they have their turns also while rewards are late.
+    when its action's estimate θ_aᵀx is not the highest. Ties, as at first, go to the action that was
+    taken least often, so that all take turns while rewards are late.
 
-    The paper tells neither α, nor λ, nor whether there was a constant feature; Li et al. have λ = 1 and a constant
+    The paper gives neither α, nor λ, nor whether there was a constant feature; Li et al. have λ = 1 and a constant
     feature.
 
     Parameters
@@ -25,9 +25,9 @@ class LinUCB(LinearPolicy):
     actions, features, seed, max_pending
         As for :class:`releaf.Releaf`. Nothing is drawn at random, so the seed changes nothing.
     alpha
-        How optimistic it is (α). Li et al. prove their bound for 1 + √(ln(2/δ)/2).
+        Width of the confidence bound (α). Li et al. prove their bound for 1 + √(ln(2/δ)/2).
     ridge
-        How strongly weights are pulled to 0 (λ).
+        Ridge penalty (λ).
     intercept
         Whether to add a feature that is always 1.
 
@@ -45,7 +45,7 @@ class LinUCB(LinearPolicy):
 
     parameters = ("seed", "alpha", "ridge", "intercept", "max_pending")
     traits = Traits("LinUCB", "Li et al. 2010")
-    _doors = LINUCB
+    _entry_points = LINUCB
 
     def __init__(
         self,

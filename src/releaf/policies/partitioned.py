@@ -1,4 +1,4 @@
-"""Policies that learn on adaptive partitions of the features: what RELEAF and its greedy rival share."""
+"""`PartitionedPolicy`: base class of RELEAF and Greedy-RELEAF, on adaptive partitions of the features."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from releaf import theory
-from releaf.core import kernels, merging
-from releaf.core.engine import Engine, Settings
-from releaf.core.marginals import observed_in_leaves
-from releaf.core.model import EXPLOITED, EXPLORED, OBSERVED, RANDOM, TIME, UNDER_EXPLORED
-from releaf.decision import Decision, Label
+from releaf.core.releaf import decision_step, merging
+from releaf.core.releaf.engine import Engine, EngineSettings
+from releaf.core.releaf.marginals import observed_in_leaves
+from releaf.core.releaf.model import EXPLOITED, EXPLORED, OBSERVED, RANDOM, TIME, UNDER_EXPLORED
+from releaf.decision import ActionName, Decision
 from releaf.features import MISSING, Continuous, Quantile
-from releaf.policies.base import Array, OnlinePolicy, Relevant, Verdict
-from releaf.policies.checks import positive, scale, whole
+from releaf.policies.argument_checks import positive, scale, whole
+from releaf.policies.base import Array, OnlinePolicy, Relevant, Selection
 from releaf.policy import Trace
 
 OBSERVE = ("explored", "always", "all-actions", "labels")
@@ -27,9 +27,9 @@ LARGEST_BASE = 1024
 class Interval(NamedTuple):
     """One leaf of a feature's partition (p_{i,t}).
 
-    ``low`` and ``high`` are in [0, 1], where the schema puts the feature's values; both are NaN for the interval of
-    missing values. ``level`` (l(p)) is None for intervals that never split. ``arrivals`` counts the contexts that came
-    since the interval exists; the latest context is counted when the next one comes.
+    ``low`` and ``high`` are encoded values in [0, 1]; both are NaN for the interval of missing values. ``level`` (l(p))
+    is None for intervals that never split. ``arrivals`` counts the contexts since the interval exists; the latest
+    context is counted with the next decision.
     """
 
     low: float
@@ -39,35 +39,35 @@ class Interval(NamedTuple):
 
 
 class IntervalReward(NamedTuple):
-    """What one action earned in one interval: how many rewards are known, and their mean, NaN where none is."""
+    """Reward statistics of one action in one interval: number of rewards and their mean, NaN without any."""
 
-    count: int  # type: ignore[assignment]  # hides tuple.count, of which nothing is asked here
+    count: int  # type: ignore[assignment]  # hides tuple.count
     mean: float
 
 
-class _Standing(NamedTuple):
-    """All of a learner that counts when it is added to another."""
+class _MergeInput(NamedTuple):
+    """Configuration and statistics of a learner to merge."""
 
     configuration: dict[str, Any]
-    known: merging.Knowledge
-    encoder: dict[str, Array]  # its quantiles
+    known: merging.SufficientStatistics
+    encoder: dict[str, Array]  # state of its quantile sketches
 
 
-def _require_same_configuration(one: _Standing, other: _Standing) -> None:
+def _require_same_configuration(one: _MergeInput, other: _MergeInput) -> None:
     for name, mine in one.configuration.items():
         theirs = other.configuration[name]
         if mine != theirs and name != "max_pending":
-            raise ValueError(f"learners of the same configuration can be added: {name} is {mine!r} and {theirs!r}")
+            raise ValueError(f"learners with different {name} can't be merged: {mine!r} and {theirs!r}")
     for name, state in one.encoder.items():
         if not np.array_equal(state, other.encoder[name]):
             raise ValueError(
-                "learners that have learnt different quantiles can't be added, since the same interval holds "
-                "different values for them: describe the feature as Continuous, or use releaf.fit_log"
+                "learners with different quantiles can't be merged, since the same interval holds different values "
+                "for them: describe the feature as Continuous, or use releaf.fit_log"
             )
 
 
 class PartitionedPolicy(OnlinePolicy):
-    """Owns an engine and speaks for it. A subclass says what is special about it."""
+    """Policy on top of an ``Engine``. A subclass defines the parameters and builds the engine."""
 
     _engine: Engine
     _tuples: list[tuple[int, ...] | None]
@@ -81,8 +81,10 @@ class PartitionedPolicy(OnlinePolicy):
             raise ValueError(f"observe must be one of {', '.join(map(repr, OBSERVE))}, got observe={observe!r}")
         super().__init__(actions, features, observe, max_pending)
 
-    def _keep(self, seed: Any, rho: Any, delta: Any, control_divisor: Any, observation_cost: Any, base: Any) -> None:
-        """Check and keep the arguments that all these policies have."""
+    def _set_common_parameters(
+        self, seed: Any, rho: Any, delta: Any, control_divisor: Any, observation_cost: Any, base: Any
+    ) -> None:
+        """Validate and set the parameters that all subclasses share."""
         self.seed = None if seed is None else whole("seed", seed, least=0)
         self.rho = None if rho is None else positive("rho", rho)
         self.delta = positive("delta", delta, below=1.0)
@@ -91,9 +93,9 @@ class PartitionedPolicy(OnlinePolicy):
         self.base = whole("base", base, least=2, most=LARGEST_BASE)
 
     def _start(self, *, gamma: int, **further: Any) -> None:
-        """Make the engine of what was kept and of the settings in which these policies differ."""
+        """Build the engine from the shared parameters and the subclass's settings."""
         features = self.schema.features
-        settings = Settings(
+        settings = EngineSettings(
             categories=tuple(feature.categories for feature in features),
             missing=tuple(feature.missing and not feature.categories for feature in features),
             gamma=gamma,
@@ -109,19 +111,19 @@ class PartitionedPolicy(OnlinePolicy):
     def _use(self, engine: Engine) -> None:
         self._engine = engine
         gamma = engine.settings.gamma
-        candidates = engine.memory["targets"].reshape(-1, gamma).tolist()
-        self._tuples = [*map(tuple, candidates), None]  # -1, no candidate, finds the None
+        candidates = engine.arrays["targets"].reshape(-1, gamma).tolist()
+        self._tuples = [*map(tuple, candidates), None]  # index -1, no candidate, gives None
         self._known = {}
 
     # --- the rule -----------------------------------------------------------------------------------------
 
-    def _choose(self, context: Array) -> Verdict:
+    def _choose(self, context: Array) -> Selection:
         engine = self._engine
-        decision = engine.doors.decide(engine.memory.book, context)
+        decision = engine.entry_points.decide(engine.arrays.pointer_table, context)
         if decision < 0:
-            decision = engine.decide(context)  # which makes room where that was lacking
+            decision = engine.decide(context)  # grows the arrays and retries
         if decision < 0:
-            raise self._out_of_range(context, kernels.BAD_VALUE - decision)
+            raise self._out_of_range(context, decision_step.BAD_VALUE - decision)
         if decision & 1:
             return decision >> 1, True, 1.0 / engine.clock(UNDER_EXPLORED), None, None
         found = engine.relevant.tobytes()
@@ -129,73 +131,74 @@ class PartitionedPolicy(OnlinePolicy):
         return decision >> 1, False, probability, tuple(engine.estimates.tolist()), relevant
 
     def _name_tuples(self, found: bytes) -> tuple[Relevant, float | None]:
-        """The relevant features of all actions and the probability that goes with them; kept, since few recur often."""
+        """Relevant features of all actions and the decision's probability; cached, since a few combinations recur."""
         if len(self._known) >= MOST_KNOWN:
             self._known.clear()
         relevant = tuple([self._tuples[candidate] for candidate in np.frombuffer(found, dtype=np.int64)])
         self._known[found] = (relevant, None if None in relevant else 1.0)
         return self._known[found]
 
-    def _take_in(self, context: Array, step: int, index: int, reward: float) -> None:
+    def _learn(self, context: Array, step: int, index: int, reward: float) -> None:
         self._engine.learn(context, step, index, reward)
 
-    def _take_in_all(self, context: Array, step: int, rewards: Array) -> None:
+    def _learn_all(self, context: Array, step: int, rewards: Array) -> None:
         self._engine.learn_all(context, step, rewards)
 
-    def _live_through(self, units: Array, rewards: Array) -> Trace:
+    def _replay(self, units: Array, rewards: Array) -> Trace:
         try:
             actions, explored, observed, reached = self._engine.replay(units, rewards)
-        finally:  # also where it is interrupted
+        finally:  # also after an interrupt
             self._steps = self._engine.clock(TIME)
         if reached < len(units):
-            raise ValueError(f"rewards of row {reached} are {rewards[reached].tolist()}: the learner needs what is NaN")
+            raise ValueError(
+                f"rewards of row {reached} are {rewards[reached].tolist()}: the learner needs a reward that is NaN"
+            )
         return Trace(actions, explored, observed, rewards[np.arange(len(units)), actions])
 
-    def _live_through_log(self, units: Array, taken: Array, rewards: Array) -> None:
+    def _learn_log(self, units: Array, taken: Array, rewards: Array) -> None:
         try:
             self._engine.learn_log(units, taken, rewards)
         finally:
             self._steps = self._engine.clock(TIME)
 
-    def _expect(self, units: Array) -> Array:
+    def _estimate(self, units: Array) -> Array:
         return self._engine.estimate(units)
 
-    def _widen(self) -> None:
+    def _add_action(self) -> None:
         self._engine.add_action()
 
-    def _narrow(self, index: int) -> None:
+    def _remove_action(self, index: int) -> None:
         self._engine.remove_action(index)
 
     def _set_generator(self, state: int) -> None:
-        self._engine.memory["clock"][RANDOM] = state
+        self._engine.arrays["clock"][RANDOM] = state
 
     def _arrays(self) -> dict[str, Array]:
         return self._engine.state()
 
-    def _take_up(self, arrays: dict[str, Array]) -> None:
+    def _load_state(self, arrays: dict[str, Array]) -> None:
         if len(arrays["added_at"]) != len(self.actions):
             raise ValueError("its actions contradict the rest")
         self._engine.restore(arrays)
 
-    # --- adding up ----------------------------------------------------------------------------------------
+    # --- merging ----------------------------------------------------------------------------------------
 
     def merge(self, other: Self) -> Self:
-        """A learner that knows what this one and another know together; both stay as they are.
+        """Merge this learner with another into a new one; both are unchanged.
 
-        For learners of the same configuration that saw different cases. Counts and sums of rewards add up. An interval
-        that one of them has split is split in the sum; what the other observed in the whole interval is left behind, as
-        the algorithm does with what it knew of an interval that splits.
+        For learners of the same configuration that saw different contexts. Counts and sums of rewards add up. An
+        interval that one of them has split is split in the result; what the other observed in the whole interval is
+        dropped, as the algorithm does when an interval splits.
 
-        The sum is the same, bit for bit, in whatever order and groups learners are added, as long as no sum of rewards
-        exceeds 2²⁷ (134 million rewards of 1 for one action in one cell): rewards count as multiples of 2⁻²⁶, whose
-        sums are exact up to there. Beyond, they are rounded to 53 bits, so that the order may show in the last of them.
-        A cell counts 2³¹ - 1 rewards of an action at most; where there are more, it has that many and the mean of all.
+        The result is the same, bit for bit, in any order and grouping of learners, while no sum of rewards exceeds 2²⁷
+        (134 million rewards of 1 for one action in one cell): rewards are multiples of 2⁻²⁶, whose sums are exact up to
+        there. Larger sums are rounded to 53 bits, and their last bit may depend on the order. A cell counts at most
+        2³¹ - 1 rewards of an action; with more it has that count and the mean of all.
 
-        A learner that knows nothing adds nothing: ``a.merge(empty)`` decides from then on as ``a`` does. It need not be
-        saved as the same bytes, for a sum has a form of its own: its intervals are numbered anew, nothing waits, and
-        the latest arrival has been counted. Decisions that wait for their reward stay with the learner that made them.
-        With ``seed=None`` the random draws that follow depend on the order of adding. The larger ``max_pending`` is
-        taken.
+        ``a.merge(empty)`` decides from then on as ``a`` does. Its state file may differ, since the result has a
+        canonical form: node ids are assigned anew, no decision is pending, and the latest arrival has been counted.
+        Pending decisions stay with the learner that made them. With ``seed=None`` later random draws depend on the
+        order. The result has the larger ``max_pending``.
 
         Parameters
         ----------
@@ -216,69 +219,72 @@ class PartitionedPolicy(OnlinePolicy):
         """
         if type(other) is not type(self):
             raise TypeError(f"other must be a {type(self).__name__} too, got {type(other).__name__}")
-        mine, theirs = self._standing(), other._standing()
+        mine, theirs = self._merge_input(), other._merge_input()
         _require_same_configuration(mine, theirs)
-        merged = self._knowing(merging.combine(mine.known, theirs.known), mine.configuration["actions"])
+        merged = self._with_statistics(merging.combine(mine.known, theirs.known), mine.configuration["actions"])
         merged.max_pending = max(self.max_pending, other.max_pending)
         merged._token = (self._token + other._token) % 2**62
         merged._encoder.restore(mine.encoder)
         return merged
 
-    def _standing(self) -> _Standing:
-        """What there is to add. Only its own lock is held: holding two, two sums of the same learners may wait forever.
+    def _merge_input(self) -> _MergeInput:
+        """Configuration and statistics for a merge, read under one lock: two locks could deadlock with another merge.
 
-        All of it is told at once, since other threads may add an action meanwhile.
+        Read at once, since other threads may add an action meanwhile.
         """
         with self._lock:
             configuration = {name: getattr(self, name) for name in ("actions", "schema", *self.parameters)}
-            return _Standing(configuration, merging.gather(self._engine, self.seed), self._encoder.state())
+            return _MergeInput(
+                configuration, merging.extract_statistics(self._engine, self.seed), self._encoder.state()
+            )
 
-    def _knowing(self, known: merging.Knowledge, actions: Sequence[Label] | None = None) -> Self:
-        """A learner of the same configuration that knows this."""
+    def _with_statistics(
+        self, known: merging.SufficientStatistics, actions: Sequence[ActionName] | None = None
+    ) -> Self:
+        """Build a learner of the same configuration from statistics."""
         actions = self.actions if actions is None else actions
         parameters = {name: getattr(self, name) for name in self.parameters}
         made = type(self)(actions, self.schema, **parameters)
-        made._use(merging.assemble(self._engine.settings, len(actions), self.seed, known))
+        made._use(merging.build_engine(self._engine.settings, len(actions), self.seed, known))
         made._steps = made._engine.clock(TIME)
         return made
 
-    # --- what it has learnt -------------------------------------------------------------------------------
+    # --- inspection -------------------------------------------------------------------------------
 
     @property
     def explorations(self) -> int:
-        """How many decisions were explorations."""
+        """Number of explorations."""
         return self._engine.clock(EXPLORED)
 
     @property
     def observations(self) -> int:
-        """How many rewards were learnt; the rewards of all actions at one step count once."""
+        """Number of observations; the rewards of all actions at one step count once."""
         return self._engine.clock(OBSERVED)
 
     @property
     def observation_spend(self) -> float:
-        """What the observations have cost so far, which is their number times c_O."""
+        """Cost of the observations so far: their number times c_O."""
         return self.observations * self.observation_cost
 
     def relevance(self) -> Array:
-        """The share of exploitations in which each feature was among the relevant ones, for each action (A × D).
+        """Share of exploitations in which each feature was relevant, for each action (A × D).
 
-        What is learnt of ℛ(a): how often ĉ_t(a) held each feature. A row sums to ``gamma_rel`` at most, less where no
-        tuple of features was a candidate. An action counts the exploitations since it was added; before the first one
+        An estimate of ℛ(a): how often ĉ_t(a) contained each feature. A row sums to at most ``gamma_rel``, less where no
+        tuple of features was a candidate. Only exploitations since the action was added count; before the first one
         its row is zero.
 
-        Features that explain an action's rewards equally well are a tie, which goes to the first of them. So where
-        there are only 2·gamma_rel features, or an action's reward never varies, the first features are named, and
-        that tells nothing.
+        Ties between features that explain an action's rewards equally well go to the first. So with only 2·gamma_rel
+        features, or for an action whose reward never varies, the first features are named without evidence.
         """
         with self._lock:
-            memory = self._engine.memory
-            counts = memory["relevance"].reshape(len(self.actions), -1)
-            lived = self._engine.clock(EXPLOITED) - memory["added_at"]
-            shares: Array = counts / np.maximum(lived, 1)[:, None]
+            arrays = self._engine.arrays
+            counts = arrays["relevance"].reshape(len(self.actions), -1)
+            exploited = self._engine.clock(EXPLOITED) - arrays["added_at"]
+            shares: Array = counts / np.maximum(exploited, 1)[:, None]
             return shares
 
     def partition(self, feature: int | str) -> list[Interval]:
-        """The intervals that a feature's values are divided into at present, from low to high.
+        """Current intervals of a feature, from low to high.
 
         Parameters
         ----------
@@ -289,12 +295,11 @@ class PartitionedPolicy(OnlinePolicy):
         return [self._interval(place, node) for node in self._engine.leaves(place)]
 
     def interval_rewards(self, feature: int | str) -> list[list[IntervalReward]]:
-        """What each action earned in each interval of ``partition(feature)``, whatever the other features were.
+        """Reward statistics of each action in each interval of ``partition(feature)``, over all values of the others.
 
-        One list for each interval, in the same order, with one entry for each action: of the rewards that were learnt
-        since the interval exists. A tuple of features keeps them with the intervals of the others, and forgets them
-        when one of those splits. So what is told of an interval is what the tuple knows that has kept most of its
-        rewards; there may have been more.
+        One list for each interval, in the same order, with one entry for each action: the rewards learnt since the
+        interval exists. A tuple of features stores them with the intervals of the others, and drops them when one of
+        those splits. The result is that of the tuple with the most rewards left, so there may have been more.
 
         Parameters
         ----------
@@ -303,7 +308,7 @@ class PartitionedPolicy(OnlinePolicy):
         """
         place = self.schema.index(feature)
         with self._lock:
-            counts, sums = observed_in_leaves(self._engine.memory, place)
+            counts, sums = observed_in_leaves(self._engine.arrays, place)
         means = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
         return [list(map(IntervalReward, *columns)) for columns in zip(counts.tolist(), means.tolist(), strict=True)]
 
@@ -316,12 +321,12 @@ class PartitionedPolicy(OnlinePolicy):
         return Interval(node.rank / count, (node.rank + 1) / count, level, node.arrivals)
 
     def explain(self, choice: Decision) -> str:
-        """Why an action was chosen, in words.
+        """Explain a decision as text.
 
         Parameters
         ----------
         choice
-            A decision of this learner, however old.
+            A decision of this learner, of any age.
         """
         self._require_own(choice)
         if choice.estimates is None or choice.relevant is None:
@@ -350,7 +355,7 @@ class PartitionedPolicy(OnlinePolicy):
         return "from " + " and ".join(self._where(choice, place) for place in relevant)
 
     def _where(self, choice: Decision, place: int) -> str:
-        """The interval that held a feature's value when the decision was made."""
+        """Interval that held a feature's value at the decision, as text."""
         name, feature = self.schema.names[place], self.schema.features[place]
         interval = self._interval_at(choice, place)
         if choice.context[place] == MISSING:

@@ -1,8 +1,8 @@
-"""Any action, whatever the context: the floor that every other policy must be above."""
+"""Uniform random policy: the lower baseline for every other policy."""
 
 from __future__ import annotations
 
-from releaf.core.rivals.means import CHANCE, Means, new_means
+from releaf.core.baselines.context_free import UNIFORM_RANDOM, Means, new_means
 from releaf.policies.compiled import CompiledPolicy
 from releaf.policies.traits import Traits
 from releaf.policy import Actions
@@ -10,9 +10,9 @@ from releaf.schema import Features
 
 
 class Random(CompiledPolicy):
-    """Takes every action with the same probability. It asks for no reward, and counts every decision as an exploration.
+    """Takes every action with the same probability. It requests no reward, and every decision is an exploration.
 
-    Its log, with the probabilities that it notes, is what off-policy estimates like best.
+    Its log, with uniform propensities, is ideal for off-policy evaluation.
 
     Parameters
     ----------
@@ -28,9 +28,9 @@ class Random(CompiledPolicy):
 
     parameters = ("seed",)
     traits = Traits("Random", "the paper's draft", learns_online=False, uses_context=False, observes="nothing")
-    _doors = CHANCE
+    _entry_points = UNIFORM_RANDOM
     _learns_from_logs = False
-    _kept = ("clock",)
+    _saved_arrays = ("clock",)
 
     def __init__(
         self,

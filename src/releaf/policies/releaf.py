@@ -6,7 +6,7 @@ import math
 from typing import Literal
 
 from releaf import theory
-from releaf.policies.checks import positive, scale, whole
+from releaf.policies.argument_checks import positive, scale, whole
 from releaf.policies.partitioned import PartitionedPolicy
 from releaf.policies.traits import Traits
 from releaf.policy import Actions
@@ -17,49 +17,49 @@ MOST_STARTING_LEAVES = 2**16
 
 
 class Releaf(PartitionedPolicy):
-    """Learns which features matter for which action while it decides, and asks for rewards only to explore.
+    """Learns which features matter for which action while it decides, and requests rewards only to explore.
 
-    Every feature's range is split into ever finer intervals where contexts arrive. For tuples of features the
-    mean reward of each action is kept in every cell of intervals. While some cell of the present context has seen an
-    action too rarely, the learner explores; otherwise it finds for each action the features within whose
-    intervals the means agree best (the relevant ones), and takes the action with the highest estimate.
+    It splits every feature's range into finer intervals where contexts arrive, and estimates the mean reward of each
+    action in every cell of a tuple of features' intervals. While some cell of the context has too few observations of
+    an action, the learner explores; otherwise it finds for each action the features within whose intervals the means
+    agree best (the relevant ones), and takes the action with the highest estimate.
 
     Parameters
     ----------
     actions
-        How many there are (A; they are then called 0 … A-1), or their labels (𝒜).
+        Their number (A; their names are then 0 … A-1), or their names (𝒜).
     features
-        How many there are, or their names, with values in [0, 1] (D); or a :class:`releaf.Schema`.
+        Their number or their names, with values in [0, 1] (D); or a :class:`releaf.Schema`.
     seed
-        For the learner's own generator; the same seed and input give the same decisions. Fresh when None.
+        Of the learner's random generator; the same seed and input give the same decisions. Random when None.
     lipschitz
-        How fast the expected reward may change with a relevant feature (L); "unknown" for the slowly
+        Lipschitz constant of the expected reward in a relevant feature (L); "unknown" for the slowly
         growing L̂(t) = 1 + ln(t)/2 (:func:`releaf.theory.lipschitz_estimate`).
     rho
-        How long intervals live (ρ): one of level l splits at base^(ρ·l) arrivals. None for Theorem 5's balanced ρ*.
+        Duration of intervals (ρ): one of level l splits at base^(ρ·l) arrivals. None for Theorem 5's balanced ρ*.
     delta
         The probability with which the guarantees may fail (δ), in (0, 1).
     gamma_rel
-        How many features to find for each action (γ_rel); 2·gamma_rel features are needed, and time per step grows as
+        Number of relevant features of each action (γ_rel); 2·gamma_rel features are needed, and time per step grows as
         their number to the power of 2·gamma_rel.
     control_divisor
-        What all control numbers (D_{i,t}) are divided by. The theorems hold for 1; the paper's experiments use 5000,
-        which explores far less.
+        Divisor of all control numbers (D_{i,t}). The theorems hold for 1; the paper's experiments use 5000, which
+        explores far less.
     observe
         Which rewards are observed: "explored", that of the action taken, on explorations (RELEAF); "always", also on
         exploitations (RELEAF-ALL); "all-actions", the rewards of all actions, on explorations (RELEAF-FO); "labels",
-        those of all actions at every step, as where the right answer is known afterwards.
+        those of all actions at every step, where the right action is known afterwards.
     observation_cost
-        The price of one observation (c_O), for the account that ``observation_spend`` gives.
+        The cost of one observation (c_O), for ``observation_spend``.
     base
-        Into how many intervals one splits, 2 in the paper: an interval of level l has the length s = base^(-l).
+        Number of intervals into which one splits, 2 in the paper: an interval of level l has the length s = base^(-l).
     epsilon
         Start at the level from which on every estimate is accurate to this much (ε, Theorem 4), instead of level 0.
     tuples
         "2gamma": cells of 2·gamma_rel features; "gamma+1": of gamma_rel + 1, fewer and without guarantee. The
         same for gamma_rel = 1.
     max_pending
-        How many decisions may wait for their reward; beyond that the oldest is forgotten.
+        Most pending decisions; beyond that the learner drops the oldest.
 
     Examples
     --------
@@ -104,7 +104,7 @@ class Releaf(PartitionedPolicy):
         max_pending: int = 100_000,
     ) -> None:
         super().__init__(actions, features, observe, max_pending)
-        self._keep(seed, rho, delta, control_divisor, observation_cost, base)
+        self._set_common_parameters(seed, rho, delta, control_divisor, observation_cost, base)
         self.lipschitz: float | str = "unknown"
         if not (isinstance(lipschitz, str) and lipschitz == "unknown"):
             self.lipschitz = scale("lipschitz", lipschitz)
@@ -123,7 +123,7 @@ class Releaf(PartitionedPolicy):
         )
 
     def _tuple_size(self) -> int:
-        """How many features a cell is about."""
+        """Number of features of a cell."""
         size = 2 * self.gamma_rel if self.tuples == "2gamma" else self.gamma_rel + 1
         if size > len(self.schema):
             needed = "2·gamma_rel" if self.tuples == "2gamma" else "gamma_rel + 1"

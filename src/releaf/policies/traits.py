@@ -1,4 +1,4 @@
-"""What a policy needs and does, as in the paper's table of properties."""
+"""Properties of a policy, as in the paper's table."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ class Traits(NamedTuple):
 
     name: str  # as in the literature
     source: str
-    base_classifiers: bool = False  # needs some that were trained before
+    base_classifiers: bool = False  # needs pretrained ones
     prior_training: bool = False  # of its own weights, or of the base classifiers
     learns_online: bool = True
-    learns_actively: bool = False  # asks for some rewards only
+    learns_actively: bool = False  # requests some rewards only
     uses_context: bool = True
     finds_relevance: bool = False
     observes: str = "the reward of its action, always"

@@ -1,10 +1,10 @@
-"""UCB1: optimism without context (Auer, Cesa-Bianchi and Fischer, 2002)."""
+"""UCB1, without context (Auer, Cesa-Bianchi and Fischer, 2002)."""
 
 from __future__ import annotations
 
-from releaf.core.rivals.means import UCB1 as DOORS
-from releaf.core.rivals.means import Means, new_means
-from releaf.policies.checks import positive
+from releaf.core.baselines.context_free import UCB1 as ENTRY_POINTS
+from releaf.core.baselines.context_free import Means, new_means
+from releaf.policies.argument_checks import positive
 from releaf.policies.compiled import CompiledPolicy
 from releaf.policies.traits import Traits
 from releaf.policy import Actions
@@ -12,17 +12,17 @@ from releaf.schema import Features
 
 
 class UCB1(CompiledPolicy):
-    """Takes each action once, then the one whose mean reward could be highest: r̄_a + √(c · ln n / n_a).
+    """Takes each action once, then the one with the highest upper confidence bound: r̄_a + √(c · ln n / n_a).
 
-    Here n_a is how many rewards of the action were learnt, and n how many of all. It ignores the context. A decision
-    counts as an exploration when its action's mean is not the highest.
+    Here n_a is the number of learnt rewards of the action, and n that of all actions. It ignores the context. A
+    decision counts as an exploration when its action's mean is not the highest.
 
     Parameters
     ----------
     actions, features, seed, max_pending
         As for :class:`releaf.Releaf`. Nothing is drawn at random, so the seed changes nothing.
     confidence
-        How wide the confidence bounds are (c); the authors' regret bound is for 2.
+        Width of the confidence bounds (c); the authors' regret bound is for 2.
 
     Examples
     --------
@@ -36,8 +36,8 @@ class UCB1(CompiledPolicy):
 
     parameters = ("seed", "confidence", "max_pending")
     traits = Traits("UCB1", "Auer et al. 2002", uses_context=False)
-    _doors = DOORS
-    _kept = ("clock", "taken", "counts", "sums")
+    _entry_points = ENTRY_POINTS
+    _saved_arrays = ("clock", "taken", "counts", "sums")
 
     def __init__(
         self,

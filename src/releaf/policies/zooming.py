@@ -6,22 +6,22 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from releaf.core.rivals.balls import ANY, OUTDATED, ZOOMING, Balls, new_balls
-from releaf.core.rivals.common import LATEST, USED
-from releaf.decision import Label
-from releaf.policies.checks import scale, whole
+from releaf.core.baselines.zooming import ANY, OUTDATED, ZOOMING, Balls, new_balls
+from releaf.core.runtime.primitives import LATEST, USED
+from releaf.decision import ActionName
+from releaf.policies.argument_checks import scale, whole
 from releaf.policies.compiled import CompiledPolicy
 from releaf.policies.traits import Traits
 from releaf.policy import Actions
 from releaf.schema import Features
 
-GONE = -1  # the new number of a ball that was dropped
+GONE = -1  # the new index of a removed ball
 
 
 class Ball(NamedTuple):
-    """A ball of contexts and one action; the first ball holds all contexts and actions, and its action is None."""
+    """A ball of contexts and one action; the first ball covers all contexts and actions, and its action is None."""
 
-    action: Label | None
+    action: ActionName | None
     centre: tuple[float, ...]
     radius: float
     chosen: int
@@ -67,11 +67,11 @@ class ContextualZooming(CompiledPolicy):
 
     parameters = ("seed", "lipschitz", "confidence", "horizon", "max_pending")
     traits = Traits("Contextual zooming (CZ)", "Slivkins 2011")
-    _doors = ZOOMING
+    _entry_points = ZOOMING
     _learns_from_logs = False  # a reward belongs to the ball that was chosen
-    _kept = ("clock", "centres", "sieve", "arms", "radii", "counts", "sums", "bounds", "nearest", "reach")
+    _saved_arrays = ("clock", "centres", "sieve", "arms", "radii", "counts", "sums", "bounds", "nearest", "reach")
     _signed = ("clock", "arms")
-    _growing: ClassVar = {**dict.fromkeys((*_kept[1:], "apart", "inside"), 0), "sieve": 1}
+    _growing: ClassVar = {**dict.fromkeys((*_saved_arrays[1:], "apart", "inside"), 0), "sieve": 1}
 
     def __init__(
         self,
@@ -94,30 +94,30 @@ class ContextualZooming(CompiledPolicy):
         params = (self.lipschitz, self.confidence, float(self.horizon or 0))
         return new_balls(self.seed, self.schema.lowest(), self._stretch(), actions, params)
 
-    def _make_room(self) -> None:
+    def _grow_if_full(self) -> None:
         if self._state.clock[USED] == len(self._state.arms):
-            self._double()
+            self._double_capacity()
 
     def _without(self, index: int) -> Balls:
-        """Without the balls of the action; the first, which is about all actions, can't tell their rewards apart."""
+        """Copy of the state without the action's balls; the first ball, of all actions, keeps its rewards."""
         state: Balls = super()._without(index)
         used, latest = int(state.clock[USED]), state.clock[LATEST]
         stay = np.flatnonzero(state.arms[:used] != index)
         number = np.full(used, GONE)
         number[stay] = np.arange(len(stay))
-        for name in self._kept[1:]:
+        for name in self._saved_arrays[1:]:
             array = np.moveaxis(getattr(state, name), self._growing[name], 0)
             array[: len(stay)] = array[stay]
             array[len(stay) :] = 0
         state.arms[state.arms > index] -= 1
         state.nearest[:] = number[state.nearest]
-        state.reach[state.nearest == GONE] = 1.0  # as of new balls, until their index is worked out again
+        state.reach[state.nearest == GONE] = 1.0  # as of new balls, until their index is computed again
         state.nearest[state.nearest == GONE] = 0
         state.clock[LATEST] = OUTDATED if latest == OUTDATED or number[latest] == GONE else number[latest]
         state.clock[USED] = len(stay)
         return state
 
-    def _require_sound(self, state: Balls) -> None:
+    def _check_state(self, state: Balls) -> None:
         used, arms = int(state.clock[USED]), state.arms
         fits = 1 <= used <= len(arms) and OUTDATED <= state.clock[LATEST] < used
         fits = fits and arms[0] == ANY and bool(((arms[1:used] >= 0) & (arms[1:used] < len(self.actions))).all())
@@ -127,7 +127,7 @@ class ContextualZooming(CompiledPolicy):
             raise ValueError("its balls contradict the rest")
 
     def balls(self) -> list[Ball]:
-        """All balls so far, in the order in which they came to be; the centres as values in [0, 1]."""
+        """All balls in the order of their creation; centres have encoded values in [0, 1]."""
         with self._lock:
             state = self._state
             return [

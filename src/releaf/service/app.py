@@ -213,9 +213,9 @@ class DecisionServer(uvicorn.Server):
 
 def _compile_kernels() -> None:
     """After a fresh install, compile kernels in a subprocess; otherwise the first experiment waits a minute for JIT."""
-    from releaf.core.jit import kept_kernels
+    from releaf.core.runtime.jit import kernel_cache
 
-    kernels = kept_kernels()
+    kernels = kernel_cache()
     if not kernels.compiled and kernels.writable:
         log.info("compiling kernels in the background, once; until then, creating an experiment takes a minute")
         subprocess.Popen(

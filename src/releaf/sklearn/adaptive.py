@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from releaf.arrays import Array
-from releaf.core.adaptive.state import ASKED
+from releaf.core.adaptive.state import REQUESTED
 from releaf.policies.adaptive import AdaptiveReleaf
 from releaf.schema import Schema
 from releaf.sklearn.base import UNLABELLED, LearnerClassifier
@@ -146,10 +146,10 @@ def _arrive(learner: AdaptiveReleaf, context: Any, place: int, only_if_asked: bo
     """
     with learner._lock:
         choice = learner.decide(context)
-        learner._waiting.pop(choice.id, None)
+        learner._pending.pop(choice.id, None)
         learns = place != UNLABELLED and (choice.wants_reward or not only_if_asked)
-        learner._state.clock[ASKED] += int(learns) - int(choice.wants_reward)
+        learner._state.clock[REQUESTED] += int(learns) - int(choice.wants_reward)
         if learns:
             for action in range(len(learner.actions)):
-                learner._take_in(choice._context, choice.id, action, float(action == place))
+                learner._learn(choice._context, choice.id, action, float(action == place))
     return bool(learns)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from releaf.arrays import Array
-from releaf.decision import Label
+from releaf.decision import ActionName
 from releaf.features import Boolean, Categorical, Feature, is_missing
 from releaf.schema import Encoder, Schema
 from releaf.streams.data_files import open_text
@@ -53,7 +53,7 @@ class Batch(NamedTuple):
     """
 
     contexts: Table
-    actions: Sequence[Label] | Array
+    actions: Sequence[ActionName] | Array
     rewards: Array
     problems: list[tuple[int, str]]
     rows: int
@@ -65,7 +65,7 @@ def read_log(
     *,
     action: str = "action",
     reward: str = "reward",
-    actions: Sequence[Label] = (),
+    actions: Sequence[ActionName] = (),
     reward_range: tuple[float, float] = (0.0, 1.0),
     size: int = ROWS,
 ) -> Iterator[Batch]:
@@ -241,7 +241,7 @@ def _filter(column: Any, keep: Array) -> Any:
 
 
 def _read(
-    path: Path, names: tuple[str, ...], schema: Schema, actions: tuple[Label, ...], size: int
+    path: Path, names: tuple[str, ...], schema: Schema, actions: tuple[ActionName, ...], size: int
 ) -> Iterator[tuple[dict[str, Any], list[int], list[tuple[int, str]]]]:
     """Yield columns, their line numbers, and malformed lines."""
     if file_format(path) == "csv":
@@ -256,7 +256,7 @@ def _read(
 
 
 def _read_csv(
-    path: Path, names: tuple[str, ...], schema: Schema, actions: tuple[Label, ...], size: int
+    path: Path, names: tuple[str, ...], schema: Schema, actions: tuple[ActionName, ...], size: int
 ) -> Iterator[tuple[dict[str, Any], list[int], list[tuple[int, str]]]]:
     features = dict(zip(schema.names, schema.features, strict=True))
     with open_text(path) as file:
@@ -286,7 +286,7 @@ def batched(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
         yield some
 
 
-def _parse_actions(texts: list[str], known: tuple[Label, ...]) -> Any:
+def _parse_actions(texts: list[str], known: tuple[ActionName, ...]) -> Any:
     """Parse actions as the type of the known ones: numbers, booleans, or else text."""
     if known and all(isinstance(label, bool) for label in known):
         return [_BOOLEANS.get(text.strip().lower(), text) if text.strip() else None for text in texts]

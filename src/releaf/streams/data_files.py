@@ -119,7 +119,11 @@ def open_text(path: str | os.PathLike[str]) -> IO[str]:
     return open(path, encoding="utf-8-sig", newline="")
 
 
-def min_max_scale(columns: Any, rows: int | None = None) -> Any:
-    """Scale columns to [0, 1] by the minimum and maximum of their first ``rows`` rows; a constant column becomes 0."""
-    low, high = columns[:rows].min(axis=0), columns[:rows].max(axis=0)
+def min_max_scale(columns: Any, by: Any = None) -> Any:
+    """Scale columns to [0, 1] by the minimum and maximum of ``by``, or of themselves; a constant column becomes 0.
+
+    Values beyond are clipped.
+    """
+    known = columns if by is None else by
+    low, high = known.min(axis=0), known.max(axis=0)
     return np.clip((columns - low) / np.where(high > low, high - low, 1.0), 0.0, 1.0)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from releaf.arrays import Array, Matrix
-from releaf.decision import Label
+from releaf.decision import ActionName
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -32,7 +32,7 @@ class Stream:
     contexts: Any
     rewards: Matrix
     features: Any
-    actions: tuple[Label, ...]
+    actions: tuple[ActionName, ...]
     expected: Matrix | None = None
     skipped: int = 0
     problems: tuple[tuple[int, str], ...] = ()
@@ -71,7 +71,7 @@ class Log:
     rewards: Array
     probabilities: Array | None
     features: Any
-    actions: tuple[Label, ...]
+    actions: tuple[ActionName, ...]
     skipped: int = 0
     problems: tuple[tuple[int, str], ...] = ()
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from releaf.decision import Label
+from releaf.decision import ActionName
 from releaf.features import is_missing
-from releaf.policy import plain_label
+from releaf.policy import plain_name
 from releaf.schema import Schema
 from releaf.streams.data_files import errors_with_path, open_text
 from releaf.streams.stream import Log, Stream
@@ -54,7 +54,7 @@ def table(
     data: Any,
     *,
     label: str | None = None,
-    rewards: Sequence[str] | Mapping[str, Label] | None = None,
+    rewards: Sequence[str] | Mapping[str, ActionName] | None = None,
     features: Sequence[str] | Schema | None = None,
     skip_bad: bool = False,
 ) -> Stream:
@@ -108,7 +108,7 @@ def log(
     action: str,
     reward: str,
     probability: str | None = None,
-    actions: Sequence[Label] | None = None,
+    actions: Sequence[ActionName] | None = None,
     reward_range: tuple[float, float] = (0.0, 1.0),
     features: Sequence[str] | Schema | None = None,
     skip_bad: bool = False,
@@ -312,7 +312,7 @@ def _drop_invalid(
     skip_bad: bool,
     limits: tuple[float, float] | None = None,
     above_zero: bool = False,
-    known: tuple[Label, ...] | None = None,
+    known: tuple[ActionName, ...] | None = None,
 ) -> TableRows:
     """Drop rows with a missing value in these columns, or a value outside ``limits`` or ``known``."""
     bad: dict[int, str] = {}
@@ -349,9 +349,9 @@ def is_within(value: Any, limits: tuple[float, float]) -> bool:
         return False
 
 
-def normalize_action(value: Any) -> Label:
+def normalize_action(value: Any) -> ActionName:
     """Name of an action; an integral float becomes an integer."""
-    label = plain_label(value)
+    label = plain_name(value)
     return int(label) if isinstance(label, float) and label.is_integer() else label
 
 
@@ -360,13 +360,13 @@ def normalize_actions(column: Any) -> Any:
     if isinstance(column, np.ndarray) and column.dtype.kind in "iu":
         return column
     values = column.tolist() if isinstance(column, np.ndarray) else column
-    known: dict[Any, Label | None] = {}
+    known: dict[Any, ActionName | None] = {}
     for value in set(values):
         known[value] = None if is_missing(value) else normalize_action(value)
     return [known[value] if value == value else None for value in values]
 
 
-def sorted_actions(labels: Iterable[Label]) -> tuple[Label, ...]:
+def sorted_actions(labels: Iterable[ActionName]) -> tuple[ActionName, ...]:
     """Distinct actions, sorted by type and value."""
     return tuple(sorted(set(labels), key=lambda label: (str(type(label)), label)))
 

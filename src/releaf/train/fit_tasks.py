@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from releaf.arrays import Array
-from releaf.core import summing
-from releaf.core.cells import GRAIN
-from releaf.decision import Label
+from releaf.core.releaf import summing
+from releaf.core.releaf.cells import GRAIN
+from releaf.decision import ActionName
 from releaf.features import Quantile
 from releaf.schema import Schema
 from releaf.streams.batches import Batch, LogPart, read_parts
@@ -38,10 +38,10 @@ class FitJob(NamedTuple):
 
     columns: LogColumns
     encoder: dict[str, Array] | None = None  # state of the quantile encoder
-    actions: tuple[Label, ...] = ()
+    actions: tuple[ActionName, ...] = ()
     categories: Array | None = None
     places: Array | None = None
-    layout: summing.Layout | None = None
+    layout: summing.SumsLayout | None = None
     last: bool = False  # whether to draw a sample of contexts too
     ranges: tuple[histogram.KeyRanges, ...] = ()  # keys to count, per histogram
     frequent: Array = sampling.NO_HASHES  # hashes of frequent rows
@@ -95,7 +95,7 @@ def sum_part(job: FitJob, parts: LogParts) -> tuple[summing.Sums, sampling.Sampl
     """Counts and sums of rewards per observed cell of a layout, and a sample of contexts."""
     layout, columns = job.layout, job.columns
     assert layout is not None
-    sums = summing.Summing(layout, len(job.actions), reward_columns(columns))
+    sums = summing.LogSummer(layout, len(job.actions), reward_columns(columns))
     position = {label: place for place, label in enumerate(job.actions)}
     drawn = sampling.empty_sample(len(columns.schema))
     for _, batch, probabilities in read_parts(parts, columns.schema, **_names(columns)):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from releaf.arrays import Array
-from releaf.decision import Label
+from releaf.decision import ActionName
 from releaf.train import histogram
 from releaf.train.sequential import MAX_ACTIONS, MAX_PROBLEMS
 
@@ -17,7 +17,7 @@ class LogSummary(NamedTuple):
     """Counts of feature values, actions and rows, and the first problems of unusable rows."""
 
     counts: Array  # [D, places + 1]
-    labels: dict[tuple[str, Label], str]  # type and name of each action, and the first file that contains it
+    labels: dict[tuple[str, ActionName], str]  # type and name of each action, and the first file that contains it
     rows: int  # usable rows
     left_out: int  # unusable rows
     cut: int  # rows with a clipped weight
@@ -42,7 +42,7 @@ def merge(one: LogSummary, other: LogSummary) -> LogSummary:
     )
 
 
-def actions_of(summary: LogSummary, given: Sequence[Label] | None, column: str) -> tuple[Label, ...]:
+def actions_of(summary: LogSummary, given: Sequence[ActionName] | None, column: str) -> tuple[ActionName, ...]:
     """The given actions, or the sorted actions of the log, which must have one type."""
     if given is not None:
         known = set(given)
@@ -57,7 +57,7 @@ def actions_of(summary: LogSummary, given: Sequence[Label] | None, column: str) 
     return tuple(sorted(label for _, label in summary.labels))
 
 
-def type_name(label: Label) -> str:
+def type_name(label: ActionName) -> str:
     """Name of an action's type, for error messages."""
     return "truth value" if isinstance(label, bool) else "text" if isinstance(label, str) else "number"
 

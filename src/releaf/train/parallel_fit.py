@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 
 from releaf.arrays import Array
-from releaf.core import summing
-from releaf.core.engine import Settings
-from releaf.core.merging import Leaves, Rows
-from releaf.decision import Label
+from releaf.core.releaf import summing
+from releaf.core.releaf.engine import EngineSettings
+from releaf.core.releaf.merging import Leaves, Rows
+from releaf.decision import ActionName
 from releaf.executors import Executor, Local
 from releaf.features import Quantile
 from releaf.policies import Releaf
@@ -54,7 +54,7 @@ def fit_log(
     dataset: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     features: Features,
     *,
-    actions: Sequence[Label] | None = None,
+    actions: Sequence[ActionName] | None = None,
     action: str = "action",
     reward: str = "reward",
     probability: str | None = None,
@@ -118,8 +118,8 @@ def fit_log(
     learner = Releaf(labels, columns.schema, **parameters)
     leaves = summing.partitions(settings, seen.counts)
     rows, sample = passes.sum(encoder, labels, settings, leaves)
-    known = summing.knowledge(leaves, rows, seen.rows, len(labels))
-    fitted = learner._knowing(known)
+    known = summing.sufficient_statistics(leaves, rows, seen.rows, len(labels))
+    fitted = learner._with_statistics(known)
     fitted._token = 0  # no random identity: equal logs give equal learners
     if encoder is not None:
         fitted._encoder.restore(encoder)
@@ -219,7 +219,7 @@ class _LogPasses:
         return counted
 
     def summarize(
-        self, encoder: dict[str, Array] | None, actions: Sequence[Label] | None, settings: Settings
+        self, encoder: dict[str, Array] | None, actions: Sequence[ActionName] | None, settings: EngineSettings
     ) -> LogSummary:
         """Summary of the log: counts of the values of all features, and the actions."""
         categories, places = np.array(settings.categories), summing.stretches(settings)
@@ -239,8 +239,8 @@ class _LogPasses:
     def sum(
         self,
         encoder: dict[str, Array] | None,
-        actions: tuple[Label, ...],
-        settings: Settings,
+        actions: tuple[ActionName, ...],
+        settings: EngineSettings,
         leaves: tuple[Leaves, ...],
     ) -> tuple[Rows, Array]:
         """The observed cells, and a sample of encoded contexts."""
@@ -251,7 +251,7 @@ class _LogPasses:
         rows, drawn = [], sampling.empty_sample(len(leaves))
         for number, layout in enumerate(blocks, 1):
             what = "summing" if len(blocks) == 1 else f"summing, block {number} of {len(blocks)}"
-            tally = summing.Tally(layout.entries, reward_columns(self._columns))
+            tally = summing.SparseSums(layout.entries, reward_columns(self._columns))
             given = job._replace(layout=layout, last=number == len(blocks))
             for found, sample in self._run(what, sum_part, given):
                 tally.add(found)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from releaf.decision import Label
+from releaf.decision import ActionName
 from releaf.streams.batches import ROWS, Batch, read_log
 from releaf.streams.tables import file_format
 
@@ -91,7 +91,7 @@ def learn_file(
     return report
 
 
-def _new_actions(batch: Batch, learner: Any) -> list[Label]:
+def _new_actions(batch: Batch, learner: Any) -> list[ActionName]:
     """Actions of a batch that the learner does not have, in order of appearance."""
     taken = batch.actions
     labels = np.unique(taken).tolist() if isinstance(taken, np.ndarray) else dict.fromkeys(taken)

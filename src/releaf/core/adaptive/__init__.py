@@ -1,1 +1,1 @@
-"""The kernels of AdaptiveReleaf: a sum of tables of one and of two features, learnt for each action."""
+"""Kernels of AdaptiveReleaf: a Bayesian additive model per action, with tables of one and of two features."""

@@ -1,4 +1,4 @@
-"""Fit an action's tables to the rewards kept, and find for each table how strongly to shrink it."""
+"""Fit of an action's tables to its stored rewards, with a shrinkage precision per table (empirical Bayes)."""
 
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
@@ -7,26 +7,26 @@ import math
 
 import numpy as np
 
-from releaf.core.adaptive.regression import invert, logistic, product, weight_at
+from releaf.core.adaptive.logistic_regression import invert, logistic, product, weight_at
 from releaf.core.adaptive.state import CONSTANT, START, UNLIKE, WIDTH
-from releaf.core.jit import inner, outlined
+from releaf.core.runtime.jit import inlined, outlined
 
-LONGEST_STEP = 4.0  # of a logit, in one round
+LONGEST_STEP = 4.0  # of a logit, in one iteration
 CONSTANT_PRECISION = 0.3
 UNLIKE_PRECISION = 0.3
-TABLE_PRECISION = 0.5  # times the root of the number of features: what is expected of a table before any reward
-DOUBLING = 100.0  # so many rewards let the precision of a table that explains nothing grow by its first value
+TABLE_PRECISION = 0.5  # times the root of the number of features: prior precision of a table
+DOUBLING = 100.0  # rewards after which the precision of a table without effect may have doubled
 LEAST_PRECISION, MOST_PRECISION = 0.01, 1e4
 LEAST_DISPERSION = 0.02
 
 
 @outlined
 def fit(rows, rewards, tables, used, columns, features, rounds, weights, matrix, precisions, residuals):
-    """Newton's method from zero; between rounds the precision of each table and the dispersion are found anew.
+    """Fit by Newton's method from zero; between iterations, update each table's precision and the dispersion.
 
-    ``rows`` are the columns of each context: places, values, and how many. Leaves the posterior covariance in
-    ``matrix`` and reward minus expectation in ``residuals``. Returns the dispersion: how much the rewards vary compared
-    to ones that are 0 or 1.
+    ``rows`` are the sparse columns of each context: indices, values, and their number. Writes the posterior covariance
+    to ``matrix`` and reward minus estimate to ``residuals``. Returns the dispersion: the rewards' variance relative to
+    Bernoulli rewards.
     """
     ridge, slope, step = np.empty(columns), np.empty(columns), np.empty(columns)
     first = TABLE_PRECISION * math.sqrt(features)
@@ -50,9 +50,9 @@ def fit(rows, rewards, tables, used, columns, features, rounds, weights, matrix,
     return dispersion
 
 
-@inner
+@inlined
 def set_ridge(tables, used, precisions, ridge):
-    """The precision of each column's weight."""
+    """Set the prior precision of each column's weight."""
     ridge[CONSTANT] = CONSTANT_PRECISION
     ridge[UNLIKE] = UNLIKE_PRECISION
     for table in range(used):
@@ -62,7 +62,7 @@ def set_ridge(tables, used, precisions, ridge):
 
 @outlined
 def add_up(rows, rewards, weights, columns, ridge, dispersion, matrix, slope):
-    """Curvature and slope of the log posterior at the weights; returns the dispersion of the rewards there."""
+    """Add up Hessian and gradient of the log posterior at the weights; returns the dispersion of the rewards."""
     places, values, filleds = rows
     for i in range(columns):
         matrix[i, :columns] = 0.0
@@ -87,7 +87,7 @@ def add_up(rows, rewards, weights, columns, ridge, dispersion, matrix, slope):
     return min(max(spent / expected, LEAST_DISPERSION), 1.0)
 
 
-@inner
+@inlined
 def multiply(matrix, vector, size, result):
     for i in range(size):
         result[i] = 0.0
@@ -97,9 +97,9 @@ def multiply(matrix, vector, size, result):
             result[i] += line[i] * factor
 
 
-@inner
+@inlined
 def longest_step(rows, step):
-    """How far the step would move a logit at most."""
+    """Largest change of a logit by the step."""
     places, values, filled = rows
     longest = 1e-9
     for row in range(len(filled)):
@@ -107,12 +107,12 @@ def longest_step(rows, step):
     return longest
 
 
-@inner
+@inlined
 def shrink(tables, used, weights, matrix, precisions, first, rewards):
-    """The precision of a table with weights θ of which γ are determined by the rewards: (γ + 1) / (θᵀθ + b).
+    """Set the precision of a table with weights θ and γ effective parameters: (γ + 1) / (θᵀθ + b).
 
-    MacKay's rule with a gamma prior, whose b lets the precision of a table without any weight grow from its first
-    value with the number of rewards, so tables are not given up before they could show anything.
+    MacKay's evidence update with a gamma prior. Its b bounds the precision of a table without effect by its initial
+    value times a factor that grows with the number of rewards, so no table is shrunk away before it has data.
     """
     least = 1.0 / (first * (1.0 + rewards / DOUBLING))
     for table in range(used):

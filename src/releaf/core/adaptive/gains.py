@@ -1,4 +1,4 @@
-"""How much a further table would explain of what the tables so far leave over: score statistics of its cells."""
+"""Gain of a candidate table: score statistics of its cells on the residuals of the current fit."""
 
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
@@ -6,17 +6,17 @@ from __future__ import annotations
 import numpy as np
 
 from releaf.core.adaptive.levels import MOST_LEVELS
-from releaf.core.adaptive.tables import find_places
-from releaf.core.jit import inner, outlined
+from releaf.core.adaptive.table_columns import find_places
+from releaf.core.runtime.jit import inlined, outlined
 
 BINS = MOST_LEVELS + 1  # of a feature: its levels, and one for missing values
-THIRDS = 4  # groups of levels in a coarse look, and one for missing values
-SOFTENING = 0.25  # added to the information of a cell, against chance in cells with few rewards
+THIRDS = 4  # groups of levels at coarse resolution, and one for missing values
+SOFTENING = 0.25  # added to the information of a cell, to damp cells with few rewards
 
 
 @outlined
 def find_bins(rows, knots, levels, categories, bins):
-    """The level nearest to each value, with missing ones behind all others."""
+    """Find the level nearest to each value; missing values come after all levels."""
     places, heights = np.empty(len(levels)), np.empty(len(levels))
     for row in range(len(rows)):
         find_places(rows[row], knots, levels, categories, places, heights)
@@ -25,9 +25,9 @@ def find_bins(rows, knots, levels, categories, bins):
             bins[row, feature] = levels[feature] if place < 0.0 else np.int64(place + 0.5)
 
 
-@inner
+@inlined
 def gain_of(sums, sizes):
-    """What the cells explain, and how many of them were visited."""
+    """Gain of the cells, and the number of visited cells."""
     gain, cells = 0.0, 0.0
     for cell in range(len(sums)):
         if sizes[cell] > 0.0:
@@ -38,7 +38,7 @@ def gain_of(sums, sizes):
 
 @outlined
 def single_gain(bins, feature, residuals, information):
-    """Of a table of one feature."""
+    """Gain of a table of one feature."""
     sums, sizes = np.zeros(BINS), np.zeros(BINS)
     for row in range(len(residuals)):
         sums[bins[row, feature]] += residuals[row]
@@ -48,7 +48,7 @@ def single_gain(bins, feature, residuals, information):
 
 @outlined
 def pair_gain(bins, first, second, residuals, information, levels):
-    """Of a table of two features: with coarse and with all levels."""
+    """Gain of a table of two features, with coarse and with all levels."""
     sums, sizes = np.zeros(BINS * BINS), np.zeros(BINS * BINS)
     for row in range(len(residuals)):
         cell = bins[row, first] * BINS + bins[row, second]
@@ -65,9 +65,9 @@ def pair_gain(bins, first, second, residuals, information, levels):
     return rough_gain, groups, gain, cells
 
 
-@inner
+@inlined
 def third(level, levels):
-    """Which of three groups a level belongs to; the missing are a fourth."""
+    """Group of a level, one of three; missing values are a fourth group."""
     if level >= levels:
         return np.int64(3)
     if levels <= 3:

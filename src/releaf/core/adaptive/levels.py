@@ -1,9 +1,9 @@
-"""Where a value lies among the levels of its feature.
+"""Levels of a feature's values: knots of numbers (a piecewise linear basis) and categories.
 
-The levels of a number are knots: the ends of its range and some quantiles between. A value between two knots belongs
-to both, the more to the nearer one, so that a table over levels is a piecewise linear function. The ends are always
-there, so values unlike all before fall on levels of which nothing is known, and the learner notices. Each category is
-a level; of many, the rare ones share the last. A missing number has a level behind all others.
+The knots of a number are the ends of its range and some quantiles between them. A value between two knots has a share
+in both, by distance, so that a table over levels is a piecewise linear function. The ends are always knots, so values
+unlike all before fall on levels without data, which have high variance. Each category is a level; with many categories,
+the rare ones share the last. A missing number has a level after all others.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -11,23 +11,26 @@ from __future__ import annotations
 
 import numpy as np
 
-from releaf.core.jit import inner, outlined
+from releaf.core.runtime.jit import inlined, outlined
 
 INSIDE = 4  # knots of a number between the ends of its range
 COARSE = 4  # levels of a number in a coarse table
 MOST_LEVELS = 8
-CENTRE, SCALE = MOST_LEVELS, MOST_LEVELS + 1  # behind the knots: the mean of a number and 1 / its standard deviation
-STRETCH = 2  # so many numbers stand behind the knots
-SLOPE, ROUGH, FINE = 0, 1, 2  # how a table tells the values of a number apart: a straight line, coarse or all levels
-HIGHEST = 3.0  # standard deviations up to which a slope goes on
+CENTRE, SCALE = (
+    MOST_LEVELS,
+    MOST_LEVELS + 1,
+)  # after the knots: the mean of a number and 1 / its standard deviation
+STRETCH = 2  # numbers stored after the knots
+SLOPE, ROUGH, FINE = 0, 1, 2  # resolutions of a number in a table: linear, coarse levels, all levels
+HIGHEST = 3.0  # standard deviations at which a linear term is clipped
 LEAST_DEVIATION = 1e-3
 LEAST_GAP = 1e-6  # between two knots
 MISSING_PLACE = -1.0
 
 
-@inner
+@inlined
 def place_of(value, knots, levels, categories):
-    """From 0 for the first level to levels - 1 for the last, in between for a number between two knots."""
+    """Position of a value among the levels: 0 for the first, levels - 1 for the last, fractional between two knots."""
     if categories > 0:
         return level_of_category(np.int64(value * categories), knots, levels, categories)
     if value < 0.0:
@@ -38,9 +41,9 @@ def place_of(value, knots, levels, categories):
     return levels - 1.0
 
 
-@inner
+@inlined
 def level_of_category(category, knots, levels, categories):
-    """Each category has its level, except for the rare ones of many."""
+    """Level of a category; the rare ones of many categories share the last level."""
     if categories <= MOST_LEVELS:
         return float(category)
     for level in range(levels - 1):
@@ -49,17 +52,17 @@ def level_of_category(category, knots, levels, categories):
     return levels - 1.0
 
 
-@inner
+@inlined
 def height_of(value, knots):
-    """How far a number lies from the mean, in standard deviations; a missing one lies there."""
+    """Standardized value of a number; 0 where it is missing."""
     if value < 0.0:
         return 0.0
     return min(max((value - knots[CENTRE]) * knots[SCALE], -HIGHEST), HIGHEST)
 
 
-@inner
+@inlined
 def columns_of(levels, categories, optional, resolution):
-    """How many columns the values of a feature take in a table."""
+    """Number of columns of a feature in a table."""
     if categories > 0:
         return levels
     if resolution == SLOPE:
@@ -67,9 +70,9 @@ def columns_of(levels, categories, optional, resolution):
     return (min(levels, np.int64(COARSE)) if resolution == ROUGH else levels) + optional
 
 
-@inner
+@inlined
 def spread(place, height, levels, categories, resolution):
-    """The columns that a value falls on: the first of them, its share, and the share of the column behind it."""
+    """Columns of a value: the first column, its share, and the share of the next column."""
     if categories > 0:
         return np.int64(place), 1.0, 0.0
     if resolution == SLOPE:
@@ -85,7 +88,7 @@ def spread(place, height, levels, categories, resolution):
 
 @outlined
 def find_levels(seen, categories, knots, levels):
-    """Place the knots of all features by the contexts that were seen."""
+    """Set the knots of all features from observed contexts."""
     column = np.empty(len(seen))
     for feature in range(len(categories)):
         if categories[feature] > MOST_LEVELS:
@@ -105,7 +108,7 @@ def find_levels(seen, categories, knots, levels):
 
 @outlined
 def find_categories(seen, feature, categories, knots):
-    """The most frequent categories get levels of their own, the others one together."""
+    """Give the most frequent categories a level each, and all others one level."""
     counts = np.zeros(categories, dtype=np.int64)
     for row in range(len(seen)):
         counts[np.int64(seen[row, feature] * categories)] += 1
@@ -117,9 +120,9 @@ def find_categories(seen, feature, categories, knots):
 
 @outlined
 def find_knots(values, knots):
-    """Knots at equal shares of the sorted values, where equal ones count as the root of their number.
+    """Set knots at equal shares of the sorted values, where a repeated value counts as the root of its frequency.
 
-    So a value that half of all cases have does not take half of the knots. Returns how many knots there are.
+    So a value that half of all contexts share does not take half of the knots. Returns the number of knots.
     """
     weights = np.empty(len(values))
     different, total = merge_equal(values, weights)
@@ -142,9 +145,9 @@ def find_knots(values, knots):
     return without_equal(knots, inside + 2)
 
 
-@inner
+@inlined
 def merge_equal(values, weights):
-    """Keep one of equal values, with the root of their number as its weight; how many are left, and all weights."""
+    """Merge equal values, with the root of their number as weight; returns the number left and the total weight."""
     different, total, start = 0, 0.0, 0
     for row in range(1, len(values) + 1):
         if row == len(values) or values[row] != values[start]:
@@ -156,9 +159,9 @@ def merge_equal(values, weights):
     return different, total
 
 
-@inner
+@inlined
 def without_equal(knots, levels):
-    """Leave out knots that are hardly higher than the one before; how many are left."""
+    """Remove knots that are hardly above the one before; returns the number left."""
     kept = 1
     for level in range(1, levels):
         if knots[level] > knots[kept - 1] + LEAST_GAP:

@@ -1,4 +1,4 @@
-"""How much each feature explains of an action's reward, and how sure that is."""
+"""Relevance of each feature for an action: explained variance of the logit, and its certainty."""
 
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
@@ -9,31 +9,30 @@ import numpy as np
 
 from releaf.core.adaptive.gains import BINS
 from releaf.core.adaptive.state import FIRST, FIRST_COLUMN, NO_FEATURE, SECOND, START, WIDTH
-from releaf.core.jit import inner, outlined
-from releaf.core.rivals.ridge import below
+from releaf.core.runtime.jit import inlined, outlined
+from releaf.core.runtime.primitives import normal_cdf
 
-CONSTANTS = 1  # entries of a remembered row before those of tables: it is like itself
-MOST_LOOKED_AT = 1024  # rewards, the latest ones
+CONSTANTS = 1  # entries of a stored row before those of tables; its out-of-range column is 0
+MOST_ROWS_USED = 1024  # latest rewards
 
 
 @outlined
 def find_relevance(rows, bins, tables, used, columns, weights, covariance, typical, strengths, certainties):
-    """The variance of each feature's contribution to the logit, less what chance would give, and its certainty.
+    """Set the variance of each feature's contribution to the logit, less its noise, and its certainty.
 
-    What a table of a pair says about either feature alone counts for that feature; what is left is an interaction, and
-    counts for both.
+    The main effects in a table of a pair count for each feature; the rest is an interaction and counts for both.
     """
     places, values, filled = rows
-    looked_at = min(len(filled), MOST_LOOKED_AT)
-    places, values, filled, bins = places[-looked_at:], values[-looked_at:], filled[-looked_at:], bins[-looked_at:]
+    rows_used = min(len(filled), MOST_ROWS_USED)
+    places, values, filled, bins = places[-rows_used:], values[-rows_used:], filled[-rows_used:], bins[-rows_used:]
     features = len(strengths)
     find_typical(places, values, filled, columns, typical)
     owners, groups = find_owners(tables, used, columns, features)
     parts = contributions(places, values, filled, owners, groups, weights)
     for table in range(used):
         if tables[table, SECOND] != NO_FEATURE:
-            hand_over(parts, owners[tables[table, START]], tables[table, FIRST], bins)
-            hand_over(parts, owners[tables[table, START]], tables[table, SECOND], bins)
+            move_main_effect(parts, owners[tables[table, START]], tables[table, FIRST], bins)
+            move_main_effect(parts, owners[tables[table, START]], tables[table, SECOND], bins)
     noise, wide = chance_of(places, values, filled, owners, groups, covariance, typical, columns)
     strengths[:] = 0.0
     certainties[:] = 0.0
@@ -49,9 +48,9 @@ def find_relevance(rows, bins, tables, used, columns, weights, covariance, typic
                 credit(feature, explained, noise[group], wide[group], strengths, certainties)
 
 
-@inner
+@inlined
 def find_typical(places, values, filled, columns, typical):
-    """The mean of each column."""
+    """Set the mean of each column."""
     for column in range(columns):
         typical[column] = 0.0
     for row in range(len(filled)):
@@ -59,9 +58,9 @@ def find_typical(places, values, filled, columns, typical):
             typical[places[row, i]] += values[row, i] / len(filled)
 
 
-@inner
+@inlined
 def find_owners(tables, used, columns, features):
-    """The group of each column: its feature where it is of one feature only, else its pair; -1 for columns of none."""
+    """Group of each column: its feature, or its pair of features; -1 for columns of no table."""
     owners, groups = np.full(columns, -1), features
     for table in range(used):
         owner = tables[table, FIRST]
@@ -73,9 +72,9 @@ def find_owners(tables, used, columns, features):
     return owners, groups
 
 
-@inner
+@inlined
 def contributions(places, values, filled, owners, groups, weights):
-    """What each group adds to the logit of each row."""
+    """Contribution of each group to the logit of each row."""
     parts = np.zeros((groups, len(filled)))
     for row in range(len(filled)):
         for i in range(CONSTANTS, filled[row]):
@@ -85,8 +84,8 @@ def contributions(places, values, filled, owners, groups, weights):
 
 
 @outlined
-def hand_over(parts, pair, feature, bins):
-    """Move what a pair's table says about one feature on average to that feature."""
+def move_main_effect(parts, pair, feature, bins):
+    """Move the main effect of one feature from a pair's contribution to the feature."""
     sums, sizes = np.zeros(BINS), np.zeros(BINS)
     for row in range(len(bins)):
         sums[bins[row, feature]] += parts[pair, row]
@@ -99,7 +98,7 @@ def hand_over(parts, pair, feature, bins):
 
 @outlined
 def chance_of(places, values, filled, owners, groups, covariance, typical, columns):
-    """The variance that each group's contribution has by the uncertainty of its weights, and how many they are."""
+    """Variance of each group's contribution due to the weights' uncertainty, and the number of weights."""
     noise, wide = np.zeros(groups), np.zeros(groups)
     for row in range(len(filled)):
         for i in range(CONSTANTS, filled[row]):
@@ -115,7 +114,7 @@ def chance_of(places, values, filled, owners, groups, covariance, typical, colum
     return noise, wide
 
 
-@inner
+@inlined
 def variance_of(part):
     mean, squares = 0.0, 0.0
     for row in range(len(part)):
@@ -124,15 +123,15 @@ def variance_of(part):
     return max(squares - mean * mean, 0.0)
 
 
-@inner
+@inlined
 def credit(feature, explained, noise, wide, strengths, certainties):
-    """Add to a feature's strength; it is as certain as its most certain part.
+    """Add to a feature's strength; its certainty is the largest of its parts'.
 
-    By chance the variance would be that of the noise times a chi-square number over its degrees of freedom, whose cube
+    Without an effect the variance is the noise times a chi-square variable over its degrees of freedom, whose cube
     root is nearly normal (Wilson and Hilferty).
     """
     if wide > 0.0 and noise > 0.0:
         strengths[feature] += max(explained - noise, 0.0)
         spread = 2.0 / (9.0 * wide)
-        certainty = below(((explained / noise) ** (1.0 / 3.0) - (1.0 - spread)) / math.sqrt(spread))
+        certainty = normal_cdf(((explained / noise) ** (1.0 / 3.0) - (1.0 - spread)) / math.sqrt(spread))
         certainties[feature] = max(certainties[feature], certainty)

@@ -1,4 +1,4 @@
-"""What AdaptiveReleaf knows, as flat arrays."""
+"""State of AdaptiveReleaf as flat arrays."""
 
 from __future__ import annotations
 
@@ -7,41 +7,41 @@ from typing import NamedTuple
 import numpy as np
 
 from releaf.core.adaptive.levels import MOST_LEVELS, STRETCH
-from releaf.core.rivals.common import Array, new_clock
+from releaf.core.runtime.primitives import Array, new_clock
 
-# Of the clock, besides time and generator: rewards asked for, and fits so far.
-ASKED, FITS = 3, 4
-# Of the parameters: how optimistic it is; the least probability of an action; when it asks for a reward, and the
-# number that rule needs, and the width of its intervals; how many rewards it remembers (0: all, AUTO: found out).
-OPTIMISM, FLOOR, RULE, LIMIT, WIDTH_OF_BOUNDS, MEMORY = range(6)
+# Fields of the clock, besides time and generator: requested rewards, and fits so far.
+REQUESTED, FITS = 3, 4
+# Fields of the parameters: optimism; lower bound on every action's probability; rule of reward requests, its number,
+# and the width of its confidence bounds; window of latest rewards that count (0: all, AUTO: until a drift).
+OPTIMISM, FLOOR, RULE, LIMIT, WIDTH_OF_BOUNDS, WINDOW = range(6)
 ALWAYS, BUDGET, COST, GUARANTEE = range(4)
 AUTO = -1
-# Of an action: rewards learnt; those forgotten again; those at which to fit next; tables; columns.
+# Fields of an action: rewards learnt; rewards forgotten; rewards at which the next refit is due; tables; columns.
 LEARNT, FORGOTTEN, NEXT, TABLES, COLUMNS = range(5)
-# Of a table: its first feature, its second or NO_FEATURE, its resolution, its first column and their number.
+# Fields of a table: first feature, second feature or NO_FEATURE, resolution, first column, number of columns.
 FIRST, SECOND, RESOLUTION, START, WIDTH = range(5)
 NO_FEATURE = -1
 CONSTANT, UNLIKE, FIRST_COLUMN = range(3)  # columns of no table
-# Of the watch for drift: how much more surprise than expected has come together, and since which reward.
+# Fields of drift detection: accumulated excess of squared residuals, and the reward at which it was last 0.
 EXCESS, SINCE_REWARD = 0, 1
-# Of all decisions so far, where only some rewards are asked for: the sum of their doubts, and of their strangeness.
-DOUBT, STRANGENESS = 0, 1
+# Sums over all decisions, where rewards are requested: probabilities of error, and novelties.
+ERROR_SUM, NOVELTY_SUM = 0, 1
 
 FIRST_FIT = 8  # rewards
 MOST_COLUMNS = 180
 MOST_TABLES = 180
-MOST_ROWS = 4096  # rewards of an action that are kept to fit its tables to
+MOST_ROWS = 4096  # stored rewards of an action, to which its tables are fitted
 FEWEST_ROWS = 256
-ROOM_FOR_ROWS = 200_000  # numbers in the contexts of these rewards
-SEEN = 1024  # contexts that the levels are found by
+MOST_STORED_VALUES = 200_000  # in the contexts of these rewards
+SEEN = 1024  # contexts from which the levels are set
 
 
 class Adaptive(NamedTuple):
-    """Contexts seen and levels found by them; then for each action its levels, tables, regression and rewards kept.
+    """Contexts seen and their levels; then for each action its levels, tables, regression and stored rewards.
 
-    Of the regression: ``precisions`` (λ of each table), ``weights`` and ``covariance`` of all columns, ``dispersion``
-    of the rewards, ``typical`` column values. ``strengths`` and ``certainties`` tell how much each feature explains and
-    how sure that is. From ``places`` on all is scratch.
+    The regression has ``precisions`` (λ of each table), ``weights`` and ``covariance`` of all columns, ``dispersion``
+    of the rewards, and ``typical`` column values (means). ``strengths`` is the variance that each feature explains,
+    ``certainties`` the certainty of that. ``places`` and all fields after it are scratch.
     """
 
     clock: Array
@@ -79,20 +79,20 @@ class Adaptive(NamedTuple):
     chance: Array
 
 
-def rows_kept(features: int) -> int:
-    """How many rewards of each action are kept, so that memory is bounded."""
-    return int(np.clip(ROOM_FOR_ROWS // features, FEWEST_ROWS, MOST_ROWS))
+def rows_stored(features: int) -> int:
+    """Number of stored rewards per action, which bounds memory use."""
+    return int(np.clip(MOST_STORED_VALUES // features, FEWEST_ROWS, MOST_ROWS))
 
 
 def new_adaptive(
     seed: int | None, limits: Array, categories: Array, actions: int, params: tuple[float, ...]
 ) -> Adaptive:
-    """Arrays for so many actions, of which none has a table yet."""
-    features, rows = len(limits), rows_kept(len(limits))
+    """Initial state for so many actions, without tables."""
+    features, rows = len(limits), rows_stored(len(limits))
     knots = np.zeros((features, MOST_LEVELS + STRETCH))
     knots[:, :3] = 0.0, 0.5, 1.0
     knots[categories > MOST_LEVELS, :MOST_LEVELS] = np.arange(MOST_LEVELS)
-    knots[:, MOST_LEVELS:] = 0.5, np.sqrt(12.0)  # as of uniform numbers
+    knots[:, MOST_LEVELS:] = 0.5, np.sqrt(12.0)  # of the uniform distribution
     levels = np.where(categories > 0, np.minimum(categories, MOST_LEVELS), 3)
     return Adaptive(
         clock=new_clock(seed),

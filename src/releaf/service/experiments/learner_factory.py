@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from releaf import Schema, StateError, ensembles, from_bytes, policies
-from releaf.core import state
+from releaf.core.runtime import state_file
 from releaf.service.errors import ApiError, invalid_request
 from releaf.service.messages import NewExperiment, PolicyInfo, PolicySpec
 
@@ -58,7 +58,7 @@ def make_learner(spec: NewExperiment) -> Any:
         return build_policy(spec.policy, tuple(spec.actions), schema)
     try:
         content = base64.b64decode(spec.model, validate=True)
-        _validate_model_header(state.from_bytes(content, "content")[0], spec.actions, schema)
+        _validate_model_header(state_file.from_bytes(content, "content")[0], spec.actions, schema)
         return from_bytes(content)
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, MemoryError, RecursionError) as error:
         raise invalid_request(f"model is not a learner in base64 that this version can load: {error}") from None

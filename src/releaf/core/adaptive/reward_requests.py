@@ -1,0 +1,149 @@
+"""Rules by which AdaptiveReleaf requests rewards (active learning), where it does not observe every one.
+
+It requests a reward where the answer can change a decision. Two further rules limit confident mistakes, such as when
+contexts of a new kind follow thousands of another: small probabilities of error accumulate until one is checked, and
+contexts unlike all rewarded ones are checked at random, however confident the estimate.
+"""
+
+# mypy: disable-error-code="no-untyped-def"
+from __future__ import annotations
+
+import math
+
+from releaf.core.adaptive.logistic_regression import logistic
+from releaf.core.adaptive.state import (
+    BUDGET,
+    COST,
+    ERROR_SUM,
+    LEARNT,
+    LIMIT,
+    NOVELTY_SUM,
+    REQUESTED,
+    RULE,
+    WIDTH_OF_BOUNDS,
+)
+from releaf.core.runtime.jit import inlined, outlined
+from releaf.core.runtime.primitives import RANDOM, TIME, difference, normal_cdf
+from releaf.core.runtime.random_generator import unit
+
+FIRST_ERROR_PROBABILITY = 0.005  # probability of error that warrants a label while all of the budget is left
+LAST_ERROR_PROBABILITY = 0.5
+SHARE = 0.1  # of the labels, requested in proportion to accumulated error probability and novelty
+LATEST_ROWS = 256  # latest rewards with which a context is compared
+LEAST_COST = 1e-6
+LIKELY = 0.5  # largest difference of a reward from an estimate that it confirms
+
+
+@inlined
+def requests_reward(state, context, leader):
+    """Whether to request the reward of this decision."""
+    if state.params[RULE] == BUDGET:
+        if state.clock[REQUESTED] >= state.params[LIMIT]:
+            return False
+        wanted = requests_by_budget(state, leader)
+    elif state.params[RULE] == COST:
+        wanted = requests_by_cost(state, leader)
+    else:
+        wanted = not is_guaranteed(state, leader, state.params[LIMIT])
+    return wanted or spot_checks(state, context, leader)
+
+
+@inlined
+def requests_by_budget(state, leader):
+    """Request above a probability of error that rises as the budget is spent.
+
+    A share of the labels left goes to smaller probabilities, at random and relative to their sum so far, so a context
+    with a small but recurring probability of error is checked at some point.
+    """
+    error = error_probability(state, leader)
+    state.sums[ERROR_SUM] += error
+    left = state.params[LIMIT] - state.clock[REQUESTED]
+    spent = state.clock[REQUESTED] / state.params[LIMIT]
+    if error > FIRST_ERROR_PROBABILITY + (LAST_ERROR_PROBABILITY - FIRST_ERROR_PROBABILITY) * spent * spent:
+        return True
+    return unit(state.clock, RANDOM) * state.sums[ERROR_SUM] < SHARE * left * error
+
+
+@inlined
+def requests_by_cost(state, leader):
+    """Request where the expected loss, over all decisions that a label serves, exceeds the cost of a label.
+
+    Elsewhere at random, with a rate at which the expected loss between two labels equals the cost of one.
+    """
+    loss, cost = expected_loss(state, leader), max(state.params[LIMIT], LEAST_COST)
+    served = state.clock[TIME] / (state.clock[REQUESTED] + 1.0)
+    return loss * served > cost or unit(state.clock, RANDOM) * cost < loss
+
+
+@inlined
+def spot_checks(state, context, leader):
+    """Request at random, more often for novel contexts; a fixed share of the other labels."""
+    if state.counts[leader, LEARNT] == 0:
+        return True
+    novel = novelty(
+        context,
+        state.rows[leader],
+        state.payoffs[leader],
+        state.counts[leader, LEARNT],
+        state.estimates[leader],
+        state.categories,
+    )
+    state.sums[NOVELTY_SUM] += novel
+    others = state.clock[REQUESTED] + 1.0
+    if state.params[RULE] == BUDGET:
+        others = min(others, state.params[LIMIT] - state.clock[REQUESTED])
+    return unit(state.clock, RANDOM) * state.sums[NOVELTY_SUM] < SHARE * others * novel
+
+
+@outlined
+def novelty(context, rows, payoffs, learnt, estimate, categories):
+    """Novelty: squared distance to the nearest context whose reward confirms the estimate; 1 where there is none."""
+    features, nearest = len(context), 1.0 * len(context)
+    for back in range(min(learnt, LATEST_ROWS, len(rows))):
+        place = (learnt - 1 - back) % len(rows)
+        if abs(payoffs[place] - estimate) <= LIKELY:
+            distance = 0.0
+            for feature in range(features):
+                distance += difference(context[feature], rows[place, feature], max(categories[feature], 1))
+            nearest = min(nearest, distance)
+    return (nearest / features) ** 2
+
+
+@inlined
+def error_probability(state, leader):
+    """Highest probability that another action is better than the leader."""
+    highest = 0.0
+    for action in range(len(state.logits)):
+        if action != leader:
+            spread = math.hypot(state.spreads[leader], state.spreads[action])
+            if spread > 0.0:
+                highest = max(highest, normal_cdf((state.logits[action] - state.logits[leader]) / spread))
+    return highest
+
+
+@inlined
+def expected_loss(state, leader):
+    """Highest expected improvement of another action over the leader."""
+    highest = 0.0
+    mean = state.estimates[leader]
+    own = max(mean * (1.0 - mean), 0.02) * state.spreads[leader]
+    for action in range(len(state.logits)):
+        if action != leader:
+            other = state.estimates[action]
+            spread = math.hypot(own, max(other * (1.0 - other), 0.02) * state.spreads[action])
+            if spread > 0.0:
+                gap = (mean - other) / spread
+                density = math.exp(-0.5 * gap * gap) / math.sqrt(2.0 * math.pi)
+                highest = max(highest, spread * (density - gap * normal_cdf(-gap)))
+    return highest
+
+
+@inlined
+def is_guaranteed(state, leader, epsilon):
+    """Whether no action can be better than the leader by more than ε, by the confidence bounds of all actions."""
+    width = state.params[WIDTH_OF_BOUNDS]
+    lowest = logistic(state.logits[leader] - width * state.spreads[leader])
+    for action in range(len(state.logits)):
+        if action != leader and logistic(state.logits[action] + width * state.spreads[action]) - lowest > epsilon:
+            return False
+    return True

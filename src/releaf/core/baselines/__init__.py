@@ -1,0 +1,1 @@
+"""Kernels of the baselines, one module for each kind of model."""

@@ -1,0 +1,190 @@
+"""CMAB-RL: means of tuples of features on a uniform partition, relevance by confidence intervals, UCB."""
+
+# mypy: disable-error-code="no-untyped-def"
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from releaf.core.releaf.tuples import enumerate_tuples
+from releaf.core.runtime.entry_points import EntryPoints
+from releaf.core.runtime.jit import inlined
+from releaf.core.runtime.primitives import RANDOM, Array, argmax, confidence, new_clock
+from releaf.core.runtime.random_generator import integer_below
+
+RADIUS, TOLERANCE = 0, 1  # params: u² times the count, and 2 L √d̄ / m
+INTERVALS, CATEGORIES = 0, 1  # of a feature: how many intervals; 0, or as many categories
+NONE = -1
+
+
+class UniformPartition(NamedTuple):
+    """State of each cell and action: number of observations and sum of rewards.
+
+    ``tallies`` counts for each action how often each feature was relevant in exploitations, and last the exploitations.
+    """
+
+    clock: Array
+    params: Array
+    limits: Array
+    features: Array
+    tuples: Array
+    candidates: Array
+    members: Array
+    first: Array
+    strides: Array
+    taken: Array
+    counts: Array
+    sums: Array
+    tallies: Array
+    rows: Array
+    relevant: Array
+    estimates: Array
+    chance: Array
+
+
+def cells_of(sizes: Array, tuple_size: int, gamma: int) -> int:
+    """Number of cells of all tuples of features with these numbers of intervals."""
+    tuples = enumerate_tuples(len(sizes), tuple_size, gamma).tuples
+    return int(np.prod(sizes.astype(np.float64)[tuples], axis=1).sum())
+
+
+def new_uniform_partition(
+    seed: int | None,
+    limits: Array,
+    sizes: Array,
+    categories: Array,
+    gamma: int,
+    actions: int,
+    params: tuple[float, float],
+) -> UniformPartition:
+    """Initial state without observations."""
+    sets = enumerate_tuples(len(sizes), 2 * gamma, gamma)
+    shapes = sizes[sets.tuples]
+    strides = np.cumprod(np.concatenate([np.ones((len(shapes), 1), dtype=np.int64), shapes[:, :-1]], axis=1), axis=1)
+    volumes = shapes.prod(axis=1)
+    cells = int(volumes.sum())
+    return UniformPartition(
+        new_clock(seed),
+        np.array(params),
+        limits,
+        np.stack([sizes, categories], axis=1).astype(np.int64),
+        np.ascontiguousarray(sets.tuples, dtype=np.int64),
+        np.ascontiguousarray(sets.candidates, dtype=np.int64),
+        np.ascontiguousarray(sets.members, dtype=np.int64),
+        np.cumsum(volumes) - volumes,
+        np.ascontiguousarray(strides),
+        np.zeros(actions, dtype=np.int64),
+        np.zeros((cells, actions), dtype=np.int64),
+        np.zeros((cells, actions)),
+        np.zeros((len(sizes) + 1, actions), dtype=np.int64),
+        np.zeros(len(shapes), dtype=np.int64),
+        np.zeros(actions, dtype=np.int64),
+        np.zeros(actions),
+        np.zeros(1),
+    )
+
+
+@inlined
+def interval_of(state, feature, value):
+    """Interval of a value. Intervals are (a, b], the first [0, b]; the last one is for missing values, if allowed."""
+    count, categories = state.features[feature, INTERVALS], state.features[feature, CATEGORIES]
+    if value < 0.0:
+        return count - 1
+    if categories > 0:
+        return np.int64(value * categories)
+    count -= state.limits[feature] < 0.0
+    return min(max(np.int64(math.ceil(value * count)) - 1, 0), count - 1)
+
+
+@inlined
+def find_rows(state, context):
+    """Find the cell that holds the context, for each tuple of features."""
+    for w in range(len(state.tuples)):
+        row = state.first[w]
+        for place in range(state.tuples.shape[1]):
+            feature = state.tuples[w, place]
+            row += state.strides[w, place] * interval_of(state, feature, context[feature])
+        state.rows[w] = row
+
+
+@inlined
+def relevant_candidate(state, action):
+    """ĉ: of the candidates whose tuples' intervals r̄ ± u all meet, up to the tolerance, the one whose means vary least.
+
+    All pairs of intervals meet when the highest lower end is not above the lowest upper end.
+    """
+    found, smallest = NONE, math.inf
+    for v in range(len(state.members)):
+        low, high, bottom, top = math.inf, -math.inf, -math.inf, math.inf
+        for w in state.members[v]:
+            count = state.counts[state.rows[w], action]
+            mean = state.sums[state.rows[w], action] / max(count, 1)
+            radius = confidence(state.params[RADIUS], count)
+            low, high = min(low, mean), max(high, mean)
+            bottom, top = max(bottom, mean - radius), min(top, mean + radius)
+        if bottom <= top + state.params[TOLERANCE] and high - low < smallest:
+            found, smallest = v, high - low
+    return found
+
+
+@inlined
+def mean_of(state, action, candidate):
+    """Count-weighted mean of an action over the cells of all tuples that contain a candidate."""
+    count, total = 0, 0.0
+    for w in state.members[candidate]:
+        count += state.counts[state.rows[w], action]
+        total += state.sums[state.rows[w], action]
+    return total / max(count, 1)
+
+
+@inlined
+def widest(state, action):
+    """Largest confidence radius over all tuples."""
+    fewest = state.counts[state.rows[0], action]
+    for w in range(1, len(state.rows)):
+        fewest = min(fewest, state.counts[state.rows[w], action])
+    return confidence(state.params[RADIUS], fewest)
+
+
+@inlined
+def choose_by_relevance(state, context):
+    find_rows(state, context)
+    chosen, highest, sure = 0, -math.inf, True
+    for action in range(len(state.estimates)):
+        candidate = relevant_candidate(state, action)
+        state.relevant[action] = candidate
+        if candidate == NONE:
+            candidate = integer_below(state.clock, RANDOM, len(state.members))
+            sure = False
+        state.estimates[action] = mean_of(state, action, candidate)
+        index = state.estimates[action] + 5.0 * widest(state, action)
+        if index > highest or (index == highest and state.taken[action] < state.taken[chosen]):
+            chosen, highest = action, index
+    state.taken[chosen] += 1
+    state.chance[0] = 1.0 if sure else -1.0
+    explored = state.estimates[chosen] < state.estimates[argmax(state.estimates)] or math.isinf(highest)
+    if not explored:
+        tally(state)
+    return 2 * chosen + explored
+
+
+@inlined
+def tally(state):
+    for action in range(len(state.relevant)):
+        state.tallies[-1, action] += 1
+        if state.relevant[action] != NONE:
+            for feature in state.candidates[state.relevant[action]]:
+                state.tallies[feature, action] += 1
+
+
+@inlined
+def update(state, context, step, action, reward):
+    find_rows(state, context)
+    for row in state.rows:
+        state.counts[row, action] += 1
+        state.sums[row, action] += reward
+
+
+CMAB_RL = EntryPoints(choose_by_relevance, update, file=__file__)

@@ -1,0 +1,113 @@
+"""Policies without context, with one mean per action: UCB1, ε-greedy, and uniform random."""
+
+# mypy: disable-error-code="no-untyped-def"
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from releaf.core.runtime.entry_points import EntryPoints, learn_nothing
+from releaf.core.runtime.jit import inlined
+from releaf.core.runtime.primitives import (
+    RANDOM,
+    SINCE,
+    TIME,
+    Array,
+    argmax,
+    choose_epsilon_greedy,
+    exploration_rate,
+    new_clock,
+)
+from releaf.core.runtime.random_generator import integer_below
+
+CONFIDENCE = 0  # params of UCB1
+CONSTANT, FIXED = 0, 1  # params of ε-greedy
+
+
+class Means(NamedTuple):
+    """State of each action: times taken, times observed, and the sum of its rewards."""
+
+    clock: Array
+    params: Array
+    limits: Array
+    taken: Array
+    counts: Array
+    sums: Array
+    estimates: Array
+    chance: Array
+
+
+def new_means(seed: int | None, limits: Array, actions: int, params: tuple[float, float] = (0.0, 0.0)) -> Means:
+    """Initial state without observations."""
+    sums, estimates = np.zeros((2, actions))
+    taken, counts = np.zeros((2, actions), dtype=np.int64)
+    return Means(new_clock(seed), np.array(params), limits, taken, counts, sums, estimates, np.zeros(1))
+
+
+@inlined
+def update(state, context, step, action, reward):
+    state.counts[action] += 1
+    state.sums[action] += reward
+
+
+@inlined
+def unobserved(state):
+    """Unobserved action that was taken least often, -1 if there is none; writes the means to ``estimates``.
+
+    Where rewards are late or lost, all such actions take turns.
+    """
+    found = -1
+    for action in range(len(state.counts)):
+        state.estimates[action] = 0.0
+        if state.counts[action] > 0:
+            state.estimates[action] = state.sums[action] / state.counts[action]
+        elif found < 0 or state.taken[action] < state.taken[found]:
+            found = action
+    return found
+
+
+@inlined
+def choose_ucb1(state, context):
+    state.chance[0] = 1.0
+    unknown = unobserved(state)
+    if unknown >= 0:
+        state.taken[unknown] += 1
+        return 2 * unknown + 1
+    total = 0
+    for count in state.counts:
+        total += count
+    scale = state.params[CONFIDENCE] * math.log(total)
+    chosen, highest = 0, -1.0
+    for action in range(len(state.counts)):
+        index = state.estimates[action] + math.sqrt(scale / state.counts[action])
+        if index > highest:
+            chosen, highest = action, index
+    state.taken[chosen] += 1
+    return 2 * chosen + (state.estimates[chosen] < state.estimates[argmax(state.estimates)])
+
+
+@inlined
+def choose_epsilon_greedily(state, context):
+    unknown = unobserved(state)
+    if unknown >= 0:
+        state.taken[unknown] += 1
+        state.chance[0] = 1.0
+        return 2 * unknown + 1
+    steps = state.clock[TIME] - state.clock[SINCE]
+    rate = exploration_rate(state.params[CONSTANT], state.params[FIXED], len(state.counts), steps)
+    decision = choose_epsilon_greedy(state.clock, state.estimates, rate, state.chance)
+    state.taken[decision >> 1] += 1
+    return decision
+
+
+@inlined
+def choose_uniformly(state, context):
+    state.chance[0] = 1.0 / len(state.counts)
+    return 2 * integer_below(state.clock, RANDOM, len(state.counts)) + 1
+
+
+UCB1 = EntryPoints(choose_ucb1, update, file=__file__)
+EPSILON_GREEDY = EntryPoints(choose_epsilon_greedily, update, file=__file__)
+UNIFORM_RANDOM = EntryPoints(choose_uniformly, learn_nothing, file=__file__, rewards="none")

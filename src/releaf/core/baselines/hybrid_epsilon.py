@@ -1,0 +1,114 @@
+"""Hybrid-ε: ε-greedy within groups of similar contexts."""
+
+# mypy: disable-error-code="no-untyped-def"
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from releaf.core.runtime.entry_points import EntryPoints
+from releaf.core.runtime.jit import inlined
+from releaf.core.runtime.primitives import (
+    LATEST,
+    TIME,
+    USED,
+    Array,
+    choose_epsilon_greedy,
+    difference,
+    exploration_rate,
+    new_clock,
+)
+
+CONSTANT, FIXED, SIMILARITY, MOST = range(4)  # params
+STARTING_CAPACITY = 64
+
+
+class Groups(NamedTuple):
+    """State of each group: its first context (founder), its arrivals, and each action's observations."""
+
+    clock: Array
+    params: Array
+    limits: Array
+    stretch: Array
+    founders: Array
+    arrivals: Array
+    counts: Array
+    sums: Array
+    estimates: Array
+    chance: Array
+
+
+def new_groups(
+    seed: int | None, limits: Array, stretch: Array, actions: int, params: tuple[float, float, float, float]
+) -> Groups:
+    """Initial state without groups."""
+    return Groups(
+        new_clock(seed),
+        np.array(params),
+        limits,
+        stretch,
+        np.zeros((STARTING_CAPACITY, len(limits))),
+        np.zeros(STARTING_CAPACITY, dtype=np.int64),
+        np.zeros((STARTING_CAPACITY, actions), dtype=np.int64),
+        np.zeros((STARTING_CAPACITY, actions)),
+        np.zeros(actions),
+        np.zeros(1),
+    )
+
+
+@inlined
+def has_capacity(state):
+    return state.clock[USED] < len(state.arrivals) or state.clock[USED] >= state.params[MOST]
+
+
+@inlined
+def nearest(state, context):
+    """Group whose founder is nearest to the context, and their distance, summed over features."""
+    found, closest = -1, len(context) + 1.0
+    for group in range(state.clock[USED]):
+        apart = 0.0
+        for i in range(len(context)):
+            apart += difference(context[i], state.founders[group, i], state.stretch[i])
+            if apart >= closest:
+                break
+        if apart < closest:
+            found, closest = group, apart
+    return found, closest
+
+
+@inlined
+def join(state, context):
+    """Group of a context; a new one where no group is similar enough and the limit is not reached."""
+    group, apart = nearest(state, context)
+    alike = apart <= (1.0 - state.params[SIMILARITY]) * len(context)
+    if group >= 0 and (alike or state.clock[USED] >= state.params[MOST]):
+        return group
+    group = state.clock[USED]
+    state.clock[USED] = group + 1
+    for i in range(len(context)):
+        state.founders[group, i] = context[i]
+    return group
+
+
+@inlined
+def choose_in_group(state, context):
+    group = join(state, context)
+    state.clock[LATEST] = group
+    state.arrivals[group] += 1
+    for action in range(len(state.estimates)):
+        state.estimates[action] = state.sums[group, action] / max(state.counts[group, action], 1)
+    rate = exploration_rate(state.params[CONSTANT], state.params[FIXED], len(state.estimates), state.arrivals[group])
+    return choose_epsilon_greedy(state.clock, state.estimates, rate, state.chance)
+
+
+@inlined
+def update(state, context, step, action, reward):
+    group = state.clock[LATEST]
+    if step != state.clock[TIME]:
+        group, _ = nearest(state, context)
+    state.counts[group, action] += 1
+    state.sums[group, action] += reward
+
+
+HYBRID_EPSILON = EntryPoints(choose_in_group, update, file=__file__, has_capacity=has_capacity)

@@ -1,1 +1,0 @@
-"""The compiled loops of RELEAF's rivals, one module for each kind of knowledge that they keep."""

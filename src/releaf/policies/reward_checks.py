@@ -1,0 +1,118 @@
+"""Validation of rewards: one, one for each action, or a whole stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from releaf.decision import ActionName
+from releaf.table import is_table, ordered_columns
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def checked_reward(reward: Any) -> float:
+    """Validate a reward in [0, 1]."""
+    if type(reward) is float and 0.0 <= reward <= 1.0:
+        return reward
+    try:
+        value = None if isinstance(reward, str | bytes) else float(reward)
+    except (TypeError, ValueError, OverflowError):
+        value = None
+    if value is None or not 0.0 <= value <= 1.0:
+        raise ValueError(f"reward is {reward!r}: expected a number in [0, 1]")
+    return value
+
+
+def checked_rewards(rewards: Any, names: tuple[ActionName, ...]) -> Array:
+    """Validate one reward for each action, from a sequence or a mapping from action names."""
+    if hasattr(rewards, "to_dict") and hasattr(rewards, "index"):  # a pandas row, by its index
+        rewards = rewards.to_dict()
+    if isinstance(rewards, Mapping):
+        unknown = [name for name in rewards if name not in names]
+        lacking = [name for name in names if name not in rewards]
+        if unknown or lacking:
+            raise ValueError(
+                f"rewards must have each action once: unknown {unknown!r}, missing {lacking!r}; "
+                f"the actions are {names!r}"
+            )
+        rewards = [rewards[name] for name in names]
+    plain = isinstance(rewards, str) or np.ndim(rewards) == 0 or not hasattr(rewards, "__getitem__")
+    if plain or len(rewards) != len(names):
+        raise ValueError(f"expected a reward for each of the {len(names)} actions, got {rewards!r}")
+    return np.array([checked_reward(reward) for reward in rewards])
+
+
+def checked_table(rewards: Any, steps: int, names: tuple[ActionName, ...]) -> Array:
+    """Validate the rewards of all actions at all steps: in [0, 1], or NaN where they may not be needed.
+
+    The columns of a table are matched by action name.
+    """
+    if is_table(rewards):
+        rewards = np.column_stack(ordered_columns(rewards, tuple(map(str, names)), "rewards", "actions"))
+    given = np.asarray(rewards)
+    if steps == 0 and given.size == 0:
+        given = np.zeros((0, len(names)))
+    text = given.dtype.kind in "USO" and any(isinstance(value, str | bytes) for value in given.flat)
+    try:
+        table = np.require(given, dtype=np.float64, requirements=["C", "W"])
+    except (TypeError, ValueError, OverflowError):
+        text = True
+    if text:
+        raise ValueError("rewards must be a matrix of numbers, one row for each step")
+    expected = (steps, len(names))
+    if table.shape != expected:
+        raise ValueError(f"rewards have shape {table.shape}: expected {expected} (steps × actions)")
+    bad = (table < 0.0) | (table > 1.0)
+    if bool(bad.any()):
+        row, column = map(int, np.argwhere(bad)[0])
+        raise ValueError(f"reward {table[row, column]} of row {row}, action {names[column]!r}: expected [0, 1]")
+    return table
+
+
+def checked_column(rewards: Any, checked: Callable[[Any], float] = checked_reward) -> Array:
+    """Validate the rewards of a log, one for each row."""
+    given = np.asarray(rewards)
+    if given.ndim != 1:
+        raise ValueError(f"rewards have shape {given.shape}: expected one for each row")
+    if checked is checked_reward and given.dtype.kind in "fiub":
+        values = given.astype(np.float64)
+        if bool(((values >= 0.0) & (values <= 1.0)).all()):
+            return values
+    made = np.empty(len(given))
+    for row, reward in enumerate(given.tolist()):
+        try:
+            made[row] = checked(reward)
+        except ValueError as error:
+            raise ValueError(f"row {row}: {error}") from None
+    return made
+
+
+def positions_of(actions: Any, names: tuple[ActionName, ...]) -> Array:
+    """Indices of a log's actions among the learner's."""
+    given = actions if isinstance(actions, np.ndarray) else _as_array(actions)
+    if given.ndim != 1:
+        raise ValueError(f"actions have shape {given.shape}: expected one for each row")
+    if given.dtype.kind in "iu" and all(type(name) is int for name in names):
+        sorted_names, order = np.sort(names), np.argsort(names)
+        places = np.minimum(np.searchsorted(sorted_names, given), len(names) - 1)
+        found = np.where(sorted_names[places] == given, order[places], -1)
+    else:
+        known = {name: place for place, name in enumerate(names)}
+        found = np.fromiter((known.get(action, -1) for action in given.tolist()), dtype=np.int64, count=len(given))
+    if (found < 0).any():
+        row = int(np.argmin(found))
+        raise ValueError(f"row {row}: unknown action {given.tolist()[row]!r}; the actions are {names!r}")
+    return found
+
+
+def _as_array(names: Any) -> Array:
+    """Names of any types as an array without conversion: NumPy would turn numbers beside texts into texts."""
+    values = names.to_list() if hasattr(names, "to_list") else list(names)  # a pandas or polars column, or a list
+    if all(type(value) is int for value in values):
+        return np.array(values, dtype=np.int64)
+    made = np.empty(len(values), dtype=object)
+    made[:] = [value.as_py() if hasattr(value, "as_py") else value for value in values]  # pyarrow's
+    return made

@@ -1,0 +1,83 @@
+"""Methods for a service that stores decisions and rewards itself."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from releaf.decision import ActionName, Decision
+from releaf.policies.pending_decisions import PendingDecision
+from releaf.policies.reward_checks import checked_rewards
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class ServiceHooks:
+    """Mixin for learners whose decisions a service stores by id."""
+
+    _action_names: tuple[ActionName, ...]
+    _steps: int
+    _token: int
+    _pending: OrderedDict[int, PendingDecision]
+    _wants_all: bool
+    _checked_reward: Callable[[Any], float]
+    _encode_many: Callable[..., Array]
+
+    @property
+    def steps(self) -> int:
+        """Number of decisions so far; the id of the latest."""
+        return self._steps
+
+    @property
+    def wants_all(self) -> bool:
+        """Whether it learns the rewards of all actions at once, instead of that of the action taken."""
+        return self._wants_all
+
+    def waits_for(self, decision: int) -> bool:
+        """Whether a decision, given by its id, is pending."""
+        return decision in self._pending
+
+    def require_reward(self, decision: int, reward: Any) -> None:
+        """Raise the error that ``learn`` would raise for this reward of a decision; state is unchanged."""
+        if self._wants_all:
+            actions = self._pending[decision][2] if decision in self._pending else len(self._action_names)
+            checked_rewards(reward, self._action_names[:actions])
+        else:
+            self._checked_reward(reward)
+
+    def recall(
+        self,
+        number: int,
+        context: Any,
+        action: ActionName,
+        *,
+        actions: Sequence[ActionName],
+        explored: bool,
+        wants_reward: bool,
+        probability: float | None,
+        estimates: tuple[float, ...] | None,
+        relevant: tuple[tuple[int, ...] | None, ...] | None,
+    ) -> Decision:
+        """Rebuild a decision of this learner from stored values, for instance to explain it.
+
+        Parameters
+        ----------
+        number
+            Its ``id``.
+        context
+            As passed to ``decide``; it is encoded with the current quantiles.
+        actions
+            The actions at that time.
+        action, explored, wants_reward, probability, estimates, relevant
+            As in the decision.
+        """
+        unit = self._encode_many([context], learns=False)[0]
+        names = tuple(actions)
+        index = names.index(action)
+        return Decision(
+            *(number, action, index, explored, wants_reward, probability, estimates, relevant),
+            *(unit, self._token, names),
+        )

@@ -1,0 +1,91 @@
+"""decide_many: the same decisions as one by one."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pytest
+from conformance import POLICIES, make
+from learner_comparison import full_state, plain, stream
+
+import releaf
+from releaf.policies.pending_decisions import SHARED
+
+CONTEXTS, REWARDS = stream(600, actions=3, seed=8)
+every_policy = pytest.mark.parametrize("policy", POLICIES, ids=[policy.__name__ for policy in POLICIES])
+NUMBERS: list[list[Any]] = [
+    [0.25, 0.5],
+    [True, 0.5],
+    [1, 0],
+    [np.float64(0.1), np.float32(0.5)],
+    [np.int64(1), np.array(0.5)],
+    [Decimal("0.5"), 0.25],
+]
+
+
+def live_in_batches(bandit: Any, batches: list[Any], one_by_one: bool) -> list[tuple[Any, ...]]:
+    """Decide for each batch, then learn the rewards it wants by the numbers of its decisions."""
+    decisions = []
+    for batch in batches:
+        made = [bandit.decide(context) for context in batch] if one_by_one else bandit.decide_many(batch)
+        for choice in made:
+            rewards = REWARDS[choice.id - 1]
+            if choice.wants_reward:
+                bandit.learn(choice.id, rewards.tolist() if bandit.wants_all else float(rewards[choice.index]))
+        decisions += [plain(choice) for choice in made]
+    return decisions
+
+
+@every_policy
+def test_batches_of_lists_and_of_rows_are_decided_as_one_by_one(policy: Any) -> None:
+    rows = [CONTEXTS[start : start + 50] for start in range(0, 600, 50)]
+    lists = [batch.tolist() for batch in rows]
+    twins = [make(policy, 3) for _ in range(3)]
+    expected = live_in_batches(twins[0], rows, one_by_one=True)
+    assert live_in_batches(twins[1], rows, one_by_one=False) == expected
+    assert live_in_batches(twins[2], lists, one_by_one=False) == expected
+    assert full_state(twins[0]) == full_state(twins[1]) == full_state(twins[2])
+
+
+def test_a_decision_keeps_its_context_whatever_becomes_of_the_matrix() -> None:
+    given = CONTEXTS[:100].copy()
+    bandit, twin = (releaf.AdaptiveReleaf(3, 3, seed=0) for _ in range(2))
+    choices, expected = bandit.decide_many(given), twin.decide_many(CONTEXTS[:100])
+    given[:] = 0.5
+    assert np.array_equal([choice.context for choice in choices], CONTEXTS[:100])
+    for choice, other in zip(choices, expected, strict=True):
+        bandit.learn(choice, 1.0)
+        twin.learn(other, 1.0)
+    assert full_state(bandit) == full_state(twin)
+
+
+@pytest.mark.parametrize("features", [1, 3, 100, 200])
+def test_a_decision_that_waits_keeps_little_of_its_batch_in_memory(features: int) -> None:
+    bandit = releaf.UCB1(2, features, seed=0)
+    for choice in bandit.decide_many(np.random.default_rng(0).random((300, features))):
+        memory = choice._context.base
+        assert memory is not None
+        assert memory.nbytes <= max(SHARED, 8 * features)
+        assert memory.base is None
+
+
+@pytest.mark.parametrize("row", NUMBERS, ids=repr)
+def test_rows_of_all_kinds_of_numbers_are_read_as_one_by_one(row: list[Any]) -> None:
+    batch = [[0.25, 0.75], row]
+    one_by_one = [releaf.UCB1(2, 2, seed=0).decide(context).context.tolist() for context in batch]
+    assert [choice.context.tolist() for choice in releaf.UCB1(2, 2, seed=0).decide_many(batch)] == one_by_one
+
+
+@pytest.mark.parametrize(
+    "value", ["0.5", b"1", None, 2**70, 10**400, 1j, float("nan"), [0.5]], ids=lambda v: repr(v)[:9]
+)
+def test_what_is_no_number_among_floats_is_named_with_its_row(value: Any) -> None:
+    with pytest.raises(ValueError, match=r"feature 'x1' of row 1 is .*: expected a number in \[0, 1\]"):
+        releaf.UCB1(2, 2).decide_many([[0.25, 0.75], [0.5, value]])
+
+
+def test_no_contexts_are_no_decisions() -> None:
+    assert releaf.UCB1(2, 2).decide_many([]) == []
+    assert releaf.UCB1(2, 2).decide_many(np.empty((0, 2))) == []
