@@ -16,7 +16,6 @@ import releaf
 PACKAGE = Path(releaf.__file__).parent
 SHARED_NAMES = {
     "Decision",  # public both as releaf.Decision and as releaf.client.Decision, what the service returned
-    "Doors",  # of core
 }
 ONCE = {"Matrix", "Z95", "T95", "snips_estimate", "effective_sample_size"}  # definitions
 RETIRED = {

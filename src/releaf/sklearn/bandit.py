@@ -217,7 +217,7 @@ def _log(y: Any, action: Any, reward: Any) -> tuple[Array, Array]:
     if (y is None) == (action is None):
         raise ValueError("a log needs the actions taken: expected fit(X, action, reward), or action=")
     if reward is None:
-        raise ValueError("a log needs rewards: expected fit(X, action, reward), or reward=")
+        raise ValueError("a log needs the rewards: expected fit(X, action, reward), or reward=")
     taken = column_or_1d(action if y is None else y, warn=True)
     gained = column_or_1d(reward, warn=True, dtype=np.float64)
     assert_all_finite(gained, input_name="reward")
