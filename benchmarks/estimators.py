@@ -16,7 +16,7 @@ from benchmarks.measure import Finding, Say, in_turn
 from benchmarks.workload import Array
 
 ROWS, FEATURES, CLASSES = 100_000, 10, 4
-REPETITIONS = 21  # what is looked for is a few hundredths, less than a busy machine adds to a run
+REPETITIONS = 21  # the expected difference is a few hundredths, less than the noise of a busy machine
 MOST = 1.2
 
 

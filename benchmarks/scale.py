@@ -116,7 +116,7 @@ def _timed(function: Any, task: Any) -> tuple[Any, float]:
 
 @contextmanager
 def _watched() -> Iterator[list[int]]:
-    """The most memory of a process below this one, looked at ten times a second."""
+    """Peak memory of child processes, sampled ten times a second."""
     import psutil
 
     most, over = [0], threading.Event()

@@ -18,7 +18,7 @@ from releaf.core.releaf.model import HASHED
 
 MOST = 1.25
 WARMUP_STEPS = 20_000  # enough for 8 intervals a feature (4 for γ=2) and the explorations that these ask for
-CELLS_A_RUN = 20_000_000  # counts looked at in one timed run, which sets its number of steps
+CELLS_A_RUN = 20_000_000  # counts read in one timed run, which determines its number of steps
 MOST_STEPS = {1: 100_000, 2: 30_000}  # by γ; some more, and intervals split while the clock runs
 FLOOR = " floor"  # after the number of features, in the names of what is timed
 Side = Callable[[], object]

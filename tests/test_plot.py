@@ -166,7 +166,7 @@ def test_long_traces_are_thinned_and_need_their_stream_for_regret() -> None:
     missed = svg(plot.regret(trace))
     (line,) = marks(missed, "line")
     assert 300 < len(points(line)) <= 500
-    assert "1 − reward, added up" in texts(missed)
+    assert "cumulative 1 − reward" in texts(missed)
     last = plot.regret(trace).to_dict()["data"]["values"][-1]
     assert last == {"x": 5_000, "y": pytest.approx(5_000 - trace.rewards.sum()), "series": ""}
     told_with_stream = plot.regret(trace, stream=cases).to_dict()["data"]["values"][-1]
@@ -355,7 +355,7 @@ def test_what_can_not_be_drawn_is_refused() -> None:
     ledger = run(releaf.Random(cases.actions, cases.features, seed=0), cases)
     euros = releaf.Trace(trace.actions, trace.explored, trace.observed, 100 * trace.rewards)
     refused: list[tuple[Any, str]] = [
-        (lambda: plot.relevance(releaf.LinUCB(2, 3)), "LinUCB does not tell which features are relevant"),
+        (lambda: plot.relevance(releaf.LinUCB(2, 3)), "LinUCB has no relevance"),
         (lambda: plot.relevance(ledger), "does not tell which features are relevant"),
         (lambda: plot.relevance(trace), "Trace does not tell which features are relevant"),
         (lambda: plot.relevance(releaf.Releaf(2, 3), features=["a"]), "features must be 3 different names"),

@@ -127,7 +127,7 @@ def test_without_its_data_an_experiment_is_left_out_and_the_others_go_on(
     options = ["--quick", "--workers", "1", "--report", str(tmp_path / "r.html"), "--store", str(tmp_path / "runs")]
     result = CliRunner().invoke(app, ["reproduce", "intrusion", "lemma1", *options], env={"COLUMNS": "200"})
     assert result.exit_code == 1
-    assert "Network intrusion is left out:" in result.output
+    assert "Network intrusion was skipped:" in result.output
     assert "Lemma 1" in result.output
     assert (tmp_path / "r.html").exists()
 

@@ -15,7 +15,7 @@ from river import bandit, datasets, linear_model, preprocessing, stats
 from river.checks import common
 
 import releaf
-from releaf.river import MOST_PULLED, ReleafPolicy
+from releaf.river import MAX_PENDING_PULLS, ReleafPolicy
 
 ARMS = ["news", "games", "sports"]
 
@@ -233,12 +233,12 @@ def test_rewards_may_come_late_of_other_arms_and_before_any_pull() -> None:
 
 def test_pulls_that_are_never_updated_are_forgotten_in_the_end() -> None:
     policy = ReleafPolicy(releaf.UCB1, seed=0)
-    for step in range(MOST_PULLED + 50):
+    for step in range(MAX_PENDING_PULLS + 50):
         policy.pull(["a", "b"], context={"x": float(step)})
-    assert policy.learner.pending == len(policy._pulled) == MOST_PULLED
+    assert policy.learner.pending == len(policy._pulled) == MAX_PENDING_PULLS
     for _ in range(50):
         policy.pull(["a", "b"])  # always the same context
-    assert policy.learner.pending == len(policy._pulled) == MOST_PULLED
+    assert policy.learner.pending == len(policy._pulled) == MAX_PENDING_PULLS
 
 
 # --- contexts and rewards ---------------------------------------------------------------------------------

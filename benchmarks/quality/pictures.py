@@ -64,14 +64,14 @@ def _data_sets(standings: list[Row]) -> list[str]:
 
 
 def labels(points: list[Row]) -> Any:
-    """Error against how many rewards were looked at: a line through the settings of one policy."""
+    """Error against the number of observed rewards: a line through the settings of one policy."""
     import altair
 
     rows = [_row(point) for point in points]
     names = list(dict.fromkeys(row["policy"] for row in sorted(rows, key=lambda row: row["policy"])))
     log = altair.Scale(type="log", nice=False, padding=12)
     base = altair.Chart().encode(
-        x=altair.X("labels:Q", title="labels looked at", scale=log, axis=altair.Axis(values=LABELS, format="~s")),
+        x=altair.X("labels:Q", title="observed labels", scale=log, axis=altair.Axis(values=LABELS, format="~s")),
         color=_colours(altair, "policy", names),
     )
     y = altair.Y("error:Q", title="wrong actions, %", scale=log, axis=altair.Axis(values=PERCENT))

@@ -48,7 +48,7 @@ class Outcome:
     loss
         Share of wrong actions, or regret for each step where expected rewards are known; None when it took too long.
     labels
-        How many rewards were looked at.
+        Number of observed rewards.
     seconds
         Of computing.
     failure
@@ -84,7 +84,7 @@ def loss(cases: Stream, actions: Array) -> float:
 
 
 def _run_method(method: methods.Method, cases: Stream, seed: int) -> tuple[Array | None, int]:
-    """The actions taken and how many rewards were looked at."""
+    """The actions taken, and the number of observed rewards."""
     made = method.make(len(cases.actions), cases.contexts.shape[1], seed)
     if method.is_ours:
         taught = slice(method.first_labels)

@@ -108,9 +108,7 @@ def _heading(name: str) -> str:
 
 
 def _labels(points: list[Row]) -> Table:
-    made = table(
-        "Error against the number of labels", "Labels: rewards that were looked at. Error in percent of all steps."
-    )
+    made = table("Error against the number of labels", "Labels: observed rewards. Error in percent of all steps.")
     for name in ("data set", "policy"):
         made.add_column(name, no_wrap=True)
     for name in ("labels", "error %", "±"):

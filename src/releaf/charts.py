@@ -1,6 +1,6 @@
-"""What all pictures share: a palette, fonts, kinds of charts; and files of them that need no network.
+"""Chart types, palette and fonts shared by all charts, and offline export.
 
-Importing it imports Altair, so it is imported where something is drawn.
+This module imports Altair, so import it only where a chart is drawn.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ Rows = list[dict[str, Any]]
 HEIGHT = 320
 WIDTH = 600
 GREY = "#888888"
-# Okabe and Ito's palette, which colour-blind people can tell apart, and three greys.
+# Okabe and Ito's colour-blind-safe palette, and three greys.
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#888888", "#B8A000", "#BBBBBB"]
-DASHES = [[1, 0], [6, 3], [2, 2], [8, 3, 2, 3]]  # of the first ten lines, the second ten, …
+DASHES = [[1, 0], [6, 3], [2, 2], [8, 3, 2, 3]]  # for the first ten lines, the second ten, …
 STEPS_OF_LABELS = [0, *(factor * 10**power for power in range(1, 7) for factor in (1, 3))]
-EFFECT_TOLD = (
+EFFECT_TOOLTIP = (
     {"shorthand": "series:N", "title": "action"},
     {"shorthand": "x:N", "title": "value"},
     {"shorthand": "y:Q", "title": "adds", "format": "+.3f"},
 )
-LINE_OF_LEGEND = 70  # letters
-APART = 0.008  # of the width of a chart: points of two series at the same x
-BLUES = ["#f4f7fb", "#c6dbef", "#6baed6", "#2171b5", "#08306b"]  # from hardly anything to the highest
-PALE_TEXT_FROM = 0.55  # of the highest value of a heat map: dark tiles
+LEGEND_CHARACTERS = 70  # per line
+APART = 0.008  # share of the width between points of two series at the same x
+BLUES = ["#f4f7fb", "#c6dbef", "#6baed6", "#2171b5", "#08306b"]  # from low to high
+PALE_TEXT_FROM = 0.55  # share of the highest value of a heat map from which tiles have white text
 
 
 class _Offline:
-    """Saves pages with the scripts that draw them inside, and pictures sharp enough for a screen."""
+    """Mixin that saves self-contained HTML pages, and PNG files with two pixels per point."""
 
     def save(self, fp: Any, format: str | None = None, **options: Any) -> None:  # noqa: A002 - Altair's name
-        """As Altair's, except that a page needs no network, and a PNG has two pixels for each point."""
+        """As Altair's, but HTML needs no network, and PNG has two pixels per point."""
         kind = format or str(getattr(fp, "name", fp)).rsplit(".", 1)[-1].lower()
         if kind == "html":
             options.setdefault("inline", True)
@@ -45,19 +45,19 @@ class _Offline:
 
 
 class Chart(_Offline, altair.Chart):
-    """One picture."""
+    """A chart."""
 
 
 class Layers(_Offline, altair.LayerChart):
-    """Pictures on top of one another."""
+    """Layered charts."""
 
 
 class Grid(_Offline, altair.ConcatChart):
-    """Pictures next to one another."""
+    """Charts side by side."""
 
 
 def finished(drawn: Any) -> Any:
-    """With the fonts and lines that all pictures have."""
+    """Apply the common fonts, axes and legend."""
     return drawn.configure(
         background="white",
         font="system-ui, sans-serif",
@@ -69,16 +69,16 @@ def finished(drawn: Any) -> Any:
 
 
 def coloured(names: Sequence[str], title: str | None = None) -> Any:
-    """A colour for each name; no legend where there is one name only."""
+    """Colour encoding of series; no legend for a single one."""
     palette = [COLOURS[place % len(COLOURS)] for place in range(len(names))]
-    columns = max(1, min(5, LINE_OF_LEGEND // max(1, *map(len, names))))
+    columns = max(1, min(5, LEGEND_CHARACTERS // max(1, *map(len, names))))
     legend = altair.Legend(columns=columns, symbolOpacity=1) if len(names) > 1 else None
     scale = altair.Scale(domain=list(names), range=palette)
     return altair.Color("series:N", sort=list(names), scale=scale, title=title, legend=legend)
 
 
 def dashed(names: Sequence[str]) -> dict[str, Any]:
-    """Lines that colours alone don't tell apart, because there are more of them than colours."""
+    """Dash encoding, if there are more series than colours."""
     if len(names) <= len(COLOURS):
         return {}
     dashes = [DASHES[place // len(COLOURS) % len(DASHES)] for place in range(len(names))]
@@ -89,7 +89,7 @@ def dashed(names: Sequence[str]) -> dict[str, Any]:
 def lines(
     rows: Rows, x: str, y: str, names: Sequence[str], log: bool | Literal["x"] = False, series: str | None = None
 ) -> Any:
-    """A line for each series of rows with x and y; and a band where rows have lowest and highest y."""
+    """Line chart of series; with a band if rows have lowest and highest y."""
     growing = altair.Scale(type="log", nice=False)
     scale = growing if log is True else altair.Scale(zero=True)
     base = Chart(altair.Data(values=rows)).encode(
@@ -108,7 +108,7 @@ def lines(
 
 def dots(rows: Rows, x: str, y: str, names: Sequence[str], series: str | None = None) -> Any:
     """A dot for each row, where x is a number of labels: none, some, or very many."""
-    spread_out = altair.Scale(type="symlog", constant=100)  # like a logarithm, with room for 0
+    spread_out = altair.Scale(type="symlog", constant=100)  # logarithmic, but includes 0
     shown = [step for step in STEPS_OF_LABELS if step <= 3 * max((row["x"] for row in rows), default=0)]
     axis = altair.Axis(values=shown, labelOverlap="greedy", format=",d")
     return (
@@ -124,7 +124,7 @@ def dots(rows: Rows, x: str, y: str, names: Sequence[str], series: str | None = 
 
 
 def means(rows: Rows, x: str, y: str, names: Sequence[str], log: bool | str = False, series: str | None = None) -> Any:
-    """A line through the points of each series, each with its interval from low to high; None where it has none.
+    """Line per series with the interval of each point from low to high; None for a point without one.
 
     ``log`` makes both axes logarithmic, "x" the horizontal one only. Points of different series at the same x are drawn
     a little apart, so that no interval hides another.
@@ -138,26 +138,26 @@ def means(rows: Rows, x: str, y: str, names: Sequence[str], log: bool | str = Fa
     base = Chart(altair.Data(values=_side_by_side(rows, names, bool(log)))).encode(**encoded)
     axis = altair.Axis(tickCount=6, format=",~g" if log is True else altair.Undefined)
     height = altair.Y("y:Q", title=y, scale=up, axis=axis)
-    told = ["series:N", altair.Tooltip("x:Q", title=x)]
-    told += [altair.Tooltip(f"{name}:Q", title=title, format=".4g") for name, title in _interval_fields(y)]
+    tooltip = ["series:N", altair.Tooltip("x:Q", title=x)]
+    tooltip += [altair.Tooltip(f"{name}:Q", title=title, format=".4g") for name, title in _interval_fields(y)]
     spans = base.transform_filter("isValid(datum.low)").mark_rule(strokeWidth=2)
     return Layers(
         layer=[
             spans.encode(y=altair.Y("low:Q", title=y, scale=up, axis=axis), y2="high:Q"),
             base.mark_line(strokeWidth=1.5).encode(y=height, **dashed(names)),
-            base.mark_circle(size=50, opacity=1).encode(y=height, tooltip=told),
+            base.mark_circle(size=50, opacity=1).encode(y=height, tooltip=tooltip),
         ]
     )
 
 
 def _above_zero(rows: Rows) -> Rows:
-    """Rows whose intervals end where a logarithmic axis can: a third of the smallest value, where they reach 0."""
+    """Clip intervals for a logarithmic axis at a third of the smallest value."""
     least = min((row["y"] for row in rows), default=0.0) / 3.0
     return [row if row.get("low") is None else {**row, "low": max(row["low"], least)} for row in rows]
 
 
 def _side_by_side(rows: Rows, names: Sequence[str], log: bool) -> Rows:
-    """Rows with the place where each is drawn: x, moved by up to some hundredths of the axis for its series."""
+    """Add a horizontal position to rows: x, shifted slightly per series so that points don't overlap."""
     values = [math.log(row["x"]) if log else row["x"] for row in rows]
     step = APART * (max(values) - min(values)) if values else 0.0
     moved = []
@@ -168,20 +168,20 @@ def _side_by_side(rows: Rows, names: Sequence[str], log: bool) -> Rows:
 
 
 def estimates(rows: Rows, x: str, y: str | None = None) -> Any:
-    """A point for each named row y, with its interval from low to high, in the order of the rows."""
+    """Point per named row y with its interval from low to high, in the order of the rows."""
     axis = altair.Axis(labelLimit=300, ticks=False, domain=False, grid=True)
     scale = altair.Scale(zero=False, nice=False, padding=16)
     base = Chart(altair.Data(values=rows)).encode(y=altair.Y("y:N", title=y, sort=None, axis=axis))
-    told = [altair.Tooltip(f"{name}:Q", title=title, format=".4g") for name, title in _interval_fields(x, "x")]
+    tooltip = [altair.Tooltip(f"{name}:Q", title=title, format=".4g") for name, title in _interval_fields(x, "x")]
     spans = base.mark_rule(strokeWidth=2, color=COLOURS[0]).encode(
         x=altair.X("low:Q", title=x, scale=scale, axis=altair.Axis(tickCount=8)), x2="high:Q"
     )
     centres = base.mark_circle(size=80, opacity=1, color=COLOURS[0])
-    return Layers(layer=[spans, centres.encode(x=altair.X("x:Q", title=x, scale=scale), tooltip=["y:N", *told])])
+    return Layers(layer=[spans, centres.encode(x=altair.X("x:Q", title=x, scale=scale), tooltip=["y:N", *tooltip])])
 
 
 def _interval_fields(title: str, centre: str = "y") -> tuple[tuple[str, str], ...]:
-    """The fields of an estimate, with what a tooltip calls them."""
+    """Fields of an estimate with their tooltip titles."""
     return (centre, title), ("low", "95 % interval, from"), ("high", "to")
 
 
@@ -192,19 +192,21 @@ def intervals(
     domain: tuple[float, float] = (0.0, 1.0),
     values: Sequence[float] | None = None,
 ) -> Any:
-    """A bar from low to high for each row, the darker the higher its value; named where it has a text."""
+    """Bar from low to high per row, darker for a higher value; with its text, if any."""
     base = Chart(altair.Data(values=rows)).encode(
         y=altair.Y("y:N", title=y, sort=None, axis=altair.Axis(labelLimit=300, ticks=False, domain=False))
     )
     scale, ticks = altair.Scale(domain=list(domain), nice=False), {} if values is None else {"values": list(values)}
     span = altair.X("low:Q", title=x, scale=scale, axis=altair.Axis(grid=False, **ticks))
     teals = altair.Scale(scheme="teals", type="symlog", domainMin=0)
-    told = [altair.Tooltip("where:N", title="interval")] if any("where" in row for row in rows) else ["low:Q", "high:Q"]
+    tooltip = (
+        [altair.Tooltip("where:N", title="interval")] if any("where" in row for row in rows) else ["low:Q", "high:Q"]
+    )
     bars = base.mark_bar(height=14, stroke="white", strokeWidth=1).encode(
         x=span,
         x2="high:Q",
         color=altair.Color("value:Q", scale=teals, legend=None),
-        tooltip=["y:N", *told, altair.Tooltip("value:Q", title="arrivals", format=",d")],
+        tooltip=["y:N", *tooltip, altair.Tooltip("value:Q", title="arrivals", format=",d")],
     )
     if not any(row.get("text") for row in rows):
         return bars
@@ -221,7 +223,7 @@ def intervals(
 def heat(
     rows: Rows, x: str | None, y: str | None, *, highest: float = 1.0, written: bool = True, **of_x_axis: Any
 ) -> Any:
-    """A tile for each row, the darker the higher its value, which is a share; written into it where wanted."""
+    """Heat map of shares, darker for a higher value, optionally with the values written into the tiles."""
     across, down = (list(dict.fromkeys(row[name] for row in rows)) for name in ("x", "y"))
     base = Chart(altair.Data(values=rows)).encode(
         x=altair.X("x:N", title=x, sort=across, axis=altair.Axis(ticks=False, domain=False, **of_x_axis)),
@@ -249,7 +251,7 @@ def heat(
 
 
 def effect(rows: Rows, y: str | None, names: Sequence[str], limits: tuple[float, float]) -> Any:
-    """A line for each series over numbers x; where x is None, that is missing, a dot to the right of the lines."""
+    """Line per series over a numeric x; a missing x (None) is a dot to the right of the lines."""
     numbers = [row for row in rows if row["x"] is not None]
     low, high = min(row["x"] for row in numbers), max(row["x"] for row in numbers)
     missing = [{**row, "x": high + 0.1 * (high - low)} for row in rows if row["x"] is None]
@@ -267,7 +269,7 @@ def effect(rows: Rows, y: str | None, names: Sequence[str], limits: tuple[float,
 
 
 def points(rows: Rows, y: str | None, names: Sequence[str], limits: tuple[float, float]) -> Any:
-    """A dot for each series and category x."""
+    """Dot per series and category x."""
     across = list(dict.fromkeys(row["x"] for row in rows))
     angle = 0 if sum(map(len, across)) <= 24 else -40
     x = altair.X("x:N", title=None, sort=across, axis=altair.Axis(labelAngle=angle, labelLimit=180, grid=True))
@@ -278,10 +280,10 @@ def points(rows: Rows, y: str | None, names: Sequence[str], limits: tuple[float,
 def _amounts(y: str | None, names: Sequence[str], limits: tuple[float, float]) -> dict[str, Any]:
     scale = altair.Scale(domain=list(limits), nice=False)
     axis = altair.Axis(labelExpr="datum.value == 0 ? '0' : format(datum.value, '+~g')", tickCount=5)
-    told = [altair.Tooltip(**entry) for entry in EFFECT_TOLD]
-    return {"y": altair.Y("y:Q", title=y, scale=scale, axis=axis), "color": coloured(names), "tooltip": told}
+    tooltip = [altair.Tooltip(**entry) for entry in EFFECT_TOOLTIP]
+    return {"y": altair.Y("y:Q", title=y, scale=scale, axis=axis), "color": coloured(names), "tooltip": tooltip}
 
 
 def _zero() -> Any:
-    """Where nothing is added."""
+    """Reference line at zero."""
     return Chart(altair.Data(values=[{"y": 0}])).mark_rule(color=GREY, strokeWidth=1).encode(y="y:Q")

@@ -1,10 +1,10 @@
-"""Pictures of what a learner has found out, and of what runs earned and cost, as Altair charts.
+"""Altair charts of learners and runs: relevance, regret, labels and partitions.
 
-They show in a notebook, and ``chart.save("x.png")``, ``"x.svg"`` or ``"x.html"`` writes them to a file that needs no
-network. Being Altair charts they can be changed further, ``chart.properties(title="Clicks")`` say.
+Notebooks display them, and ``chart.save("x.png")``, ``"x.svg"`` or ``"x.html"`` writes a file that needs no network.
+They are Altair charts, so ``chart.properties(title="Clicks")`` and the like work.
 
-Where several can be drawn, give one; a list; or a mapping from names, in which a list stands for several runs
-of one policy, with other seeds say.
+Functions take one result, a list of results, or a mapping from names to results, in which a list holds several runs of
+one policy, for example with different seeds.
 
 >>> import releaf
 >>> from releaf.evaluate import run
@@ -31,34 +31,34 @@ from releaf.streams import Stream
 
 __all__ = ["labels", "partition", "regret", "relevance"]
 
-POINTS = 498  # of a line, hardly fewer than it is drawn with
-MOST_WRITTEN = 200  # tiles of a heat map with their value in them
-MOST_INTERVALS = 24  # features
-MOST_EFFECTS = 9  # features
-MOST_CATEGORIES = 12  # of a feature, those with the largest effects
-COLUMNS = 3  # of pictures of effects
-NARROWEST = 48  # points, of a tile with a number in it
-LETTER = 7  # points that a letter is wide, at most
+POINTS = 498  # maximum number of points of a line
+MAX_WRITTEN = 200  # tiles up to which a heat map shows values
+MAX_INTERVALS = 24  # features
+MAX_EFFECTS = 9  # features
+MAX_CATEGORIES = 12  # of a feature, those with the largest effects
+COLUMNS = 3  # of the grid of effects
+MIN_TILE = 48  # width in points of a tile with a number
+LETTER = 7  # maximum width of a letter in points
 
 
 def relevance(
     results: Any, *, actions: Sequence[Any] | None = None, features: Sequence[str] | None = None, most: int = 60
 ) -> Any:
-    """How relevant each feature is to each action, as a heat map, the most relevant features first.
+    """Heat map of the relevance of each feature to each action, the most relevant features first.
 
     Parameters
     ----------
     results
-        A learner with a method ``relevance``, or the ledger of its run; or several. Those of one name are averaged.
+        A learner with a method ``relevance``, or the ledger of its run; or several. Results of one name are averaged.
     actions, features
-        Their names, which a ledger does not know; a learner's own when None.
+        Names, which a ledger does not have; those of the learner when None.
     most
-        How many features to show at most, the most relevant ones.
+        Maximum number of features, the most relevant ones.
     """
     charts = _charts()
     maps = {name: _shared_table(name, runs, actions, features) for name, runs in _named(results).items()}
     highest = max(float(table.shares.max()) for table in maps.values()) or 1.0
-    best: dict[str, float] = {}  # of each feature, by which all maps are sorted
+    best: dict[str, float] = {}  # highest share of each feature, the sort key of all maps
     for table in maps.values():
         for feature, share in zip(table.features, table.shares.max(axis=0), strict=True):
             best[feature] = max(best.get(feature, 0.0), float(share))
@@ -69,17 +69,17 @@ def relevance(
 
 
 def regret(results: Any, *, stream: Stream | None = None, log: bool = False) -> Any:
-    """Regret added up over the steps, a line for each policy; several runs of one are averaged, in their range.
+    """Cumulative regret over the steps, a line per policy; several runs are averaged and their range is shaded.
 
     Parameters
     ----------
     results
         A ledger of :func:`releaf.evaluate.run`, or a trace of :func:`releaf.replay`; or several.
     stream
-        Where the traces are from. A trace does not know what other actions would have earned; without its stream,
-        what the rewards fall short of 1 by is added up, which are the errors where rewards are 0 and 1.
+        The stream of the traces. A trace has no rewards of other actions; without its stream, 1 − reward is summed,
+        which counts errors if rewards are 0 and 1.
     log
-        Logarithmic axes; so a regret that grows as a power of time is a straight line.
+        Logarithmic axes, on which a power law is a straight line.
     """
     charts = _charts()
     runs = _curves(results, stream)
@@ -88,14 +88,14 @@ def regret(results: Any, *, stream: Stream | None = None, log: bool = False) -> 
         rows = [row for row in rows if row["y"] > 0 and row.get("lowest", 1) > 0]
         if not rows:
             raise ValueError("log=True: there is no regret above 0 to draw on a logarithmic axis")
-    drawn = charts.lines(rows, "steps", _what_is_lost(runs) + ", added up", list(runs), log)
+    drawn = charts.lines(rows, "steps", f"cumulative {_loss_name(runs)}", list(runs), log)
     return charts.finished(drawn.properties(width=charts.WIDTH, height=charts.HEIGHT))
 
 
 def labels(results: Any, *, stream: Stream | None = None, over_time: bool = False, budget: float | None = None) -> Any:
-    """Errors against the number of labels, a dot for each run; or labels over the steps, a line for each policy.
+    """Errors against the number of labels, a dot per run; or labels over the steps, a line per policy.
 
-    Labels that went in before the first decision are counted too.
+    Labels used before the first decision count too.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def labels(results: Any, *, stream: Stream | None = None, over_time: bool = Fals
     over_time
         Draw labels over the steps.
     budget
-        A number of labels that is marked by a line.
+        A number of labels to mark with a line.
     """
     charts = _charts()
     runs = _curves(results, stream)
@@ -119,35 +119,35 @@ def labels(results: Any, *, stream: Stream | None = None, over_time: bool = Fals
             for name, curves in runs.items()
             for run in curves
         ]
-        drawn = charts.dots(rows, "labels", f"{_what_is_lost(runs, 'errors')}, %", list(runs))
+        drawn = charts.dots(rows, "labels", f"{_loss_name(runs, 'errors')}, %", list(runs))
     if budget is not None:
         drawn = _with_budget(charts, drawn, _positive("budget", budget), down=not over_time)
     return charts.finished(drawn.properties(width=charts.WIDTH, height=charts.HEIGHT))
 
 
 def partition(learner: Any, feature: int | str | None = None, *, most: int | None = None) -> Any:
-    """What a learner makes of the values of its features.
+    """Partitions or effects of a learner's features.
 
-    Of :class:`releaf.Releaf` and others with a method ``partition``: the intervals of each feature, the darker, the
-    more contexts came since they exist. Of :class:`releaf.AdaptiveReleaf`: what each feature adds to the estimate of
-    each action, over the feature's own range (see its method ``effect``), the most relevant features first.
+    For :class:`releaf.Releaf` and other learners with a method ``partition``: the intervals of each feature, darker
+    with more arrivals. For :class:`releaf.AdaptiveReleaf`: the additive effect of each feature on the estimate of each
+    action, over the feature's range (see its method ``effect``), the most relevant features first.
 
     Parameters
     ----------
     learner
-        A learner, or the ledger of its run where it has intervals.
+        A learner, or the ledger of its run if it has intervals.
     feature
         One feature, by name or position; when None, all of them.
     most
-        How many features to show at most, the most relevant ones; when None, 24 with intervals and 9 with effects.
+        Maximum number of features, the most relevant ones; when None, 24 with intervals and 9 with effects.
     """
     if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 1):
         raise ValueError(f"most must be a whole number of at least 1, got most={most!r}")
     if hasattr(learner, "effect"):
-        return _effects(learner, feature, most or MOST_EFFECTS)
+        return _effects(learner, feature, most or MAX_EFFECTS)
     if callable(getattr(learner, "partition", None)) or (isinstance(learner, Ledger) and learner.partition is not None):
-        return _intervals(learner, feature, most or MOST_INTERVALS)
-    raise ValueError(f"{learner!r} does not divide its features: expected Releaf, GreedyReleaf or AdaptiveReleaf")
+        return _intervals(learner, feature, most or MAX_INTERVALS)
+    raise ValueError(f"{learner!r} has neither partitions nor effects: expected Releaf, GreedyReleaf or AdaptiveReleaf")
 
 
 def _charts() -> Any:
@@ -170,7 +170,7 @@ def _positive(name: str, value: Any) -> float:
 
 
 class _Curves(NamedTuple):
-    """A run: what was lost and the labels that were asked for up to some steps; and its errors, in percent."""
+    """Cumulative loss and labels of a run at some steps, and its error in percent."""
 
     steps: Array
     lost: Array
@@ -180,7 +180,7 @@ class _Curves(NamedTuple):
 
 
 def _named(results: Any) -> dict[str, list[Any]]:
-    """Names and what there is of each; a learner is called after its kind, a run of a list after its place."""
+    """Results by name; a learner is named by its class, a run of a list by its position."""
     if isinstance(results, Mapping):
         named = {str(name): list(runs) if isinstance(runs, list | tuple) else [runs] for name, runs in results.items()}
     elif isinstance(results, list | tuple):
@@ -191,7 +191,7 @@ def _named(results: Any) -> dict[str, list[Any]]:
     else:
         named = {"": [results]}
     if not named or not all(named.values()):
-        raise ValueError(f"results must have something to draw, got {results!r}")
+        raise ValueError(f"results must not be empty, got {results!r}")
     return named
 
 
@@ -219,19 +219,19 @@ def _curves_of(run: Any, stream: Stream | None) -> _Curves:
         raise ValueError("a trace is empty: expected at least one step")
     missed = 1.0 - run.rewards
     if not ((missed >= 0) & (missed <= 1)).all():
-        raise ValueError("a trace has rewards outside of [0, 1]: expected stream=, by which to tell what was lost")
+        raise ValueError("a trace has rewards outside of [0, 1]: expected stream=, to compute the regret")
     at = thin_steps(len(run), POINTS)
     return _Curves(
         at + 1.0, np.cumsum(missed)[at], np.cumsum(run.observed)[at].astype(float), 100.0 * float(missed.mean()), False
     )
 
 
-def _what_is_lost(runs: dict[str, list[_Curves]], known: str = "regret") -> str:
+def _loss_name(runs: dict[str, list[_Curves]], known: str = "regret") -> str:
     return known if next(iter(runs.values()))[0].is_regret else "1 − reward"
 
 
 def _line(name: str, curves: list[tuple[Array, Array]]) -> list[dict[str, Any]]:
-    """The points of a line; of several, their mean and range at the steps of the shortest."""
+    """Points of a line; for several runs, their mean and range at the steps of the shortest."""
     steps = min((steps for steps, _ in curves), key=lambda steps: float(steps[-1]))
     heights = np.array([np.interp(steps, *curve) for curve in curves])
     rows = [
@@ -245,7 +245,7 @@ def _line(name: str, curves: list[tuple[Array, Array]]) -> list[dict[str, Any]]:
 
 
 def _with_budget(charts: Any, drawn: Any, budget: float, down: bool) -> Any:
-    """A dashed line at a number of labels: from top to bottom, or across."""
+    """Add a dashed line at a number of labels, vertical or horizontal."""
     base = charts.Chart(charts.altair.Data(values=[{"budget": budget, "text": f"budget {budget:,g}"}]))
     where = {"x" if down else "y": "budget:Q"}
     rule = base.mark_rule(strokeDash=[5, 4], color=charts.GREY, strokeWidth=1.5).encode(**where)
@@ -259,7 +259,7 @@ def _with_budget(charts: Any, drawn: Any, budget: float, down: bool) -> Any:
 
 
 class _Table(NamedTuple):
-    """The relevance of each feature to each action (A × D), and their names."""
+    """Relevance of each feature to each action (A × D), and their names."""
 
     shares: Array
     actions: list[str]
@@ -267,7 +267,7 @@ class _Table(NamedTuple):
 
 
 def _shared_table(name: str, given: list[Any], actions: Any, features: Any) -> _Table:
-    """The mean of the tables of one name."""
+    """Mean of the relevance tables of one name."""
     tables = [_table_of(source, actions, features) for source in given]
     if len({(*table.actions, "", *table.features) for table in tables}) > 1:
         raise ValueError(f"results of {name!r} have different actions or features: expected the same, to average them")
@@ -278,8 +278,7 @@ def _table_of(source: Any, actions: Any = None, features: Any = None) -> _Table:
     found = getattr(source, "relevance", None)
     if found is None:
         raise ValueError(
-            f"{_kind(source)} does not tell which features are relevant: expected a learner with a method relevance, "
-            "or the ledger of its run"
+            f"{_kind(source)} has no relevance: expected a learner with a method relevance, or the ledger of its run"
         )
     shares = np.asarray(found() if callable(found) else found, dtype=np.float64)
     if isinstance(source, Ledger):
@@ -305,7 +304,7 @@ def _names(what: str, given: Any, own: Any) -> list[str]:
 
 
 def _heat_map(charts: Any, name: str, table: _Table, best: Mapping[str, float], highest: float, most: int) -> Any:
-    """Features from top to bottom, where long names find room, and actions from left to right."""
+    """Heat map with features as rows, since their names are long, and actions as columns."""
     order = sorted(range(len(table.features)), key=lambda place: -best[table.features[place]])[:most]
     rows = [
         {"x": action, "y": table.features[place], "value": float(table.shares[row, place])}
@@ -313,15 +312,15 @@ def _heat_map(charts: Any, name: str, table: _Table, best: Mapping[str, float], 
         for row, action in enumerate(table.actions)
     ]
     longest = max(len(action) for action in table.actions)
-    wide, angle = max(NARROWEST, LETTER * longest + 10), 0
-    if wide > NARROWEST and wide * len(table.actions) > charts.WIDTH:  # no room for them side by side
-        wide, angle = NARROWEST, -40
+    wide, angle = max(MIN_TILE, LETTER * longest + 10), 0
+    if wide > MIN_TILE and wide * len(table.actions) > charts.WIDTH:  # names don't fit side by side
+        wide, angle = MIN_TILE, -40
     tiles = charts.heat(
         rows,
         None,
         None,
         highest=highest,
-        written=len(rows) <= MOST_WRITTEN,
+        written=len(rows) <= MAX_WRITTEN,
         orient="top",
         labelAngle=angle,
         labelLimit=200,
@@ -338,7 +337,7 @@ def _heat_map(charts: Any, name: str, table: _Table, best: Mapping[str, float], 
 
 
 def _shown(learner: Any, names: Sequence[str], feature: int | str | None, most: int) -> list[int]:
-    """The features to show: the one asked for, or the most relevant first."""
+    """Positions of the features to show: the given one, or the most relevant first."""
     if feature is not None:
         if not isinstance(learner, Ledger):
             return [learner.schema.index(feature)]
@@ -371,10 +370,10 @@ def _intervals(learner: Any, feature: int | str | None, most: int) -> Any:
                 row |= {"where": kind.describe(start, stop), "text": None}
                 if kind.categories and LETTER * len(row["where"]) <= charts.WIDTH * (stop - start):
                     row["text"] = row["where"].removeprefix("equal to ").strip("'")
-            else:  # behind all others
+            else:  # to the right of all others
                 start, stop, end = 1.02, 1.12, 1.12
             rows.append({**row, "low": low + start * (high - low), "high": low + stop * (high - low)})
-    ticks = None if end == 1.0 else np.linspace(low, high, 6).tolist()  # none where missing values stand
+    ticks = None if end == 1.0 else np.linspace(low, high, 6).tolist()  # no ticks over the missing values
     drawn = charts.intervals(rows, axis, domain=(low, low + end * (high - low)), values=ticks)
     return charts.finished(drawn.properties(width=charts.WIDTH, height=26 * len(places) + 10))
 
@@ -385,8 +384,8 @@ def _effects(learner: Any, feature: int | str | None, most: int) -> Any:
     effects = [learner.effect(place) for place in places]
     amounts = [point.amount for effect in effects for points in effect.values() for point in points]
     low, high = min(amounts), max(amounts)
-    room = max(0.05 * (high - low), 0.01 * learner._span)
-    limits = (low - room, high + room)
+    margin = max(0.05 * (high - low), 0.01 * learner._span)
+    limits = (low - margin, high + margin)
     actions = [str(action) for action in learner.actions]
     size = {"width": charts.WIDTH, "height": charts.HEIGHT} if len(places) == 1 else {"width": 210, "height": 150}
     parts = []
@@ -394,14 +393,14 @@ def _effects(learner: Any, feature: int | str | None, most: int) -> Any:
         title = "added to the estimate" if turn % COLUMNS == 0 else None
         draw = charts.points if learner.schema.features[place].categories else charts.effect
         part = draw(_effect_rows(effect, draw is charts.points), title, actions, limits)
-        left_out = learner.schema.features[place].categories - MOST_CATEGORIES
-        cut = f" ({MOST_CATEGORIES} of {MOST_CATEGORIES + left_out} categories)" if left_out > 0 else ""
+        left_out = learner.schema.features[place].categories - MAX_CATEGORIES
+        cut = f" ({MAX_CATEGORIES} of {MAX_CATEGORIES + left_out} categories)" if left_out > 0 else ""
         parts.append(part.properties(title=learner.schema.names[place] + cut, **size))
     return charts.finished(parts[0] if len(parts) == 1 else charts.Grid(concat=parts, columns=COLUMNS))
 
 
 def _effect_rows(effect: Mapping[Any, Any], are_categories: bool) -> list[dict[str, Any]]:
-    """The points of a feature's effects; of many categories those that matter most."""
+    """Points of a feature's effects; of many categories, those with the largest effects."""
     rows = [
         {"x": point.value, "y": point.amount, "series": str(action)}
         for action, points in effect.items()
@@ -413,5 +412,5 @@ def _effect_rows(effect: Mapping[Any, Any], are_categories: bool) -> list[dict[s
     for row in rows:
         row["x"] = "missing" if row["x"] is None else str(row["x"])
         strengths[row["x"]] = max(strengths.get(row["x"], 0.0), abs(row["y"]))
-    shown = sorted(strengths, key=lambda name: -strengths[name])[:MOST_CATEGORIES]
+    shown = sorted(strengths, key=lambda name: -strengths[name])[:MAX_CATEGORIES]
     return [row for row in rows if row["x"] in shown]

@@ -1,4 +1,4 @@
-"""Policies of releaf in River: a contextual bandit policy that follows River's own protocol.
+"""`ReleafPolicy`: a releaf policy that implements River's protocol of contextual bandits.
 
 >>> from releaf.river import ReleafPolicy
 >>> policy = ReleafPolicy(seed=0)
@@ -23,44 +23,44 @@ from releaf.schema import Schema
 
 __all__ = ["ReleafPolicy"]
 
-MOST_PULLED = 10_000  # pulls without an update that are remembered
-NO_CONTEXT = "no context"  # the one feature, always False, where there are no contexts
+MAX_PENDING_PULLS = 10_000  # pulls without an update that are kept
+NO_CONTEXT = "no context"  # name of the constant feature of problems without contexts
 
 
 class ReleafPolicy(bandit.base.ContextualPolicy):
-    """A policy of releaf that pulls arms and is updated as River does it.
+    """A releaf policy as a River bandit policy, with ``pull`` and ``update``.
 
-    It is made when the first arm is pulled or updated: its actions are the arms, and further ones are added when they
-    first appear. Its features are those of the first context and those of ``schema``. Of a context without one of them
-    it is missing; features that appear later are left out, as River's models may do with them.
+    The learner is created with the first pull or update. Its actions are the arms; new arms are added when they appear.
+    Its features are those of the first context and of ``schema``. A feature that a later context lacks is missing; new
+    features are ignored, as River's models may do.
 
-    A reward is learnt for whatever arm it is of, pulled or not, at once or later. Those of arms that it did pull
-    count only where it wants them: :class:`releaf.Releaf` learns from explorations only, unless made with
-    ``observe="always"``; with a ``label_budget`` :class:`releaf.AdaptiveReleaf` leaves out rewards it needs not.
+    ``update`` accepts the reward of any arm, pulled or not, immediately or later. A reward of a pulled arm is learnt
+    only if the learner wants it: :class:`releaf.Releaf` learns from explorations only, unless ``observe="always"``;
+    :class:`releaf.AdaptiveReleaf` with a ``label_budget`` skips rewards that it does not need.
 
-    Where some of the arms it knows can't be pulled, it takes the best of the others where it is sure of its estimates,
-    and one of them by chance while it explores.
+    If the chosen arm can't be pulled, the policy takes the best available arm when it exploits, and a random one when
+    it explores.
 
     Parameters
     ----------
     policy
-        What makes the learner when called with actions, features, ``seed`` and the options: a class of releaf. One that
-        must be told the rewards of all actions is refused.
+        A policy class of releaf, or a callable that takes actions, features, ``seed`` and the options. A policy that
+        needs the rewards of all actions raises.
     schema
-        Features that are not numbers of any range (:class:`releaf.Quantile`) or booleans, which are found by
-        themselves: a mapping from names, or a :class:`releaf.Schema`. Text needs it, since its values can't be known
-        before they come: ``schema={"country": releaf.Categorical("DE", "TR", missing=True)}``.
+        Features that can't be inferred, as a mapping from names or a :class:`releaf.Schema`. Numbers become
+        :class:`releaf.Quantile` features and booleans are recognised; text needs a schema, since its values must be
+        known beforehand: ``schema={"country": releaf.Categorical("DE", "TR", missing=True)}``.
     reward_obj, reward_scaler, burn_in
         As for all of River's policies. Rewards must be in [0, 1], or in the policy's ``reward_range``; a reward scaler
         is applied before.
     seed
-        For the learner's generator.
+        Seed of the learner.
     **options
-        For the policy, ``label_budget=500`` say.
+        Further arguments of the policy, such as ``label_budget=500``.
 
     Examples
     --------
-    River evaluates it as its own, here by replay of a log:
+    River's evaluation works with it, here the replay of a log:
 
     >>> import random, releaf
     >>> from river import bandit
@@ -86,7 +86,7 @@ class ReleafPolicy(bandit.base.ContextualPolicy):
     ) -> None:
         super().__init__(reward_obj=reward_obj, reward_scaler=reward_scaler, burn_in=burn_in)
         if not callable(policy):
-            raise TypeError(f"policy must be a class of releaf, or another maker of policies, got {policy!r}")
+            raise TypeError(f"policy must be a policy class of releaf, or another callable, got {policy!r}")
         self.policy = policy
         self.schema = schema
         self.seed = seed
@@ -101,7 +101,7 @@ class ReleafPolicy(bandit.base.ContextualPolicy):
         yield {"seed": 42, "burn_in": 2, "label_budget": 100}
 
     def __repr__(self) -> str:
-        """A table of the arms, or the parameters that were given where there are no arms yet."""
+        """A table of the arms, or the parameters if there are no arms yet."""
         if self._rewards:
             return str(super().__repr__())
         given = {"seed": self.seed, **self.options}
@@ -110,7 +110,7 @@ class ReleafPolicy(bandit.base.ContextualPolicy):
 
     @property
     def learner(self) -> Any:
-        """The policy of releaf, with all that it can tell; None before the first arm."""
+        """The releaf learner; None before the first arm."""
         return self._learner
 
     def pull(self, arm_ids: Iterable[Any], context: Mapping[Any, Any] | None = None) -> Any:
@@ -121,7 +121,7 @@ class ReleafPolicy(bandit.base.ContextualPolicy):
         arm_ids
             The arms that can be pulled.
         context
-            The features and their values; None where there are none.
+            The features and their values; None without features.
         """
         arms = list(arm_ids)
         if not arms:
@@ -129,13 +129,13 @@ class ReleafPolicy(bandit.base.ContextualPolicy):
         return super().pull(arms, context)
 
     def _pull(self, arm_ids: list[Any], context: Mapping[Any, Any] | None) -> Any:
-        self._meet(arm_ids, context)
+        self._ensure_learner(arm_ids, context)
         choice = self._learner.decide(self._known(context))
         arm = choice.action if choice.action in arm_ids else self._best_of(arm_ids, choice)
         key = (self._key(context), arm)
         self._forget(self._pulled.pop(key, None))
         self._pulled[key] = choice
-        if len(self._pulled) > MOST_PULLED:
+        if len(self._pulled) > MAX_PENDING_PULLS:
             self._forget(self._pulled.popitem(last=False)[1])
         return arm
 
@@ -147,7 +147,7 @@ class ReleafPolicy(bandit.base.ContextualPolicy):
         arm_id
             The arm, pulled here or elsewhere.
         context
-            The context it was pulled in. May be left out where there are none, as ``river.bandit.evaluate`` does.
+            The context it was pulled in. May be omitted without features, as ``river.bandit.evaluate`` does.
         reward_args, reward_kwargs
             The reward, one number.
         """
@@ -159,20 +159,20 @@ class ReleafPolicy(bandit.base.ContextualPolicy):
         if self.reward_scaler:
             self.reward_scaler._update(y=reward)
             reward = self.reward_scaler.func(reward)
-        self._learn(arm_id, context, reward)  # which raises for a reward out of range, before anything is counted
+        self._learn(arm_id, context, reward)  # raises if the reward is out of range, before any counter changes
         self._rewards[arm_id].update(reward)
         self._counts[arm_id] += 1
         self._n += 1
 
     # --- the learner --------------------------------------------------------------------------------------
 
-    def _meet(self, arms: list[Any], context: Mapping[Any, Any] | None) -> None:
-        """Make the learner, or add the arms that it does not know."""
+    def _ensure_learner(self, arms: list[Any], context: Mapping[Any, Any] | None) -> None:
+        """Create the learner, or add new arms to it."""
         if self._learner is None:
             learner = self.policy(arms, self._schema_of(context), seed=self.seed, **self.options)
             if learner.observe in ("all-actions", "labels"):
                 raise ValueError(
-                    f"{type(learner).__name__} must be told the rewards of all actions, which River does not tell: "
+                    f"{type(learner).__name__} needs the rewards of all actions, which River does not provide: "
                     "expected a policy that learns from the reward of its action"
                 )
             self._learner = learner
@@ -198,7 +198,7 @@ class ReleafPolicy(bandit.base.ContextualPolicy):
         return Schema(features or {NO_CONTEXT: Boolean()})
 
     def _known(self, context: Mapping[Any, Any] | None) -> dict[str, Any]:
-        """The values of the features that the learner has; None for those that the context lacks."""
+        """Values of the learner's features; None for those that the context lacks."""
         given = {NO_CONTEXT: False} | {str(name): value for name, value in (context or {}).items()}
         return {name: given.get(name) for name in self._learner.schema.names}
 
@@ -213,12 +213,12 @@ class ReleafPolicy(bandit.base.ContextualPolicy):
         return frozenset((context or {}).items())
 
     def _forget(self, choice: Decision | None) -> None:
-        """Let the learner no longer wait for the reward of a decision."""
+        """Remove a pending decision."""
         if choice is not None:
             self._learner._pending.pop(choice.id, None)
 
     def _learn(self, arm: Any, context: Mapping[Any, Any] | None, reward: Any) -> None:
-        self._meet([arm], context)
+        self._ensure_learner([arm], context)
         learner, key = self._learner, (self._key(context), arm)
         if learner.observe == "never":
             return
@@ -226,7 +226,7 @@ class ReleafPolicy(bandit.base.ContextualPolicy):
         if choice is not None and choice.action == arm:
             if choice.wants_reward:
                 learner.learn(choice, float(reward))
-        elif choice is None or choice.wants_reward:  # of an arm that it did not choose itself
+        elif choice is None or choice.wants_reward:  # an arm that the learner did not choose
             value = learner._checked_reward(float(reward))
             choice = choice or learner.decide(self._known(context))
             self._forget(choice)

@@ -177,7 +177,7 @@ def test_a_file_that_changes_during_a_sweep_is_said(tmp_path: Path) -> None:
         write(path, 1)
 
     store, runs = Store(tmp_path / "runs"), of_table(path, 3)
-    with pytest.raises(ValueError, match=r"a file that the run reads is not the one .* when the sweep began"):
+    with pytest.raises(ValueError, match=r"an input file of the run has changed since the sweep began"):
         sweep(runs, store, Local(1), change)
     assert len(list((tmp_path / "runs").glob("*.parquet"))) == 1
     assert [store.get(run) for run in runs] == [None] * 3

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from releaf.train import histogram
-from releaf.train.histogram import Histogram
+from releaf.train.histogram import KeyHistogram
 
 Array = np.ndarray[Any, np.dtype[Any]]
 FLOATS = st.lists(
@@ -25,14 +25,14 @@ FLOATS = st.lists(
 )
 
 
-def counted(parts: list[Array]) -> Histogram:
+def counted(parts: list[Array]) -> KeyHistogram:
     bins = histogram.EMPTY
     for part in parts:
         bins = histogram.merge(bins, histogram.histogram_of(histogram.keys_of(part)))
     return bins
 
 
-def refined(parts: list[Array]) -> Histogram:
+def refined(parts: list[Array]) -> KeyHistogram:
     bins = counted(parts)
     while heavy := histogram.heavy_ranges(bins):
         finer = histogram.EMPTY

@@ -200,13 +200,11 @@ def test_combinations_that_no_number_can_tell_apart_are_refused(tmp_path: Path) 
 def test_a_log_with_more_rows_than_can_be_summed_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     paths = write(tmp_path, log(300), 2)
     monkeypatch.setattr(summing, "MOST_WEIGHTED_ROWS", 299)
-    with pytest.raises(
-        ValueError, match=r"300 rows, and up to 299 can be summed, where there are prob.*: fit its weeks"
-    ):
+    with pytest.raises(ValueError, match=r"300 rows, and up to 299 can be summed with prob.*: fit parts"):
         fit_log(paths, NAMES, probability="p")
     assert fit_log(paths, NAMES).steps == 300
     monkeypatch.setattr(summing, "MOST_ROWS", 299)
-    with pytest.raises(ValueError, match=r"300 rows, and up to 299 can be summed: fit its weeks"):
+    with pytest.raises(ValueError, match=r"300 rows, and up to 299 can be summed: fit parts"):
         fit_log(paths, NAMES)
 
 

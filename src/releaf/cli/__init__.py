@@ -1,4 +1,4 @@
-"""Commands a person types."""
+"""The command line: `releaf`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from releaf.cli.console import console
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="Decide well while learning which information matters.",
+    help="Contextual bandits that learn which features matter for each action.",
     epilog="Example: releaf demo",
     no_args_is_help=True,
     add_completion=False,
@@ -65,4 +65,4 @@ def main(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    """Decide well while learning which information matters."""
+    """Contextual bandits that learn which features matter for each action."""

@@ -1,4 +1,4 @@
-"""Policies next to one another on streams and tables."""
+"""`releaf compare`: policies side by side on streams and tables."""
 
 from __future__ import annotations
 
@@ -32,18 +32,16 @@ def compare(
         list[str] | None, typer.Option(help=f"One of {', '.join(STREAMS)}; may be repeated (breast_cancer).")
     ] = None,
     table: Annotated[
-        list[str] | None, typer.Option(help="FILE:COLUMN, a table with the right action in a column; may be repeated.")
+        list[str] | None, typer.Option(help="FILE:COLUMN, a table with the label in a column; may be repeated.")
     ] = None,
-    steps: Annotated[int | None, typer.Option(min=1, help="How long each stream is (10,000).")] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="How many runs of each.")] = 3,
+    steps: Annotated[int | None, typer.Option(min=1, help="Length of each stream (10,000).")] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of runs of each policy.")] = 3,
     workers: Workers = None,
     ray: OnRay = None,
-    store: Annotated[Path, typer.Option(help="Where finished runs are kept, not to be done again.")] = Path(
-        "releaf-runs"
-    ),
+    store: Annotated[Path, typer.Option(help="Folder of finished runs, which are reused.")] = Path("releaf-runs"),
     as_json: Json = False,
 ) -> None:
-    """Run policies over streams or tables of your own, and compare what they lose and how many labels they need."""
+    """Run policies over streams or your own tables, and compare their regret or error and their number of labels."""
     require("reproduce", "pyarrow")
     check_ray_address(ray)
     from releaf.evaluate import Store, sweep
@@ -69,7 +67,7 @@ def compare(
 
 
 def _described(streams: list[str], tables: list[str], steps: int | None) -> dict[str, tuple[str, dict[str, Any]]]:
-    """What each stream is called, the function that makes it, and what to call that with."""
+    """Per stream: its name, the function that creates it, and its arguments."""
     described: dict[str, tuple[str, dict[str, Any]]] = {}
     for name in streams:
         if name not in STREAMS:
@@ -102,7 +100,7 @@ def _line(stream: str, policy: str, ledgers: list[Any]) -> dict[str, Any]:
 
     from releaf.statistics import Z95
 
-    def told(values: list[float]) -> dict[str, float]:
+    def mean_and_half_width(values: list[float]) -> dict[str, float]:
         spread = Z95 * float(np.std(values, ddof=1)) / len(values) ** 0.5 if len(values) > 1 else 0.0
         return {"mean": float(np.mean(values)), "half_width": spread}
 
@@ -111,9 +109,9 @@ def _line(stream: str, policy: str, ledgers: list[Any]) -> dict[str, Any]:
     return {
         "stream": stream,
         "policy": policy,
-        "regret %" if knows else "error %": told(losses),
-        "labels": told([float(ledger.labels) for ledger in ledgers]),
-        "seconds": told([float(ledger.seconds) for ledger in ledgers]),
+        "regret %" if knows else "error %": mean_and_half_width(losses),
+        "labels": mean_and_half_width([float(ledger.labels) for ledger in ledgers]),
+        "seconds": mean_and_half_width([float(ledger.seconds) for ledger in ledgers]),
     }
 
 

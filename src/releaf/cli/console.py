@@ -1,4 +1,4 @@
-"""What the commands share: the console, bars, errors that say what to do, and JSON."""
+"""Console, progress bars, error messages and JSON output, shared by all commands."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 console = Console()
 if not console.is_terminal:
-    console = Console(width=max(console.width, 120))  # no need to squeeze tables into a file
+    console = Console(width=max(console.width, 120))  # no terminal: don't wrap tables
 errors = Console(stderr=True, soft_wrap=True)
-MAX_PROBLEM_LINES = 20  # broken rows, and failures, that are shown one by one
+MAX_PROBLEM_LINES = 20  # unusable rows, and errors, that are listed one by one
 
 Workers = Annotated[
-    int | None, typer.Option(min=1, help="How many tasks at a time (one for each core, or CPU of the cluster).")
+    int | None, typer.Option(min=1, help="Number of parallel tasks (one per core, or per CPU of the cluster).")
 ]
 OnRay = Annotated[
     str | None,
@@ -33,20 +33,20 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
 def progress_bar() -> Progress:
-    """A bar with the time left, on stderr; nothing where that is no terminal."""
+    """A progress bar with the remaining time on stderr, if that is a terminal."""
     columns = (TextColumn("{task.description:<34}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     return Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal)
 
 
 def require(extra: str, *packages: str) -> None:
-    """Say what to install where a package is not there."""
+    """Fail with the install command if a package is missing."""
     missing = [name for name in packages if find_spec(name) is None]
     if missing:
         fail(f'this needs {", ".join(missing)}: pip install "releaf[{extra}]"')
 
 
 def check_ray_address(address: str | None) -> None:
-    """Say what is wrong with the address of a cluster before anything is done."""
+    """Validate the address of a cluster before any work is done."""
     if address is not None:
         from releaf.executors.ray_connection import check_address
 
@@ -56,21 +56,21 @@ def check_ray_address(address: str | None) -> None:
 
 
 def fail(message: str) -> None:
-    """Say what is wrong, and end with exit code 1."""
+    """Print an error message and exit with code 1."""
     errors.print(f"[red]Error:[/] {escape(message)}", highlight=False)
     raise typer.Exit(1)
 
 
 @contextmanager
 def error_messages() -> Iterator[None]:
-    """Turn what users can do something about into a message and exit code 1, and Ctrl-C into 130."""
+    """Turn expected exceptions into a message and exit code 1, and Ctrl-C into 130."""
     from releaf.core.runtime.state_file import StateError
     from releaf.streams.data_files import DataError
 
     expected = (ValueError, TypeError, ImportError, OSError, EOFError, StateError, DataError)
     try:
         yield
-    except BrokenPipeError:  # the reader has seen enough
+    except BrokenPipeError:  # the reader has closed the pipe
         sys.stderr.close()
         raise typer.Exit(0) from None
     except KeyboardInterrupt:
@@ -81,17 +81,17 @@ def error_messages() -> Iterator[None]:
     except IsADirectoryError as error:
         fail(f"{error.filename} is a folder: expected a file (only `releaf train` reads folders)")
     except expected as error:
-        fail(_told(error))
+        fail(_message_of(error))
     except ExceptionGroup as group:
         if group.split(expected)[1] is not None:
             raise
-        told = [_told(error) for error in group.exceptions]
-        rest = [f"… and {len(told) - MAX_PROBLEM_LINES:,} more"] if len(told) > MAX_PROBLEM_LINES else []
-        fail("\n".join([group.message, *told[:MAX_PROBLEM_LINES], *rest]))
+        messages = [_message_of(error) for error in group.exceptions]
+        rest = [f"… and {len(messages) - MAX_PROBLEM_LINES:,} more"] if len(messages) > MAX_PROBLEM_LINES else []
+        fail("\n".join([group.message, *messages[:MAX_PROBLEM_LINES], *rest]))
 
 
-def _told(error: BaseException) -> str:
-    """An error with its notes, which tell of which task it is."""
+def _message_of(error: BaseException) -> str:
+    """An error message with its notes, which name the task."""
     return "\n".join([str(error), *getattr(error, "__notes__", ())])
 
 
@@ -100,10 +100,10 @@ def print_json(data: Any) -> None:
 
 
 def show_problems(source: str, unit: str, problems: list[tuple[int, str]], count: int) -> None:
-    """The rows that were left out, one by one as far as that helps."""
+    """Print the skipped rows, the first ones one by one."""
     if not count:
         return
-    errors.print(f"[yellow]{count:,} broken rows were left out:[/]")
+    errors.print(f"[yellow]{count:,} unusable rows were skipped:[/]")
     for line, why in problems[:MAX_PROBLEM_LINES]:
         errors.print(f"  {escape(source)}, {unit} {line}: {escape(why)}", highlight=False)
     if count > MAX_PROBLEM_LINES:

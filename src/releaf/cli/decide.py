@@ -19,14 +19,16 @@ from releaf.cli.console import Json, Model, error_messages, errors, print_json
 def decide(
     model: Model,
     rows: Annotated[
-        Path | None, typer.Argument(help="Contexts as CSV with a header, or one JSON object a line; stdin when none.")
+        Path | None, typer.Argument(help="Contexts as CSV with a header, or as JSON lines; stdin by default.")
     ] = None,
-    save: Annotated[bool, typer.Option("--save", help="Keep the decisions in the model, for rewards to come.")] = False,
+    save: Annotated[
+        bool, typer.Option("--save", help="Save pending decisions in the model, for later rewards.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Decide for rows: contexts in, decisions out, line by line.
+    """Read contexts, and print a decision for each, line by line.
 
-    Broken rows are reported on stderr with their line; the others are decided all the same, and the exit code is 1.
+    Unusable rows are reported on stderr with their line, the others are decided, and the exit code is 1.
     """
     import releaf
     from releaf.streams.data_files import open_text
@@ -55,7 +57,7 @@ def decide(
 
 
 def _contexts(file: IO[str], first: str, schema: Any, source: str, header: bool) -> Iterator[tuple[int, Any]]:
-    """Each line and its context, or what is wrong with it."""
+    """Yield each line number with its context, or an exception."""
     if first.lstrip().startswith("{"):
         for number, text in enumerate(chain([first], file), 1):
             if text.strip():
@@ -65,7 +67,7 @@ def _contexts(file: IO[str], first: str, schema: Any, source: str, header: bool)
 
 
 def parse_json_context(text: str, names: tuple[str, ...]) -> Any:
-    """A JSON object, without what is no feature; or what is wrong with it."""
+    """The features of a JSON object, or an exception."""
     try:
         given = json.loads(text)
     except json.JSONDecodeError as error:
@@ -105,10 +107,10 @@ def _write_json(line: int, choice: Any, learner: Any) -> None:
 def decision_to_dict(choice: Any, learner: Any) -> dict[str, Any]:
     """A decision as plain data."""
     names = learner.schema.names
-    told = {name: getattr(choice, name) for name in ("id", "action", "probability", "explored", "wants_reward")}
+    data = {name: getattr(choice, name) for name in ("id", "action", "probability", "explored", "wants_reward")}
     if choice.estimates is not None:
-        told["estimates"] = dict(zip(map(str, learner.actions), choice.estimates, strict=True))
+        data["estimates"] = dict(zip(map(str, learner.actions), choice.estimates, strict=True))
     if choice.relevant is not None:
         chosen = choice.relevant[choice.index]
-        told["relevant"] = None if chosen is None else [names[place] for place in chosen]
-    return told
+        data["relevant"] = None if chosen is None else [names[place] for place in chosen]
+    return data

@@ -1,4 +1,4 @@
-"""`releaf demo`: the paper's learner and ours on the breast-cancer table."""
+"""`releaf demo`: RELEAF and AdaptiveReleaf on the breast-cancer data."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from rich.text import Text
 from releaf.cli.console import Json, console, error_messages, print_json, progress_bar
 
 ADAPTIVE = "AdaptiveReleaf"
-# From nothing to everything: a colour of the heat map for each eighth.
+# Colours of the heat map, from 0 to 100 %.
 SHADES = ("#f7fbff", "#deebf7", "#c6dbef", "#9ecae1", "#6baed6", "#4292c6", "#2171b5", "#084594")
 PALE_TEXT_FROM = 4
 
 
 def demo(
-    seeds: Annotated[int, typer.Option(min=1, help="How many shuffles of the cases to average over.")] = 10,
-    steps: Annotated[int, typer.Option(min=1000, help="How many cases each run decides.")] = 50_000,
-    budget: Annotated[int, typer.Option(min=10, help="How many labels AdaptiveReleaf may ask for.")] = 1_000,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of shuffles to average over.")] = 10,
+    steps: Annotated[int, typer.Option(min=1000, help="Number of decisions per run.")] = 50_000,
+    budget: Annotated[int, typer.Option(min=10, help="Label budget of AdaptiveReleaf.")] = 1_000,
     as_json: Json = False,
 ) -> None:
-    """Diagnose breast-cancer cases one by one: RELEAF next to the paper's figures, and AdaptiveReleaf with few labels.
+    """Diagnose breast cancer: RELEAF next to the paper's figures, and AdaptiveReleaf with few labels.
 
-    Shows what each decided and paid for labels, which features matter for which action, and why one case was decided
-    as it was.
+    Shows the errors and labels of each, the relevance of each feature to each action, and the explanation of one
+    decision.
     """
     from releaf.evaluate import execute
 
@@ -75,7 +75,7 @@ def _figures_of(ledger: Any) -> dict[str, Any]:
 
 
 def _decided(results: dict[str, list[Any]], seeds: int, steps: int) -> Table:
-    """What each learner got wrong, and the labels that it asked for, next to the paper's figures."""
+    """Errors and labels of each learner, next to the paper's figures."""
     from releaf.paper.breast_cancer import PAPER, labels_of
     from releaf.report.number_format import format_mean
     from releaf.report.terminal import table
@@ -105,7 +105,7 @@ def _decided(results: dict[str, list[Any]], seeds: int, steps: int) -> Table:
 
 
 def _relevance(results: dict[str, list[Any]]) -> Table:
-    """A heat map: how much each feature matters for each action, by both learners."""
+    """Heat map of the relevance of each feature to each action, for both learners."""
     import numpy as np
 
     from releaf.paper.breast_cancer import PAPER_RELEVANCE
@@ -136,14 +136,14 @@ def _relevance(results: dict[str, list[Any]]) -> Table:
 
 
 def _tile(share: float) -> Text:
-    """A share in percent, on a ground that is the darker the higher it is."""
-    shade = min(int(2 * share * len(SHADES)), len(SHADES) - 1)  # half of all is as dark as it gets
+    """A share in percent, on a background that is darker for higher shares."""
+    shade = min(int(2 * share * len(SHADES)), len(SHADES) - 1)  # 50 % has the darkest colour
     colour = "white" if shade >= PALE_TEXT_FROM else "black"
     return Text(f"{100 * share:5.0f}  ", style=f"{colour} on {SHADES[shade]}")
 
 
 def _one_decision(steps: int, budget: int) -> str:
-    """Why AdaptiveReleaf decided a case as it did, after one run."""
+    """Explanation of one decision of AdaptiveReleaf, after one run."""
     import releaf
     from releaf.streams import breast_cancer
 

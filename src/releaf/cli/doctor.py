@@ -28,7 +28,7 @@ PACKAGES = {
 
 
 def doctor(as_json: Json = False) -> None:
-    """Show versions, where compiled kernels and data are kept, and what is missing for which feature."""
+    """Show versions, the folders of compiled kernels and data, and missing optional packages."""
     import os
     import platform
     from importlib.metadata import PackageNotFoundError, version

@@ -28,29 +28,29 @@ MIN_EFFECTIVE_ROWS = 100.0  # effective sample size below which an estimate is u
 
 def evaluate(
     log: Annotated[Path, typer.Argument(help="A CSV, Parquet or Arrow file of decisions with their probabilities.")],
-    action: Annotated[str, typer.Option(help="The column of the action that was taken.")] = "action",
-    reward: Annotated[str, typer.Option(help="The column of what it earned.")] = "reward",
-    probability: Annotated[str, typer.Option(help="The column of how likely that action was.")] = "probability",
-    schema: Annotated[Path | None, typer.Option(help="The features as TOML; guessed otherwise.")] = None,
+    action: Annotated[str, typer.Option(help="Column of the action taken.")] = "action",
+    reward: Annotated[str, typer.Option(help="Column of its reward.")] = "reward",
+    probability: Annotated[str, typer.Option(help="Column of its propensity.")] = "probability",
+    schema: Annotated[Path | None, typer.Option(help="Features as TOML (guessed).")] = None,
     leave_out: Annotated[list[str] | None, typer.Option(help="A column that is no feature; may be repeated.")] = None,
     policy: Annotated[
         list[str] | None, typer.Option(help=f"A policy; may be repeated ({', '.join(POLICIES)}).")
     ] = None,
-    model: Annotated[list[Path] | None, typer.Option(help="A learner in a file, as it is; may be repeated.")] = None,
-    reward_range: Annotated[tuple[float, float], typer.Option(help="The lowest and the highest reward.")] = (0.0, 1.0),
-    seed: Annotated[int, typer.Option(min=0, help="Of the policies.")] = 0,
-    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out broken rows.")] = False,
+    model: Annotated[list[Path] | None, typer.Option(help="A trained learner to evaluate; may be repeated.")] = None,
+    reward_range: Annotated[tuple[float, float], typer.Option(help="Lowest and highest reward.")] = (0.0, 1.0),
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the policies.")] = 0,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip unusable rows.")] = False,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="How many policies at a time (one; as many as there are CPUs on Ray).")
+        int | None, typer.Option(min=1, help="Number of parallel policies (one; on Ray, one per CPU).")
     ] = None,
     ray: OnRay = None,
     as_json: Json = False,
 ) -> None:
-    """Estimate what policies would have earned, from a log of another one's decisions.
+    """Off-policy evaluation: estimate the mean reward of policies from a log of another policy's decisions.
 
-    Each policy learns from the first half of the log; what it then does is estimated on the second half, by weighing
-    with inverse probabilities (IPS, SNIPS) and doubly robust (DR), with 95 % intervals. A model in a file is taken as
-    it is: one that was trained on this very log would be flattered.
+    Each policy is trained on the first half of the log and evaluated on the second half, by inverse propensity scoring
+    (IPS), its self-normalised form (SNIPS) and the doubly robust estimator (DR), with 95 % confidence intervals. A
+    model from a file is not trained; if it was trained on the same log, its estimate is biased upwards.
     """
     check_ray_address(ray)
     from releaf import Schema, load
@@ -73,11 +73,11 @@ def evaluate(
                 progress.advance(bar)
     if found.skipped:
         show_problems(str(log), "line" if file_format(log) == "csv" else "row", list(found.problems), found.skipped)
-    told = [_logged(found), *(lines[place] for place in range(len(tasks)))]
+    results = [_logged(found), *(lines[place] for place in range(len(tasks)))]
     if as_json:
-        print_json(told)
+        print_json(results)
         return
-    _show(told)
+    _show(results)
 
 
 def _read(
@@ -96,7 +96,7 @@ def _read(
 
     names, _ = read_first_rows(log, 1)
     if probability not in names:
-        fail(f"{log} has no column {probability!r} of probabilities, which off-policy estimates need")
+        fail(f"{log} has no column {probability!r} of propensities, which off-policy estimates need")
     if features is None:
         features = [name for name in names if name not in (action, reward, probability, *leave_out)]
     return streams.log(
@@ -112,7 +112,7 @@ def _read(
 
 
 def _features_of(models: dict[str, Any], given: Any) -> Any:
-    """The features that all models have, or those that were given."""
+    """The features of all models, or the given ones."""
     for name, learner in models.items():
         if given is not None and learner.schema != given:
             fail(f"{name} has other features: {', '.join(learner.schema.names)}")
@@ -131,17 +131,23 @@ def _made(name: str, log: Any, seed: int, reward_range: tuple[float, float]) -> 
 
 
 def _logged(log: Any) -> dict[str, Any]:
-    """What the log's own decisions earned in its second half."""
+    """Mean reward of the logged decisions in the second half."""
     from releaf.evaluate.off_policy import mean_estimate
 
     half = len(log) // 2
     value = mean_estimate(log.rewards[half:], len(log) - half)
-    told = {"value": value.value, "low": value.low, "high": value.high}
-    return {"policy": "the log's own", "ips": told, "snips": told, "dr": told, "effective_rows": len(log) - half}
+    estimate = {"value": value.value, "low": value.low, "high": value.high}
+    return {
+        "policy": "the log's own",
+        "ips": estimate,
+        "snips": estimate,
+        "dr": estimate,
+        "effective_rows": len(log) - half,
+    }
 
 
 def _line(log: Any, task: tuple[str, Any, bool]) -> dict[str, Any]:
-    """What a policy would have earned, once it has learnt from the first half of the log where it is to learn."""
+    """Estimates of a policy's mean reward, after training on the first half of the log unless it is a model."""
     from releaf import evaluate as estimates
     from releaf.evaluate.off_policy import effective_rows, halves
 
@@ -167,8 +173,8 @@ def _show(lines: list[dict[str, Any]]) -> None:
     from releaf.report.terminal import table
 
     made = table(
-        "Mean reward, as estimated on the second half of the log",
-        "95 % intervals in brackets. Effective rows: of how many equally weighted rows an estimate is worth.",
+        "Mean reward, estimated on the second half of the log",
+        "95 % confidence intervals in brackets. Effective rows: the effective sample size.",
     )
     made.add_column("", no_wrap=True)
     for name in ("IPS", "SNIPS", "DR", "effective rows"):
@@ -181,10 +187,10 @@ def _show(lines: list[dict[str, Any]]) -> None:
         )
     console.print(made)
     if any(line["effective_rows"] < MIN_EFFECTIVE_ROWS for line in lines):
-        console.print("[yellow]Few effective rows:[/] the log hardly ever did what these policies would do.")
+        console.print("[yellow]Few effective rows:[/] the log rarely took the actions of these policies.")
 
 
-def _interval(told: dict[str, float]) -> str:
-    if not told["low"] < told["high"]:
-        return f"{told['value']:.4f} [–]"
-    return f"{told['value']:.4f} [{told['low']:.4f}, {told['high']:.4f}]"
+def _interval(estimate: dict[str, float]) -> str:
+    if not estimate["low"] < estimate["high"]:
+        return f"{estimate['value']:.4f} [–]"
+    return f"{estimate['value']:.4f} [{estimate['low']:.4f}, {estimate['high']:.4f}]"

@@ -17,17 +17,17 @@ SHADES = " ░▒▓█"
 
 def relevance(
     model: Model,
-    png: Annotated[Path | None, typer.Option(help="Write a picture.")] = None,
-    html: Annotated[Path | None, typer.Option(help="Write a page with the picture, that works offline.")] = None,
+    png: Annotated[Path | None, typer.Option(help="Write a chart as PNG.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write the chart as an offline HTML page.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Show which features matter for which action, as a heat map."""
+    """Show the relevance of each feature to each action, as a heat map."""
     import releaf
 
     with error_messages():
         learner = releaf.load(model)
         if not hasattr(learner, "relevance"):
-            fail(f"{type(learner).__name__} does not tell features from one another: it has no relevance")
+            fail(f"{type(learner).__name__} has no relevance")
         shares = learner.relevance()
         for path in (png, html):
             if path is not None:
@@ -40,13 +40,13 @@ def relevance(
     console.print(_heat_map(learner, shares))
     for path in (png, html):
         if path is not None:
-            console.print(f"{path} has the picture.", highlight=False)
+            console.print(f"The chart is in {path}.", highlight=False)
 
 
 def _heat_map(learner: Any, shares: Any) -> Any:
     from releaf.report.terminal import table
 
-    made = table("Relevance: the share of each feature, for each action", "The darkest is the most relevant.")
+    made = table("Relevance: the share of each feature, for each action", "Darker is more relevant.")
     made.add_column("")
     for action in learner.actions:
         made.add_column(escape(str(action)), justify="right", no_wrap=True)
@@ -67,10 +67,10 @@ def _cell(share: float, highest: float) -> str:
 
 def explain(
     model: Model,
-    row: Annotated[str, typer.Argument(help="A context: a JSON object, or its values in order with commas between.")],
+    row: Annotated[str, typer.Argument(help="A context: a JSON object, or its values in order, separated by commas.")],
     as_json: Json = False,
 ) -> None:
-    """Tell what the learner would do now, and why. Nothing changes in the model."""
+    """Explain the decision that the learner would take for a context. The model is unchanged."""
     import releaf
 
     with error_messages():

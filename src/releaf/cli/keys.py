@@ -1,4 +1,4 @@
-"""API keys of the decision service: made, listed and revoked, in the store that the service uses."""
+"""`releaf keys`: create, list and revoke API keys of the decision service."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ StoreAddress = Annotated[
 ]
 
 app = typer.Typer(
-    help="Make, list and revoke the API keys of the decision service.",
-    epilog="Example: releaf keys add triage-desk --scope triage:decide --scope triage:reward",
+    help="Create, list and revoke API keys of the decision service.",
+    epilog="Example: releaf keys add triage-app --scope triage:decide --scope triage:reward",
     no_args_is_help=True,
 )
 
 
 def add(
-    name: Annotated[str, typer.Argument(help="Whose key it is, or what for.")],
+    name: Annotated[str, typer.Argument(help="Owner or purpose of the key.")],
     scope: Annotated[
         list[str],
         typer.Option(
@@ -41,7 +41,7 @@ def add(
     store: StoreAddress = "releaf.db",
     as_json: Json = False,
 ) -> None:
-    """Make an API key and print it, this once: only a hash of it is kept."""
+    """Create an API key and print it once; the store keeps only its hash."""
     from releaf.service.auth.api_keys import make_key
 
     with error_messages():
@@ -51,12 +51,12 @@ def add(
         print_json({"key": plain, **_described(row)})
         return
     console.print(plain, highlight=False, markup=False, soft_wrap=True)
-    console.print(f"Keep it now, it is not shown again. It may do: {row.scopes}.", highlight=False, markup=False)
-    console.print(f"Send it as Authorization: Bearer …; it ends with: releaf keys revoke {row.id}", highlight=False)
+    console.print(f"Save it now, it is not shown again. Its scopes: {row.scopes}.", highlight=False, markup=False)
+    console.print(f"Send it as Authorization: Bearer …; revoke it with: releaf keys revoke {row.id}", highlight=False)
 
 
 def list_keys(store: StoreAddress = "releaf.db", as_json: Json = False) -> None:
-    """List the keys: their public ids, names and scopes, and since when they exist or no longer count."""
+    """List the keys with their public ids, names, scopes, and dates of creation and revocation."""
     with error_messages():
         must_exist(store)
         rows: list[KeyRow] = in_store(store, lambda opened: opened.keys())
@@ -73,7 +73,7 @@ def revoke(
     store: StoreAddress = "releaf.db",
     as_json: Json = False,
 ) -> None:
-    """Revoke a key: a running service refuses it, and ends its sessions, within seconds."""
+    """Revoke a key; a running service rejects it and ends its sessions within seconds."""
     import time
 
     with error_messages():
@@ -88,7 +88,7 @@ def revoke(
 
 
 COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
-    ("add", add, "releaf keys add triage-desk --scope triage:decide --scope triage:reward"),
+    ("add", add, "releaf keys add triage-app --scope triage:decide --scope triage:reward"),
     ("list", list_keys, "releaf keys list --store releaf.db"),
     ("revoke", revoke, "releaf keys revoke Ab12Cd34"),
 )
@@ -97,7 +97,7 @@ for _name, _command, _example in COMMANDS:
 
 
 def in_store(address: str, act: Callable[[EventStore], Awaitable[Result]]) -> Result:
-    """Do something with a store that is opened for it."""
+    """Open a store, call a function with it, and close it."""
     require("service", "apsw", "asyncpg")
     from releaf.service.store import open_store
     from releaf.service.store.base import StoreError
@@ -120,9 +120,9 @@ def in_store(address: str, act: Callable[[EventStore], Awaitable[Result]]) -> Re
 
 
 def must_exist(address: str) -> None:
-    """A store that is only looked at is not made by that."""
+    """Fail if the store does not exist, instead of creating it."""
     if "://" not in address and not Path(address).is_file():
-        fail(f"there is no store {address}; releaf serve and releaf keys add make one")
+        fail(f"there is no store {address}; releaf serve and releaf keys add create one")
 
 
 def _described(row: KeyRow) -> dict[str, Any]:
@@ -139,7 +139,7 @@ def _show(rows: list[KeyRow]) -> None:
     from releaf.report.terminal import table
 
     made = table("API keys", "")
-    for title in ("id", "name", "scopes", "made", "revoked"):
+    for title in ("id", "name", "scopes", "created", "revoked"):
         made.add_column(title)
     for row in rows:
         style = "dim" if row.revoked is not None else ""

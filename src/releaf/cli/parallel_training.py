@@ -1,4 +1,4 @@
-"""``releaf train`` where many parts of a log are summed at once."""
+"""Parallel training for `releaf train`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def fit(
     ray: str | None,
     as_json: bool,
 ) -> None:
-    """Sum a log on this machine's cores or on a cluster, and write the learner."""
+    """Fit a learner to a log in parallel, and save it."""
     require("tables", "pyarrow")
     from rich.markup import escape
 
@@ -33,7 +33,7 @@ def fit(
     with progress_bar() as progress, executor_for(workers, ray) as executor:
         bar = progress.add_task("starting", total=None)
 
-        def told(what: str, done: int, total: int) -> None:
+        def update_bar(what: str, done: int, total: int) -> None:
             progress.update(bar, description=what, completed=done, total=total)
 
         learner = fit_log(
@@ -42,7 +42,7 @@ def fit(
             executor=executor,
             skip_bad=skip_bad,
             report=report,
-            progress=told,
+            progress=update_bar,
             **columns,
             **options,
         )
@@ -51,12 +51,11 @@ def fit(
     learner.save(output)
     show_problems(str(log), "row", report.problems, report.left_out)
     if report.cut:
-        least = f"less probable than 1 in {HEAVIEST:,.0f}"
-        errors.print(f"{report.cut:,} rows with actions {least} weigh as if they had been just that.", highlight=False)
+        errors.print(f"{report.cut:,} rows have a weight above {HEAVIEST:,.0f}, which was clipped.", highlight=False)
     if as_json:
         problems = [{"row": line, "problem": why} for line, why in report.problems]
-        told_ = {"learnt": report.learnt, "left_out": report.left_out, "cut": report.cut, "problems": problems}
-        print_json({"model": str(output), "policy": "Releaf", "actions": learner.actions, **told_, "seconds": seconds})
+        counts = {"learnt": report.learnt, "left_out": report.left_out, "cut": report.cut, "problems": problems}
+        print_json({"model": str(output), "policy": "Releaf", "actions": learner.actions, **counts, "seconds": seconds})
         return
     speed = f"{report.learnt / max(seconds, 1e-9):,.0f} rows a second"
     console.print(f"{output} has learnt {report.learnt:,} rows ({speed}): {escape(repr(learner))}", highlight=False)
@@ -64,14 +63,14 @@ def fit(
 
 
 def features_of(log: Path, schema: Path | None, leave_out: list[str]) -> Any:
-    """The features of a log: those of a schema, or guessed from the first rows of its first file."""
+    """The features of a log: of a schema file, or guessed from the first rows of its first file."""
     from releaf import Schema
     from releaf.cli.schema import GUESS_ROWS, guess_schema
     from releaf.streams.batches import missing_column_message
     from releaf.streams.tables import read_first_rows
     from releaf.train.parallel_fit import files_of
 
-    first = Path(files_of(str(log))[0])  # which tells what is no Parquet file
+    first = Path(files_of(str(log))[0])  # raises if it is no Parquet file
     if schema is not None:
         return Schema.from_toml(schema.read_text(encoding="utf-8"))
     columns, more = read_first_rows(first, GUESS_ROWS)

@@ -8,7 +8,7 @@ from releaf.cli.console import fail
 
 
 def policy_class(name: str) -> Any:
-    """The policy of a name."""
+    """The policy class of this name; exits with an error message if there is none."""
     from releaf import policies
 
     known = [found for found in policies.__all__ if hasattr(getattr(policies, found), "traits")]

@@ -1,4 +1,4 @@
-"""The paper's experiments."""
+"""`releaf reproduce`: the paper's experiments."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NAMES = (
 
 
 def _fetch_intrusion() -> None:
-    """Download the data where it is not there, with a bar."""
+    """Download the data if it is missing, with a progress bar."""
     from releaf.streams.intrusion import fetch_intrusion
 
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
@@ -37,13 +37,13 @@ def _fetch_intrusion() -> None:
 
 
 def reproduce(
-    experiments: Annotated[list[str] | None, typer.Argument(help=f"Any of {', '.join(NAMES)}; all when none.")] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="How many runs of each policy.")] = 10,
-    quick: Annotated[bool, typer.Option("--quick", help="A look: shorter streams, two runs each.")] = False,
-    report: Annotated[Path, typer.Option(help="The report; pictures go beside it.")] = Path("releaf-report/index.html"),
-    store: Annotated[Path, typer.Option(help="Where finished runs are kept, not to be done again.")] = Path(
-        "releaf-runs"
+    experiments: Annotated[list[str] | None, typer.Argument(help=f"Any of {', '.join(NAMES)}; all by default.")] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of runs of each policy.")] = 10,
+    quick: Annotated[bool, typer.Option("--quick", help="Shorter streams, two runs each.")] = False,
+    report: Annotated[Path, typer.Option(help="The report; pictures go to its folder.")] = Path(
+        "releaf-report/index.html"
     ),
+    store: Annotated[Path, typer.Option(help="Folder of finished runs, which are reused.")] = Path("releaf-runs"),
     workers: Workers = None,
     ray: OnRay = None,
     as_json: Json = False,
@@ -75,11 +75,11 @@ def reproduce(
             try:
                 results = _results(experiment.runs(seeds, quick), experiment.title, Store(store), executor)
             except DataError as error:
-                console.print(f"[red]{experiment.title} is left out:[/] {escape(str(error))}")
+                console.print(f"[red]{experiment.title} was skipped:[/] {escape(str(error))}")
                 failed = True
                 continue
             except KeyboardInterrupt:
-                console.print(f"Stopped. Finished runs are kept in {store}; the same command goes on from them.")
+                console.print(f"Stopped. Finished runs are in {store}; run the same command again to continue.")
                 raise typer.Exit(130) from None
             figures = experiment.figures(results)
             for shown in figures if not as_json else ():
@@ -95,12 +95,12 @@ def reproduce(
         if as_json:
             print((report.parent / "figures.json").read_text(encoding="utf-8"), end="")
             raise typer.Exit(1 if failed else 0)
-        console.print(f"{report} has all this with plots; {len(pictures)} pictures are beside it.")
+        console.print(f"The report with charts is {report}; {len(pictures)} pictures are in the same folder.")
     raise typer.Exit(1 if failed else 0)
 
 
 def _results(runs: list[Any], title: str, store: Any, executor: Any) -> dict[str, list[Any]]:
-    """Do the runs of an experiment that were not done before, with a bar; the ledgers of each label."""
+    """Execute the runs of an experiment with a progress bar; returns the ledgers of each label."""
     from releaf.evaluate import sweep
 
     if any(run.stream == "intrusion" for run in runs):

@@ -17,10 +17,10 @@ SERVICE_COLUMNS = {"decision", "at", "explored", "wants_reward", "outcome", "rew
 def schema(
     file: Annotated[Path, typer.Argument(help="A CSV, Parquet or Arrow file.")],
     leave_out: Annotated[list[str] | None, typer.Option(help="A column that is no feature; may be repeated.")] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Where to write it; stdout when none.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Output file (stdout).")] = None,
     as_json: Json = False,
 ) -> None:
-    """Guess from the first 100,000 rows what the columns of a file are, as TOML to be edited."""
+    """Guess the features of a file from its first 100,000 rows, as TOML to edit."""
     from releaf.streams.tables import read_first_rows
 
     with error_messages():
@@ -37,13 +37,13 @@ def schema(
 
 
 def guess_schema(columns: dict[str, Any], leave_out: list[str], more: bool) -> Any:
-    """The schema of some rows; where there may be more of them, values may be missing later."""
+    """Guess the schema of some rows; if the file has more rows, later values may be missing."""
     from releaf import Schema
     from releaf.features import feature_from_dict, feature_to_dict
 
     left_out = list(dict.fromkeys([*leave_out, *(SERVICE_COLUMNS if set(columns) >= SERVICE_COLUMNS else ())]))
     if "probability" in columns and "probability" not in left_out:
-        errors.print("The column 'probability' is taken for that of the actions, and left out.", highlight=False)
+        errors.print("The column 'probability' is taken for the propensity, and is not a feature.", highlight=False)
         left_out.append("probability")
     schema = Schema.guess(columns, leave_out=left_out)
     if not more:

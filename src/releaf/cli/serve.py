@@ -1,4 +1,4 @@
-"""The decision service from the terminal."""
+"""`releaf serve`: run the decision service."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from releaf.cli.console import error_messages, errors, fail, require
 STORE = typer.Option(
     metavar="STORE",
     envvar="RELEAF_STORE",
-    help="The file of the embedded store, or postgresql://user:password@host/database.",
+    help="File of the embedded store, or postgresql://user:password@host/database.",
 )
 
 
@@ -22,34 +22,33 @@ def _limit(about: str, metavar: str, least: float) -> Any:
 def serve(
     store: Annotated[str, STORE] = "releaf.db",
     host: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="Where to listen; beyond this machine, every request needs a key.")
+        str,
+        typer.Option(metavar="ADDRESS", help="Address to listen on; unless loopback, requests need a key."),
     ] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(metavar="PORT", min=0, max=65_535, help="The port; 0 for any that is free.")
-    ] = 8000,
+    port: Annotated[int, typer.Option(metavar="PORT", min=0, max=65_535, help="Port; 0 for a free one.")] = 8000,
     name: Annotated[
         list[str] | None,
-        typer.Option(metavar="HOST", help="A further name that clients call it by; may be repeated."),
+        typer.Option(metavar="HOST", help="A further allowed host name; may be repeated."),
     ] = None,
-    require_keys: Annotated[bool, typer.Option("--require-keys", help="Ask for keys on this machine too.")] = False,
-    body_limit: Annotated[int, _limit("The largest request.", "BYTES", 1024)] = 4 << 20,
-    batch_limit: Annotated[int, _limit("The most contexts or rewards in a request.", "COUNT", 1)] = 10_000,
+    require_keys: Annotated[bool, typer.Option("--require-keys", help="Require keys on this machine too.")] = False,
+    body_limit: Annotated[int, _limit("Maximum size of a request.", "BYTES", 1024)] = 4 << 20,
+    batch_limit: Annotated[int, _limit("Maximum number of contexts or rewards in a request.", "COUNT", 1)] = 10_000,
     rate_limit: Annotated[
-        float, _limit("The most requests a second of one key or address; 0 for no limit.", "RATE", 0)
+        float, _limit("Maximum requests per second of a key or address; 0 for no limit.", "RATE", 0)
     ] = 10_000,
-    connection_limit: Annotated[int, _limit("The most connections at a time.", "COUNT", 1)] = 4096,
-    feed_limit: Annotated[int, _limit("The most live feeds of one key or address.", "COUNT", 1)] = 50,
-    read_timeout: Annotated[float, _limit("In which a request must have arrived.", "SECONDS", 0.1)] = 30.0,
+    connection_limit: Annotated[int, _limit("Maximum number of connections.", "COUNT", 1)] = 4096,
+    feed_limit: Annotated[int, _limit("Maximum number of live feeds of a key or address.", "COUNT", 1)] = 50,
+    read_timeout: Annotated[float, _limit("Time-out for receiving a request.", "SECONDS", 0.1)] = 30.0,
     snapshot_events: Annotated[int, typer.Option(metavar="COUNT", min=1, help="Events between snapshots.")] = 50_000,
     snapshot_seconds: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0, help="Between snapshots, at least.")
+        float, typer.Option(metavar="SECONDS", min=0, help="Minimum time between snapshots.")
     ] = 10.0,
     log_format: Annotated[
-        str, typer.Option(metavar="json|text", help="By default text in a terminal, json elsewhere.")
+        str, typer.Option(metavar="json|text", help="Log format; by default text in a terminal, json elsewhere.")
     ] = "",
-    log_level: Annotated[str, typer.Option(metavar="LEVEL", help="DEBUG tells every request.")] = "INFO",
+    log_level: Annotated[str, typer.Option(metavar="LEVEL", help="Log level; DEBUG logs every request.")] = "INFO",
 ) -> None:
-    """Serve decisions over HTTP, with a dashboard at / and nothing lost that was acknowledged."""
+    """Serve decisions over HTTP, with a dashboard at /; acknowledged requests are durable."""
     require("service", "starlette", "uvicorn", "msgspec", "apsw", "jinja2", "prometheus_client")
     with error_messages():
         from releaf.service.app import serve as run

@@ -1,4 +1,4 @@
-"""The store of the decision service, looked after from the terminal."""
+"""`releaf store`: maintenance of the decision service's store."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from releaf.service.log.audit import AuditReport, ExperimentAudit
 
 app = typer.Typer(
-    help="Look after the store of the decision service.",
+    help="Maintain the store of the decision service.",
     epilog="Example: releaf store check --store releaf.db",
     no_args_is_help=True,
 )
@@ -22,10 +22,10 @@ app = typer.Typer(
 
 @app.command(epilog="Example: releaf store check --store releaf.db")
 def check(store: StoreAddress = "releaf.db", as_json: Json = False) -> None:
-    """Replay every experiment's log from its beginning, and compare it with all else that the store keeps.
+    """Replay every experiment's log from its beginning, and compare it with the rest of the store.
 
-    Checksums, the numbers of decisions, rewards and snapshots, bit for bit. The log stays as it is; a damaged file is
-    mended as the service would do it. The service must not run meanwhile. Exit code 1 where something is wrong.
+    Compares checksums, the numbers of decisions, rewards and snapshots, and states bit for bit. The log is unchanged; a
+    damaged file is repaired as the service would do it. Stop the service first. The exit code is 1 if a check fails.
     """
     with error_messages():
         require("service", "msgspec", "apsw", "asyncpg")

@@ -21,34 +21,37 @@ def train(
     log: Annotated[
         Path, typer.Argument(help="A CSV, Parquet or Arrow file of decisions, of any size; or a folder of Parquet.")
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the learner.")],
-    action: Annotated[str, typer.Option(help="The column of the action that was taken.")] = "action",
-    reward: Annotated[str, typer.Option(help="The column of what it earned.")] = "reward",
-    schema: Annotated[Path | None, typer.Option(help="The features as TOML; guessed otherwise.")] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Output file of the learner.")],
+    action: Annotated[str, typer.Option(help="Column of the action taken.")] = "action",
+    reward: Annotated[str, typer.Option(help="Column of its reward.")] = "reward",
+    schema: Annotated[Path | None, typer.Option(help="Features as TOML (guessed).")] = None,
     leave_out: Annotated[list[str] | None, typer.Option(help="A column that is no feature; may be repeated.")] = None,
     policy: Annotated[str | None, typer.Option(help="The learner (AdaptiveReleaf).")] = None,
-    option: Annotated[list[str] | None, typer.Option(help="name=value of the learner; may be repeated.")] = None,
+    option: Annotated[list[str] | None, typer.Option(help="name=value, a parameter of it; may be repeated.")] = None,
     reward_range: Annotated[
-        tuple[float, float] | None, typer.Option(help="The lowest and the highest reward (0 and 1).")
+        tuple[float, float] | None, typer.Option(help="Lowest and highest reward (0 and 1).")
     ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Of the learner's own generator (0).")] = None,
-    go_on: Annotated[Path | None, typer.Option(help="A learner to go on with, instead of a new one.")] = None,
-    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out broken rows, and report them.")] = False,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of the learner (0).")] = None,
+    go_on: Annotated[Path | None, typer.Option(help="A learner to continue training, instead of a new one.")] = None,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip unusable rows, and report them.")] = False,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Sum parts of a Parquet log in so many processes (policy Releaf).")
+        int | None,
+        typer.Option(min=1, help="Train on a Parquet log in so many processes (policy Releaf)."),
     ] = None,
     ray: Annotated[
-        str | None, typer.Option(help="Sum them on a Ray cluster: auto, local, or its address (policy Releaf).")
+        str | None,
+        typer.Option(help="Train on a Ray cluster: auto, local, or its address (policy Releaf)."),
     ] = None,
     probability: Annotated[
-        str | None, typer.Option(help="With --workers or --ray: a column of probabilities to weigh rewards by.")
+        str | None,
+        typer.Option(help="With --workers or --ray: column of propensities, for inverse weights."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Learn from a log of decisions: what was known, what was done, what it earned.
+    """Train a learner on a log of decisions: contexts, actions and rewards.
 
-    Row by row, with any policy; or, with --workers or --ray or a folder of Parquet files, all rows summed on the
-    partitions that they lead to, many parts at once: the same Releaf learner on one core and on a cluster.
+    By default any policy learns row by row. With --workers or --ray or a folder of Parquet files, a Releaf learner is
+    fitted in parallel, with the same result on one core and on a cluster.
     """
     import time
 
@@ -62,7 +65,7 @@ def train(
             if (policy or "Releaf") != "Releaf" or go_on is not None or reward_range is not None:
                 fail("--workers, --ray and folders are for --policy Releaf, without --go-on and --reward-range")
             if policy is None:
-                errors.print("In parts, a log is summed for a Releaf learner; others learn one file row by row.")
+                errors.print("Parallel training fits a Releaf learner; other policies learn one file row by row.")
             names = {"action": action, "reward": reward, "probability": probability}
             left_out = [name for name in (*names.values(), *(leave_out or [])) if name]
             parallel_training.fit(
@@ -78,10 +81,10 @@ def train(
             )
             return
         if probability is not None:
-            fail("--probability goes with --workers or --ray: row by row, rewards are learnt as they are")
+            fail("--probability needs --workers or --ray: row by row, rewards are not weighted")
         if go_on is not None:
             if any(given is not None for given in (policy, schema, option, reward_range, seed)):
-                fail("--go-on goes on with a learner as it is: no --policy, --schema, --option, --reward-range, --seed")
+                fail("--go-on continues a learner unchanged: no --policy, --schema, --option, --reward-range, --seed")
             learner = releaf.load(go_on)
         else:
             options = _options(option, seed or 0, reward_range)
@@ -105,8 +108,8 @@ def train(
     if as_json:
         unit = "line" if file_format(log) == "csv" else "row"
         problems = [{unit: line, "problem": why} for line, why in report.problems]
-        told = {"learnt": report.learnt, "left_out": report.left_out, "problems": problems, "seconds": seconds}
-        print_json({"model": str(output), "policy": type(learner).__name__, "actions": learner.actions, **told})
+        counts = {"learnt": report.learnt, "left_out": report.left_out, "problems": problems, "seconds": seconds}
+        print_json({"model": str(output), "policy": type(learner).__name__, "actions": learner.actions, **counts})
         return
     speed = f"{report.learnt / max(seconds, 1e-9):,.0f} rows a second"
     console.print(f"{output} has learnt {report.learnt:,} rows ({speed}): {escape(repr(learner))}", highlight=False)
@@ -131,7 +134,7 @@ def _options(given: list[str] | None, seed: int, reward_range: tuple[float, floa
 def _new_learner(
     log: Path, policy: str, options: dict[str, Any], action: str, reward: str, schema: Path | None, leave_out: list[str]
 ) -> Any:
-    """A learner of the features and actions that the first rows of a log show."""
+    """A new learner with the features and actions of the first rows of a log."""
     from releaf.streams.batches import missing_column_message
     from releaf.streams.tables import normalize_actions, read_first_rows, sorted_actions
     from releaf.train.sequential import MAX_ACTIONS

@@ -13,16 +13,16 @@ from releaf.cli.console import Json, console, print_json
 
 def warmup(
     actions: Annotated[
-        list[int] | None, typer.Option(min=1, help="A number of actions to expect; may be repeated (1 to 8).")
+        list[int] | None, typer.Option(min=1, help="A number of actions; may be repeated (1 to 8).")
     ] = None,
     gamma_rel: Annotated[
-        list[int] | None, typer.Option(min=1, help="A value of gamma_rel to expect; may be repeated (1).")
+        list[int] | None, typer.Option(min=1, help="A value of gamma_rel; may be repeated (1).")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Compile the kernels ahead, some seconds for each number of actions, so that later processes start fast.
+    """Compile kernels ahead of time, so that later processes start fast; takes seconds per number of actions.
 
-    Those of the other policies serve all numbers of actions.
+    The kernels of the other policies work for all numbers of actions.
     """
     from releaf.policies import Releaf
 
@@ -41,7 +41,7 @@ def warmup(
 
 
 def _other_policies() -> Iterator[Any]:
-    """One of each policy that is not RELEAF."""
+    """One instance of each policy except RELEAF."""
     import numpy as np
 
     from releaf import Schema, ensembles, policies

@@ -108,7 +108,7 @@ def run(
     policy
         Any policy; it continues from its current state.
     stream
-        Where contexts and rewards come from.
+        The stream of contexts and rewards.
     positive
         The positive action, such as "malignant", for the rates of misses and false alarms; or None.
     observation_cost

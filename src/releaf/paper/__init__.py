@@ -10,7 +10,7 @@ from releaf.paper.intrusion import Intrusion
 from releaf.paper.lipschitz import Lipschitz
 from releaf.paper.price import Price
 from releaf.paper.recovery import RelevanceRecovery
-from releaf.paper.relevance import Relevance
+from releaf.paper.relevance import RelevanceOfFeatures
 from releaf.paper.synthetic import Lemma1, Synthetic
 from releaf.paper.webpages import Webpages
 from releaf.report.figures import Figures, Line, Picture
@@ -18,7 +18,7 @@ from releaf.report.figures import Figures, Line, Picture
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
     for experiment in (
-        *(BreastCancer(), Intrusion(), Lipschitz(), Webpages(), Synthetic(), Lemma1(), Relevance()),
+        *(BreastCancer(), Intrusion(), Lipschitz(), Webpages(), Synthetic(), Lemma1(), RelevanceOfFeatures()),
         *(RelevanceRecovery(), Bounds(), RegretAndDimension(), TheoremOne(), Balance(), Price()),
     )
 }

@@ -37,7 +37,7 @@ RUNS: dict[str, tuple[Experiment, str]] = {
 }
 
 
-class Relevance:
+class RelevanceOfFeatures:
     """Table of the highest rates of relevance."""
 
     name = "relevance"

@@ -1,1 +1,1 @@
-"""Tables, plots and one-file reports of what was measured."""
+"""Tables, charts and one-file HTML reports of results."""

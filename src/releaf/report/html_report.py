@@ -1,4 +1,4 @@
-"""A report in one HTML file that needs nothing else: tables, plots, and the script that draws them."""
+"""Self-contained HTML reports: tables, charts, and the script that draws them, in one file."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Section(NamedTuple):
 
 
 def write(path: Path, title: str, about: str, sections: Sequence[Section]) -> None:
-    """Write the report, whole."""
+    """Write the report."""
     specs: list[Any] = []
     body = "\n".join(_section(section, specs) for section in sections)
     links = " ".join(f'<a href="#{section.name}">{escape(section.title)}</a>' for section in sections)
@@ -69,7 +69,7 @@ specs.forEach((spec, place) => vegaEmbed("#chart-" + place, spec, {{actions: fal
 
 
 def save_pictures(folder: Path, sections: Sequence[Section]) -> list[Path]:
-    """Each picture as a PNG file."""
+    """Save each picture as a PNG file."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for section in sections:
@@ -81,7 +81,7 @@ def save_pictures(folder: Path, sections: Sequence[Section]) -> list[Path]:
 
 
 def save_figures(path: Path, sections: Sequence[Section]) -> None:
-    """All tables as data: each figure's mean, half of its 95 % interval, the number of runs, and the paper's figure."""
+    """Save all tables as JSON: mean, half-width of the 95 % interval, number of runs, and the paper's value."""
     tables = [_figures_to_dict(figures) for section in sections for figures in section.figures]
     date = datetime.now(UTC).isoformat(timespec="seconds")
     content = {"version": __version__, "date": date, "tables": tables}
@@ -89,7 +89,7 @@ def save_figures(path: Path, sections: Sequence[Section]) -> None:
 
 
 def save_picture_data(path: Path, sections: Sequence[Section]) -> None:
-    """The data of all pictures, with four digits, by the names that :func:`save_pictures` gives them."""
+    """Save the data of all pictures as JSON, with four digits, by the file names of :func:`save_pictures`."""
     pictures = {
         f"{section.name}-{place + 1}": {**picture._asdict(), "rows": [_rounded(row) for row in picture.rows]}
         for section in sections
@@ -117,15 +117,15 @@ def _figures_to_dict(figures: Figures) -> dict[str, Any]:
 
 
 def _escape_script(script: str) -> str:
-    """A script that can stand in a page: no text in it ends the script."""
+    """Escape text that would end a script element."""
     return script.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 
 def _vega_bundle() -> str:
-    """Vega-Embed and all it needs, as one script that works offline."""
+    """Vega-Embed and its dependencies as one script, for offline use."""
     import vl_convert
 
-    return _escape_script(vl_convert.javascript_bundle(None))  # type: ignore[arg-type]  # all of it
+    return _escape_script(vl_convert.javascript_bundle(None))  # type: ignore[arg-type]  # the whole bundle
 
 
 def _section(section: Section, specs: list[Any]) -> str:
@@ -157,5 +157,5 @@ def _cell(values: Sequence[float], paper: float | None, digits: int, reference: 
     ours = escape(format_mean(values, digits))
     if paper is None:
         return f"<td>{ours}</td>"
-    told = f"{reference.removeprefix('the ')} {paper:,.{digits}f}"
-    return f"<td>{ours}<small>{told}, {format_difference(values, paper, digits)}</small></td>"
+    stated = f"{reference.removeprefix('the ')} {paper:,.{digits}f}"
+    return f"<td>{ours}<small>{stated}, {format_difference(values, paper, digits)}</small></td>"

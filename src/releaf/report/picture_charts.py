@@ -1,4 +1,4 @@
-"""Pictures of a report as Vega-Lite charts."""
+"""Vega-Lite charts of a report's pictures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from releaf.statistics import t_half_width
 
 
 def chart(picture: Picture, width: int | str = "container") -> Any:
-    """The chart of a picture; "container" makes it as wide as what it stands in."""
+    """Chart of a picture; "container" adapts it to the width of its parent element."""
     from releaf import charts
 
     return charts.finished(_build_chart(charts, picture).properties(width=width, height=_height(charts, picture)))
@@ -36,9 +36,9 @@ def _build_chart(charts: Any, picture: Picture) -> Any:
 
 
 def average_runs(rows: Sequence[dict[str, Any]], by: tuple[str, ...], of: str) -> list[dict[str, Any]]:
-    """One row for all runs that are equal in ``by``: the mean of ``of``, and its 95 % interval as low and high.
+    """Group rows by ``by``: the mean of ``of``, and its 95 % confidence interval as low and high.
 
-    ``low`` and ``high`` are None for a single run, which has no interval.
+    ``low`` and ``high`` are None for a single run.
     """
     runs: dict[tuple[Any, ...], list[float]] = {}
     for row in rows:

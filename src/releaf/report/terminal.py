@@ -1,4 +1,4 @@
-"""Tables for a terminal."""
+"""Tables for the terminal."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ def table(title: str, caption: str) -> Table:
 
 
 def figures_table(figures: Figures, differences: bool = True) -> Table:
-    """Ours, with the paper's figure below where there is one, and the difference where that is wanted."""
+    """Measured values, with reference values below, and their differences if wanted."""
     made = table(figures.title, figures.caption)
     made.add_column("", no_wrap=True)
     for column in figures.columns:
         made.add_column(column.name, justify="right", no_wrap=True)
     for line in figures.lines:
-        told = any(value is not None for value in line.paper)
+        has_reference = any(value is not None for value in line.paper)
         ours = [format_mean(values, column.digits) for values, column in zip(line.ours, figures.columns, strict=True)]
-        made.add_row(line.label, *ours, end_section=not told)
-        if told:
+        made.add_row(line.label, *ours, end_section=not has_reference)
+        if has_reference:
             cells = [
                 _format_reference(values, paper, column.digits, differences)
                 for paper, values, column in zip(line.paper, line.ours, figures.columns, strict=True)

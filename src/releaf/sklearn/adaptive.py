@@ -1,4 +1,4 @@
-"""AdaptiveReleaf as a classifier."""
+"""`AdaptiveReleafClassifier`: AdaptiveReleaf as a scikit-learn classifier."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ from releaf.sklearn.columns import validate
 
 
 class AdaptiveReleafClassifier(LearnerClassifier):
-    """:class:`releaf.AdaptiveReleaf` as a classifier: good without tuning, and frugal with labels where asked to be.
+    """:class:`releaf.AdaptiveReleaf` as a classifier that needs no tuning, with optional active learning.
 
-    By default each label is learnt, as the rewards of all classes. With one of ``label_budget``, ``observation_cost``,
-    or ``delta`` and ``epsilon`` it learns actively, which goes like this:
+    By default it learns every label, as the rewards of all classes. With one of ``label_budget``,
+    ``observation_cost``, or ``delta`` and ``epsilon``, it learns actively:
 
-    - ``fit(X, y)`` lives through the rows, in their own order with ``shuffle=False``, and looks at a label only where
-      it asks for it; ``labels_used_`` tells how many that were.
-    - ``needs_label(X)`` tells where a label would be asked for now, and changes nothing.
-    - ``partial_fit(X, y)`` learns every row it is given, since these labels were paid for: all count.
-    - ``pass_by(X)`` tells of rows that came and stay without a label, so that the learner knows how many decisions
-      each label serves. In a stream call one of both for each row; ``observation_cost`` depends on it. With a pool of
-      rows it isn't needed, and a budget or a guarantee fits better than a cost.
+    - ``fit(X, y)`` replays the rows, in their own order with ``shuffle=False``, and uses a label only if the learner
+      asks for it; ``labels_used_`` is their number.
+    - ``needs_label(X)`` returns for which rows the learner would ask for a label now; its state is unchanged.
+    - ``partial_fit(X, y)`` learns every given row, and counts all of these labels as used.
+    - ``pass_by(X)`` reports rows that stay without a label, so that the learner knows how many decisions each label
+      serves. For a stream, call either method for each row; ``observation_cost`` depends on it. For a pool of rows it
+      is not needed, and a budget or a guarantee fits better than a cost.
 
-    Numbers are laid out between the lowest and the highest value of the first rows. Columns with missing values are
-    fine; where a column had none at first, a missing value counts as the median. In tables, columns of text, categories
-    and booleans are features without order; a category that is new after the first rows counts as missing.
-    ``learner_`` takes contexts in the same units, so it can decide, explain and be saved by itself.
+    Numeric features range from the lowest to the highest value of the first rows. Columns may have missing values; if a
+    column had none at first, a later missing value counts as the median. In tables, text, categories and booleans are
+    unordered features; a category that is new after the first rows counts as missing. ``learner_`` takes contexts in
+    the same units, so that it can decide, explain and be saved by itself.
 
     Parameters
     ----------
     label_budget, observation_cost, delta, epsilon, forget
-        As for :class:`releaf.AdaptiveReleaf`; a right class earns 1, so costs are shares of that.
+        As for :class:`releaf.AdaptiveReleaf`; the reward of the right class is 1, so costs are fractions of it.
     features
-        A :class:`releaf.Schema` where you know better what the columns are; None to find out. Rows then go to the
-        learner as they are, which refuses values that the schema does not allow. (The ranks of ``Quantile`` features
-        depend on the rows that come with a row.)
+        A :class:`releaf.Schema` of the columns, or None to infer it. With a schema, rows go to the learner unchanged,
+        and values that the schema does not allow raise. (The ranks of ``Quantile`` features depend on the other rows
+        of a call.)
     shuffle
-        Whether ``fit`` takes the rows in random order. False for a stream, whose order tells something.
+        Whether ``fit`` shuffles the rows. False for a stream, whose order matters.
     random_state
-        A seed, a generator, or None for a fresh one each time.
+        A seed, a generator, or None for a random one.
 
     Attributes
     ----------
@@ -54,9 +54,9 @@ class AdaptiveReleafClassifier(LearnerClassifier):
     learner_ : AdaptiveReleaf
         The learner, whose actions are the classes.
     labels_used_ : int
-        How many labels were learnt, those of ``fit`` and of ``partial_fit`` together.
+        Number of learnt labels, of ``fit`` and ``partial_fit`` together.
     feature_relevance_ : array (classes × features)
-        The share of each feature in what is explained of each class.
+        Share of each feature in the explained variance of each class.
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
 
@@ -103,7 +103,7 @@ class AdaptiveReleafClassifier(LearnerClassifier):
         self.random_state = random_state
 
     def pass_by(self, X: Any) -> Self:
-        """Tell of rows that came and stay without a label."""
+        """Report rows that stay without a label."""
         check_is_fitted(self)
         rows, _ = validate(self, X, reset=False, plain=self._is_numeric)
         self._add(X, rows, np.full(len(rows), UNLABELLED))
@@ -139,10 +139,10 @@ class AdaptiveReleafClassifier(LearnerClassifier):
 
 
 def _arrive(learner: AdaptiveReleaf, context: Any, place: int, only_if_asked: bool = False) -> bool:
-    """Let a row arrive at a learner that asks; whether its label was learnt.
+    """Decide for a row with a learner that asks for labels; returns whether its label was learnt.
 
-    A label tells the rewards of all actions, more than a learner asks for that decides by itself: so its pending
-    decision is removed here. Every label learnt counts as asked for.
+    A label implies the rewards of all actions, more than the learner asks for, so its pending decision is removed here.
+    Every learnt label counts as asked for.
     """
     with learner._lock:
         choice = learner.decide(context)

@@ -1,4 +1,4 @@
-"""A policy learnt from a log of decisions, as an estimator."""
+"""`BanditPolicy`: a policy trained on a log of decisions, as a scikit-learn estimator."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ from releaf.policies.base import OnlinePolicy
 from releaf.sklearn.columns import columns_of, is_numeric, validate
 from releaf.sklearn.row_buffer import RowBuffer
 
-# Policies to which it doesn't matter how numbers are spread over their range; others are given ranks.
+# Policies that are insensitive to the distribution of numeric features; others get ranks.
 SCALE_INVARIANT = ("AdaptiveReleaf", "LinUCB", "LinTS", "LinearEpsilonGreedy")
 
 
 class BanditPolicy(BaseEstimator):
-    """Learns from a log which action to take: contexts, the actions that were taken, and what they earned.
+    """Trains a policy on a log: contexts, the actions taken, and their rewards.
 
-    The log may be of any policy, a random one teaches most. Rows of X are read as by
+    The log may come from any policy; a random one is the most informative. Rows of X are encoded as by
     :class:`AdaptiveReleafClassifier`.
 
     Parameters
     ----------
     policy
-        The name of a policy that learns from logs ("AdaptiveReleaf", "LinUCB", "CMABRL", …), or a learner made
-        beforehand, with its own actions and features; ``fit`` takes a copy of it.
+        The name of a policy that learns from logs ("AdaptiveReleaf", "LinUCB", "CMABRL", …), or a learner with its
+        own actions and features, which ``fit`` copies.
     options
-        Further arguments of a policy that is given by name, for example ``{"alpha": 0.5}``.
+        Arguments of a policy that is given by name, for example ``{"alpha": 0.5}``.
     reward_range
-        The lowest and the highest reward there can be. When None, [0, 1] if the rewards of ``fit`` are in it, else the
-        lowest and the highest of them.
+        The lowest and the highest possible reward. When None, [0, 1] if it contains the rewards of ``fit``, otherwise
+        the lowest and the highest of them.
     features
         As for :class:`AdaptiveReleafClassifier`.
     random_state
-        A seed, a generator, or None for a fresh one each time.
+        A seed, a generator, or None for a random one.
 
     Attributes
     ----------
     learner_
-        The policy, which can go on deciding and learning by itself.
+        The policy, which can decide and learn by itself.
     actions_ : array
         The actions, in the order of the columns of ``decision_function``.
     reward_range_ : tuple
@@ -84,19 +84,19 @@ class BanditPolicy(BaseEstimator):
         return tags
 
     def fit(self, X: Any, y: Any = None, reward: Any = None, *, action: Any = None) -> Self:
-        """Learn from a log, forgetting all from before.
+        """Fit a new policy to a log.
 
-        ``fit(X, action, reward)``, or by names: ``fit(X, action=action, reward=reward)``, as metadata come through a
-        pipeline, whose second argument is always called y.
+        Call ``fit(X, action, reward)``, or with keywords ``fit(X, action=action, reward=reward)``, as a pipeline with
+        metadata routing does, whose second argument is always y.
 
         Parameters
         ----------
         X
             The contexts.
         y, action
-            The action that was taken in each, under one of these names.
+            The action taken in each, as one of these arguments.
         reward
-            What it earned.
+            Its reward.
         """
         taken, gained = _log(y, action, reward)
         is_plain = is_numeric(X, self._given_schema)
@@ -109,13 +109,13 @@ class BanditPolicy(BaseEstimator):
         return self
 
     def partial_fit(self, X: Any, y: Any = None, reward: Any = None, *, action: Any = None) -> Self:
-        """Learn some more of a log; actions that are new are added.
+        """Continue training; new actions are added.
 
         Parameters
         ----------
         X, y, action, reward
-            As for ``fit``. While rows are few, what columns and rewards are is found anew each time their number has
-            doubled, as by the classifiers. Give the ``reward_range`` where later rewards may be beyond.
+            As for ``fit``. While rows are few, the features and the reward range are inferred again each time their
+            number has doubled, as by the classifiers. Set ``reward_range`` if later rewards may exceed it.
         """
         if not hasattr(self, "learner_"):
             return self.fit(X, y, reward, action=action)
@@ -134,14 +134,14 @@ class BanditPolicy(BaseEstimator):
         contexts, expected = self._expected(X)
         best = np.argmax(np.nan_to_num(expected, nan=-np.inf), axis=1)
         unknown = np.logical_and.reduce(np.isnan(expected), axis=1)
-        if unknown.any():  # the policy would explore there
+        if unknown.any():  # contexts that the policy would explore
             for row, context in enumerate(contexts):
                 if unknown[row]:
                     best[row] = self.learner_.preview(context).index
         return self.actions_[best]  # type: ignore[no-any-return]
 
     def decision_function(self, X: Any) -> Array:
-        """The reward expected of each action for each row (rows × actions); NaN where the policy would explore."""
+        """Expected reward of each action for each row (rows × actions); NaN if the policy would explore."""
         return self._expected(X)[1]
 
     @property
@@ -149,14 +149,14 @@ class BanditPolicy(BaseEstimator):
         check_is_fitted(self, "learner_")
         return np.array(self.learner_.actions)
 
-    # --- the way there --------------------------------------------------------------------------------------
+    # --- internals ------------------------------------------------------------------------------------------
 
     @property
     def _given_schema(self) -> Any:
         return self.policy.schema if isinstance(self.policy, OnlinePolicy) else self.features
 
     def _buffer_with(self, rows: Array, taken: Array, gained: Array) -> tuple[Array, ...] | None:
-        """All rows so far, while they are few and it is time to begin again; what is wrong is refused before."""
+        """Validate rows and add them to the buffer; returns all rows so far if the columns must be inferred again."""
         if self._buffer.settled:
             return None
         self._columns.contexts(rows)
@@ -166,7 +166,7 @@ class BanditPolicy(BaseEstimator):
         return self._buffer.add(rows, taken, gained, at_once=bool((gained < low).any() or (gained > high).any()))
 
     def _start_over(self, X: Any, rows: Array, taken: Array, gained: Array) -> None:
-        """Learn from these rows first, and find by them what the columns and the rewards are."""
+        """Infer the columns and the reward range from these rows, and train a new learner on them."""
         ranks = self.policy not in SCALE_INVARIANT
         self._columns = columns_of(self, X, rows, schema=self._given_schema, ranks=ranks)
         self.reward_range_ = _range_of(gained) if self.reward_range is None else tuple(self.reward_range)
@@ -191,7 +191,7 @@ class BanditPolicy(BaseEstimator):
         low, high = self.reward_range_
         bad = np.flatnonzero(~((gained >= low) & (gained <= high)))
         if len(bad):
-            wanted = f"expected a number in [{low:g}, {high:g}]; give reward_range where there can be others"
+            wanted = f"expected a number in [{low:g}, {high:g}]; set reward_range for other rewards"
             raise ValueError(f"reward of row {bad[0]} is {gained[bad[0]]}: {wanted}")
 
     def _learn(self, learner: Any, rows: Array, taken: Array, gained: Array) -> None:
@@ -213,11 +213,11 @@ class BanditPolicy(BaseEstimator):
 
 
 def _log(y: Any, action: Any, reward: Any) -> tuple[Array, Array]:
-    """The actions and rewards of a log, under whichever name the actions came."""
+    """Validate the actions and rewards of a log."""
     if (y is None) == (action is None):
-        raise ValueError("a log needs the actions that were taken: expected fit(X, action, reward), or action=")
+        raise ValueError("a log needs the actions taken: expected fit(X, action, reward), or action=")
     if reward is None:
-        raise ValueError("a log needs the rewards that were earned: expected fit(X, action, reward), or reward=")
+        raise ValueError("a log needs the rewards: expected fit(X, action, reward), or reward=")
     taken = column_or_1d(action if y is None else y, warn=True)
     gained = column_or_1d(reward, warn=True, dtype=np.float64)
     assert_all_finite(gained, input_name="reward")

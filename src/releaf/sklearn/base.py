@@ -1,4 +1,4 @@
-"""Classes as actions: a right class earns 1, any other 0. What the classifiers share."""
+"""Base class of the classifiers: classes are actions, the reward of the right class is 1, of any other 0."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ UNLABELLED = -1
 
 
 class LearnerClassifier(ClassifierMixin, BaseEstimator):
-    """What both classifiers share. A subclass makes the learner and says how it lives through rows."""
+    """Base class of both classifiers. A subclass creates the learner and replays rows with it."""
 
     _ranks: ClassVar[bool]
     features: Any
@@ -28,17 +28,17 @@ class LearnerClassifier(ClassifierMixin, BaseEstimator):
     learner_: Any
     classes_: Array
 
-    # --- what a subclass supplies ---------------------------------------------------------------------------
+    # --- implemented by subclasses --------------------------------------------------------------------------
 
     def _new_learner(self, classes: list[Any], schema: Schema) -> Any:
         raise NotImplementedError
 
     def _replay_rows(self, rows: Array, places: Array) -> Array:
-        """Learn the rows of a fit; where a label was looked at."""
+        """Replay the rows of ``fit``; returns a mask of the rows whose label was used."""
         raise NotImplementedError
 
     def _learn_rows(self, rows: Array, places: Array) -> None:
-        """Learn all labels that there are."""
+        """Learn all labelled rows."""
         raise NotImplementedError
 
     # --- scikit-learn's protocol ----------------------------------------------------------------------------
@@ -49,7 +49,7 @@ class LearnerClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Learn from labelled rows, forgetting all from before.
+        """Fit a new learner to labelled rows.
 
         Parameters
         ----------
@@ -68,18 +68,18 @@ class LearnerClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
-        """Learn some more labelled rows, each of them.
+        """Continue training on labelled rows, all of which are learnt.
 
-        While rows are few, what the columns are (ranges, ranks, categories) is found anew each time their number has
-        doubled, up to 1,024, and all are learnt again. From then on it stays: numbers beyond the range are moved to
-        its end, new categories count as missing.
+        Up to 1,024 rows, the features (ranges, ranks, categories) are inferred again each time the number of rows has
+        doubled, and all rows are learnt again. Then they are fixed: numbers are clipped to their range, and new
+        categories count as missing.
 
         Parameters
         ----------
         X, y
             As for ``fit``.
         classes
-            All classes there will ever be; wanted at the first call, and the same or None at later ones.
+            All classes; required at the first call, and the same or None at later ones.
         """
         if not hasattr(self, "learner_"):
             if classes is None:
@@ -97,14 +97,14 @@ class LearnerClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def predict(self, X: Any) -> Array:
-        """The class with the highest expected reward for each row."""
+        """Class with the highest expected reward for each row."""
         best = np.argmax(self._expected(X), axis=1)
         return self.classes_[best]  # type: ignore[no-any-return]
 
     def predict_proba(self, X: Any) -> Array:
-        """The expected rewards of the classes, as shares of their sum (rows × classes); equal where all are 0.
+        """Expected rewards of the classes, normalised to sum to 1 (rows × classes); uniform if all are 0.
 
-        The learner judges each class by itself, so their sum is near 1, not 1, before.
+        The learner estimates each class separately, so their sum is only close to 1 before.
         """
         expected = np.maximum(self._expected(X), 0.0)
         total = expected.sum(axis=1, keepdims=True)
@@ -113,24 +113,24 @@ class LearnerClassifier(ClassifierMixin, BaseEstimator):
         return shares
 
     def needs_label(self, X: Any) -> Array:
-        """For each row, whether the learner would ask for its label if it came now; nothing changes.
+        """Whether the learner would ask for each row's label now; its state is unchanged.
 
-        Each row is judged by itself: of several alike, one label may be enough.
+        Rows are judged independently: of several similar rows, one label may suffice.
         """
         contexts = self._contexts(X)
         return np.array([self.learner_.preview(row).wants_reward for row in contexts], dtype=np.bool_)
 
     @property
     def feature_relevance_(self) -> Array:
-        """How much each feature matters for each class (classes × features), as the learner's ``relevance`` tells."""
+        """Relevance of each feature to each class (classes × features), as of the learner's ``relevance``."""
         check_is_fitted(self)
         relevance: Array = self.learner_.relevance()
         return relevance
 
-    # --- the way there --------------------------------------------------------------------------------------
+    # --- internals ------------------------------------------------------------------------------------------
 
     def _start(self, X: Any, y: Any, classes: Array | None = None) -> tuple[Array, Array]:
-        """A learner that knows nothing yet; the rows, and the places of their classes."""
+        """Create a new learner; returns the validated rows and their class indices."""
         is_plain = is_numeric(X, self.features)
         rows, labels = validate(self, X, y, reset=True, plain=is_plain)
         check_classification_targets(labels)
@@ -145,7 +145,7 @@ class LearnerClassifier(ClassifierMixin, BaseEstimator):
         return rows, places
 
     def _infer_columns(self, X: Any, rows: Array) -> None:
-        """What the columns are, and a new learner of such features."""
+        """Infer the columns, and create a learner with these features."""
         self._columns = columns_of(self, X, rows, schema=self.features, ranks=self._ranks)
         self.learner_ = self._new_learner(self.classes_.tolist(), self._columns.schema)
 
@@ -159,9 +159,9 @@ class LearnerClassifier(ClassifierMixin, BaseEstimator):
         return places
 
     def _add(self, X: Any, rows: Array, places: Array) -> None:
-        """Learn some more rows, those that have a label."""
+        """Learn the labelled rows among these."""
         if not self._buffer.settled:
-            self._columns.contexts(rows)  # what can't be read is refused before it is kept
+            self._columns.contexts(rows)  # raises before invalid rows reach the buffer
         everything = self._buffer.add(rows, places) if self.features is None else None
         if everything is not None:
             rows, places = everything

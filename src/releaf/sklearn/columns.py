@@ -1,4 +1,4 @@
-"""How the columns of X become features: found once from the first rows, and from then on the same for all rows."""
+"""Encoding of the columns of X as features, inferred from the first rows."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from releaf.features import Boolean, Categorical, Continuous, Feature, is_missin
 from releaf.schema import Schema
 from releaf.table import Table
 
-MOST = 8e307  # bounds further apart than the largest number would be no range
-RANKS = 65  # quantiles that the ranks of numbers are found by
-SAMPLE = 8192  # values, about, that these are found from
+MOST = 8e307  # the distance of two bounds must not overflow
+RANKS = 65  # quantiles between which ranks are interpolated
+SAMPLE = 8192  # approximate number of values from which they are computed
 _NUMBER = re.compile(r"(u?int|float|double)\d*(\[\w+\])?", re.IGNORECASE)  # a column's type, by pandas or polars
 _EXPECTED = "expected numbers, text, categories or booleans"
 
 
-# --- X as scikit-learn has it -------------------------------------------------------------------------------
+# --- validation of X ----------------------------------------------------------------------------------------
 
 
 def is_numeric(X: Any, schema: Any = None) -> bool:
-    """Whether a matrix of floats has all that is in X: not of a table with text, categories or booleans.
+    """Whether a matrix of floats can represent X: not a table with text, categories or booleans.
 
-    Where no schema says what else the values of a matrix are, they must be numbers, as scikit-learn makes sure.
+    Without a schema, the values of a matrix must be numbers, which scikit-learn checks.
     """
     if _is_frame(X):
         return all(_NUMBER.fullmatch(str(kind)) for kind in X.dtypes)
@@ -42,7 +42,7 @@ def is_numeric(X: Any, schema: Any = None) -> bool:
 
 
 def validate(estimator: Any, X: Any, y: Any = None, *, reset: bool, plain: bool) -> tuple[Array, Any]:
-    """X as a matrix, of floats where it is ``plain`` and else of whatever its columns hold, and y as a vector.
+    """X as a matrix, of floats if ``plain`` and otherwise of objects, and y as a vector.
 
     It sets and checks ``n_features_in_`` and ``feature_names_in_``.
     """
@@ -64,7 +64,7 @@ def validate(estimator: Any, X: Any, y: Any = None, *, reset: bool, plain: bool)
 
 
 def declared_categories(X: Any) -> tuple[bool, ...]:
-    """Which columns a table itself calls categories, whatever their values are."""
+    """Which columns have a categorical dtype."""
     if not _is_frame(X):
         return ()
     return tuple(str(kind).lower().startswith(("category", "categorical", "enum")) for kind in X.dtypes)
@@ -78,7 +78,7 @@ def _matrix_of(X: Any) -> Array:
     matrix = np.empty(X.shape, dtype=object)
     for place, name in enumerate(X.columns):
         values = np.asarray(X[name])
-        if values.dtype.kind in "mM":  # which would become numbers
+        if values.dtype.kind in "mM":  # dates, which would become numbers
             raise ValueError(f"column {name!r} holds {values.dtype}: {_EXPECTED}")
         matrix[:, place] = values.tolist()
     return matrix
@@ -89,11 +89,11 @@ def _matrix_of(X: Any) -> Array:
 
 @dataclass(frozen=True)
 class _Numbers:
-    """A column of numbers. A value that is missing where none was at first counts as the median."""
+    """A numeric column. Missing values count as the median if the first rows had none."""
 
     feature: Feature
     middle: float
-    knots: Array | None  # where ranks are wanted, not the numbers themselves
+    knots: Array | None  # if the column is encoded by ranks
     heights: Array | None
 
     @classmethod
@@ -114,7 +114,7 @@ class _Numbers:
 
     @classmethod
     def _ranked(cls, known: Array, missing: bool) -> _Numbers:
-        """A rank is the share of values below, ties counted half, with straight lines between some of the values."""
+        """Ranks: the share of smaller values, ties counted half, interpolated between quantiles."""
         ordered = np.sort(known[:: 1 + len(known) // SAMPLE])
         knots = np.unique(ordered[np.linspace(0, len(ordered) - 1, RANKS).astype(np.int64)])
         below, upto = np.searchsorted(ordered, knots, "left"), np.searchsorted(ordered, knots, "right")
@@ -127,7 +127,7 @@ class _Numbers:
             values = np.where(np.isnan(values), self.middle, values)
         if self.knots is None or self.heights is None:
             return values
-        return np.interp(values, self.knots, self.heights)  # which leaves NaN as it is
+        return np.interp(values, self.knots, self.heights)  # keeps NaN
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class _Categories:
 
 
 def to_floats(column: Array) -> Array:
-    """A column as floats, NaN where a value is missing."""
+    """A column as floats, NaN for missing values."""
     if column.dtype.kind in "fiub":
         return column.astype(np.float64, copy=False)
     return np.array([np.nan if is_missing(value) else float(value) for value in column.tolist()], dtype=np.float64)
@@ -174,25 +174,25 @@ def _found(name: str, column: Array, ranks: bool, is_category: bool) -> _Numbers
 
 
 def repeat_contexts(contexts: Array | Table, times: int) -> Array | Table:
-    """Each context so many times, one after the other."""
+    """Repeat each context ``times`` times."""
     if isinstance(contexts, Table):
         return Table({name: np.repeat(column, times) for name, column in contexts.columns.items()})
     return np.repeat(contexts, times, axis=0)
 
 
 class InferredColumns:
-    """What the columns of X are, found from some rows: a schema, and the way from X to contexts of this schema.
+    """Columns of X inferred from some rows: their schema, and the conversion of X to contexts.
 
     Parameters
     ----------
     rows
-        Rows of X, as ``validated`` gives them.
+        Rows of X, as returned by ``validate``.
     names
-        Of the columns.
+        Names of the columns.
     ranks
-        Whether numbers become their ranks among these rows, instead of their place between the lowest and the highest.
+        Whether to encode numbers by their ranks among these rows, instead of scaling by their range.
     categories
-        Which columns are categories whatever their values are.
+        Which columns are categorical by their dtype.
     """
 
     def __init__(self, rows: Array, names: Sequence[str], *, ranks: bool, categories: Sequence[bool] = ()) -> None:
@@ -217,14 +217,14 @@ class InferredColumns:
 
 
 class GivenColumns:
-    """Columns whose schema the user gave: values go to the learner as they are.
+    """Columns with a schema given by the user: values go to the learner unchanged.
 
     Parameters
     ----------
     schema
-        What :class:`releaf.Schema` takes.
+        As for :class:`releaf.Schema`.
     names
-        Of the columns of X, where they have some.
+        Names of the columns of X, if any.
     """
 
     def __init__(self, schema: Any, names: Sequence[str] | None) -> None:
@@ -238,7 +238,7 @@ class GivenColumns:
 
 
 def columns_of(estimator: Any, X: Any, rows: Array, *, schema: Any, ranks: bool) -> InferredColumns | GivenColumns:
-    """What the columns of an estimator's first rows are: as a schema tells, or found out."""
+    """Columns of an estimator: of the given schema, or inferred from the first rows."""
     names = getattr(estimator, "feature_names_in_", None)
     if schema is not None:
         return GivenColumns(schema, names)

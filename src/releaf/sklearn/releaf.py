@@ -1,4 +1,4 @@
-"""RELEAF as a classifier."""
+"""`ReleafClassifier`: RELEAF as a scikit-learn classifier."""
 
 from __future__ import annotations
 
@@ -13,23 +13,24 @@ from releaf.sklearn.base import UNLABELLED, LearnerClassifier
 from releaf.sklearn.columns import repeat_contexts
 
 OBSERVE = ("labels", "all-actions", "explored", "always")
-CHUNK = 10_000  # rows that are written out once for each class at a time
+CHUNK = 10_000  # rows that are repeated per class at a time
 
 
 class ReleafClassifier(LearnerClassifier):
     """:class:`releaf.Releaf`, the paper's algorithm, as a classifier.
 
-    For good predictions begin with :class:`AdaptiveReleafClassifier`; this one is for those who want RELEAF itself. Its
-    intervals are equally long, so numbers become their ranks among the first rows. Missing values, tables, categories
-    and later rows are as there.
+    For good predictions, start with :class:`AdaptiveReleafClassifier`; this class is RELEAF itself. Its intervals have
+    equal lengths, so numbers are encoded by their ranks among the first rows. Missing values, tables, categories and
+    later rows are handled as there.
 
-    ``needs_label(X)`` tells where the learner would explore, and ``partial_fit`` learns every row it is given.
+    ``needs_label(X)`` returns for which rows the learner would explore; ``partial_fit`` learns every given row.
 
     Parameters
     ----------
     observe
         Which labels ``fit`` learns. "labels": all, as the rewards of all classes, each of which counts as an arrival.
-        "all-actions", "explored", "always": as RELEAF would have, living through the rows, see :class:`releaf.Releaf`.
+        "all-actions", "explored", "always": those that RELEAF observes when it replays the rows; see
+        :class:`releaf.Releaf`.
     lipschitz, rho, delta, gamma_rel, control_divisor, base, epsilon, tuples
         As for :class:`releaf.Releaf`. There must be at least 2·gamma_rel features.
     features, shuffle, random_state
@@ -42,7 +43,7 @@ class ReleafClassifier(LearnerClassifier):
     learner_ : Releaf
         The learner, whose actions are the classes; its contexts are ranks in [0, 1], unless ``features`` were given.
     feature_relevance_ : array (classes × features)
-        The share of exploitations in which each feature was a relevant one, for each class.
+        Per class, the share of exploitations in which each feature was relevant.
 
     Examples
     --------
@@ -107,7 +108,7 @@ class ReleafClassifier(LearnerClassifier):
         return np.ones(len(places), dtype=np.bool_)
 
     def _learn_rows(self, rows: Array, places: Array) -> None:
-        """Each row arrives once for each class, with what this class earns."""
+        """Learn each row once per class, with the reward of that class."""
         labelled = np.flatnonzero(places != UNLABELLED)
         count = len(self.classes_)
         for start in range(0, len(labelled), CHUNK):

@@ -1,4 +1,4 @@
-"""The first rows of a stream, by which its columns are found."""
+"""Buffer of the first rows of a stream, from which its columns are inferred."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import numpy as np
 
 from releaf.arrays import Array
 
-MAX_BUFFERED_ROWS = 1024  # rows by which the columns are settled
+MAX_BUFFERED_ROWS = 1024  # rows after which the columns are fixed
 
 
 class RowBuffer:
-    """Keeps rows while they are few, so that what the columns are can be found anew, and all be learnt again.
+    """Keeps the first rows, so that columns can be inferred again and all rows learnt again.
 
-    That is each time their number has doubled: a first batch of one row tells no range. So a row is learnt three times
-    on average, and eleven times at most.
+    This happens each time their number has doubled, since a first batch of one row has no range. A row is learnt three
+    times on average, and eleven times at most.
 
     Parameters
     ----------
     *parts
-        The rows by which the columns were found already, and what belongs to them: arrays of the same length.
+        The rows from which the columns were inferred, and arrays of the same length that belong to them.
     """
 
     def __init__(self, *parts: Array) -> None:
@@ -27,11 +27,11 @@ class RowBuffer:
 
     @property
     def settled(self) -> bool:
-        """Whether the columns stay what they are."""
+        """Whether the columns are fixed."""
         return self._inferred_from >= MAX_BUFFERED_ROWS
 
     def add(self, *parts: Array, at_once: bool = False) -> tuple[Array, ...] | None:
-        """Take in some more; all rows so far where it is time to find the columns anew, or ``at_once``, else None."""
+        """Add rows; returns all rows so far if the columns must be inferred again (now, if ``at_once``), else None."""
         if self.settled:
             return None
         self._parts = tuple(np.concatenate(pair) for pair in zip(self._parts, parts, strict=True))

@@ -308,11 +308,11 @@ def check_distinct_columns(features: Sequence[str], **columns: str | None) -> No
 
 def missing_column_message(path: Path, name: str, given: Iterable[str]) -> str:
     """Error message for a missing column, with a hint if it is a Hive-style folder name."""
-    told = f"{path} has no column {name!r}; it has {', '.join(given)}"
+    message = f"{path} has no column {name!r}; it has {', '.join(given)}"
     folder = next((part for part in path.parts if part.startswith(f"{name}=")), None)
     if folder is None:
-        return told
-    return f"{told}. The names of folders such as {folder!r} are not read: write the column into the files"
+        return message
+    return f"{message}. The names of folders such as {folder!r} are not read: write the column into the files"
 
 
 def _check_columns(names: tuple[str, ...], given: list[str], path: Path) -> None:

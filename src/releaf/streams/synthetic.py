@@ -87,7 +87,7 @@ def generate(
     relevant
         For each action its relevant features, counted from 0; drawn at random when None.
     gamma_rel
-        How many relevant features each action has (γ_rel), when they are drawn.
+        Number of relevant features per action (γ_rel), if they are drawn.
     lipschitz
         How fast expected rewards change (L).
     noise
@@ -99,7 +99,7 @@ def generate(
         "abrupt": relevance and waves are drawn anew ``changes`` times, at equal distances; "gradual": they pass over
         into the next, little by little, all the time.
     changes
-        How many times they are drawn anew.
+        Number of changes.
     problem
         A seed for relevance and waves alone: streams of the same ``problem`` and ``relevant`` have the same expected
         rewards as functions of the relevant features, whatever their other features and seeds. From ``seed`` when None.

@@ -65,12 +65,12 @@ def table(
     data
         The name of a CSV, Parquet or Arrow file, or a pandas, polars or pyarrow table.
     label
-        The column of right actions: each different value is an action, and earns 1 where it is right.
+        The column of labels: each distinct value is an action, with reward 1 if it is the row's label, and 0 otherwise.
     rewards
         Instead: the columns with the reward of each action, from 0 to 1; or a mapping from columns to actions.
     features
-        The columns that make the context; all others when None. A :class:`releaf.Schema` also tells what they are;
-        otherwise numbers range from their least to their largest value, and texts are categories.
+        The columns of the context; all others when None. A :class:`releaf.Schema` also defines their types; otherwise
+        numbers range from their smallest to their largest value, and text is categorical.
     skip_bad
         Skip unreadable rows and rows without a label or reward. Otherwise the first of them raises, with its line.
 

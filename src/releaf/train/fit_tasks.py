@@ -20,7 +20,7 @@ from releaf.train.log_summary import LogSummary
 from releaf.train.sequential import MAX_PROBLEMS
 
 LogParts = tuple[LogPart, ...]
-Histograms = list[histogram.Histogram]
+Histograms = list[histogram.KeyHistogram]
 
 
 class LogColumns(NamedTuple):
@@ -56,7 +56,7 @@ def count_quantile_values(job: FitJob, parts: LogParts) -> Histograms:
 
 
 def count_row_hashes(job: FitJob, parts: LogParts) -> Histograms:
-    """Histogram of the hashes of encoded rows."""
+    """KeyHistogram of the hashes of encoded rows."""
     return _histograms(job, ([sampling.hash_rows(_units(job, batch))] for _, batch, _ in _batches(job, parts)))
 
 

@@ -23,7 +23,7 @@ HEAVY_FRACTION = 2**10  # a bin with more than one key in so many is heavy
 _SIGN = np.uint64(1 << 63)
 
 
-class Histogram(NamedTuple):
+class KeyHistogram(NamedTuple):
     """The non-empty bins, in ascending order."""
 
     lows: Array  # smallest key of each bin
@@ -42,7 +42,7 @@ class KeyRanges(NamedTuple):
         return len(self.lows) > 0
 
 
-EMPTY = Histogram(np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.int64), 0)
+EMPTY = KeyHistogram(np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.int64), 0)
 ALL_KEYS = KeyRanges(np.zeros(1, dtype=np.uint64), np.full(1, 2**64 - 1, dtype=np.uint64))
 
 
@@ -57,44 +57,44 @@ def values_of(keys: Array) -> Array:
     return np.where(keys & _SIGN, keys & ~_SIGN, ~keys).view(np.float64)
 
 
-def histogram_of(keys: Array, ranges: KeyRanges = ALL_KEYS) -> Histogram:
-    """Histogram of the keys that lie within ranges."""
+def histogram_of(keys: Array, ranges: KeyRanges = ALL_KEYS) -> KeyHistogram:
+    """KeyHistogram of the keys that lie within ranges."""
     if ranges is not ALL_KEYS:
         keys = keys[_are_within(keys, ranges)]
     distinct, counts = np.unique(keys, return_counts=True)
     return _coarsened(distinct, distinct, counts, 0)
 
 
-def merge(one: Histogram, other: Histogram) -> Histogram:
-    """Histogram of the keys of both."""
+def merge(one: KeyHistogram, other: KeyHistogram) -> KeyHistogram:
+    """KeyHistogram of the keys of both."""
     lows = np.concatenate([one.lows, other.lows])
     order = np.argsort(lows, kind="stable")
     highs, counts = (np.concatenate(pair)[order] for pair in zip(one[1:3], other[1:3], strict=True))
     return _coarsened(lows[order], highs, counts, max(one.shift, other.shift))
 
 
-def heavy_ranges(bins: Histogram) -> KeyRanges:
+def heavy_ranges(bins: KeyHistogram) -> KeyRanges:
     """Ranges of the heavy bins that hold more than one distinct key."""
     chosen = _are_heavy(bins)
     return KeyRanges(bins.lows[chosen], bins.highs[chosen])
 
 
-def frequent_keys(bins: Histogram) -> Array:
+def frequent_keys(bins: KeyHistogram) -> Array:
     """Keys that fill a heavy bin alone, of a histogram without other heavy bins."""
     found: Array = bins.lows[(bins.counts * HEAVY_FRACTION > bins.counts.sum()) & (bins.lows == bins.highs)]
     return found
 
 
-def refine(bins: Histogram, finer: Histogram) -> Histogram:
+def refine(bins: KeyHistogram, finer: KeyHistogram) -> KeyHistogram:
     """Replace the heavy bins by the finer bins within them."""
     light = ~_are_heavy(bins)
     lows = np.concatenate([bins.lows[light], finer.lows])
     order = np.argsort(lows)
     highs, counts = (np.concatenate([old[light], new])[order] for old, new in zip(bins[1:3], finer[1:3], strict=True))
-    return Histogram(lows[order], highs, counts, finer.shift)
+    return KeyHistogram(lows[order], highs, counts, finer.shift)
 
 
-def to_quantile_sketch(bins: Histogram, size: int) -> Array:
+def to_quantile_sketch(bins: KeyHistogram, size: int) -> Array:
     """State of a quantile sketch that has seen the values of this histogram.
 
     Its sample takes values at even steps through their order, with linear interpolation within a bin.
@@ -120,12 +120,12 @@ def _are_within(keys: Array, ranges: KeyRanges) -> Array:
     return inside
 
 
-def _are_heavy(bins: Histogram) -> Array:
+def _are_heavy(bins: KeyHistogram) -> Array:
     chosen: Array = (bins.counts * HEAVY_FRACTION > bins.counts.sum()) & (bins.lows < bins.highs)
     return chosen
 
 
-def _coarsened(lows: Array, highs: Array, counts: Array, shift: int) -> Histogram:
+def _coarsened(lows: Array, highs: Array, counts: Array, shift: int) -> KeyHistogram:
     """Merge sorted bins until at most ``MAX_BINS`` are left."""
     if not len(lows):
         return EMPTY
@@ -133,4 +133,4 @@ def _coarsened(lows: Array, highs: Array, counts: Array, shift: int) -> Histogra
     if len(lows) > MAX_BINS:  # the smallest shift that suffices; that of a part is never above that of the whole log
         shift = max(shift, int(np.partition(differing, -MAX_BINS)[-MAX_BINS]).bit_length())
     firsts = np.flatnonzero(np.append(True, differing >> np.uint64(shift)))
-    return Histogram(lows[firsts], np.maximum.reduceat(highs, firsts), np.add.reduceat(counts, firsts), shift)
+    return KeyHistogram(lows[firsts], np.maximum.reduceat(highs, firsts), np.add.reduceat(counts, firsts), shift)

@@ -22,7 +22,7 @@ class LogSummary(NamedTuple):
     left_out: int  # unusable rows
     cut: int  # rows with a clipped weight
     problems: list[tuple[str, int, str]]  # file, row and reason
-    row_hashes: histogram.Histogram
+    row_hashes: histogram.KeyHistogram
 
 
 EMPTY = LogSummary(np.zeros((), dtype=np.int64), {}, 0, 0, 0, [], histogram.EMPTY)

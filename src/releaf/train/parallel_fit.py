@@ -265,7 +265,7 @@ class _LogPasses:
         if self._total > most:
             raise ValueError(
                 f"the log has {self._total:,} rows, and up to {most:,} can be summed"
-                f"{', where there are probabilities' if weighted else ''}: fit its weeks one by one, and merge the fits"
+                f"{' with probabilities' if weighted else ''}: fit parts of it separately, and merge the learners"
             )
 
 
