@@ -27,7 +27,7 @@ from releaf.ensembles import (
 )
 from releaf.streams import breast_cancer
 
-CASES = breast_cancer(499)
+CASES = breast_cancer(683, rows="complete")
 # Three that look at one feature each: the first says 1 above 0.5, the second above 0.25, the third below 0.5.
 SLOPES = np.array([[[0.0, 0.0], [1.0, 0.0]], [[0.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [0.0, 0.0]]])
 BORDERS = np.array([[0.5, 0.0], [0.25, 0.0], [0.0, 0.5]])
@@ -61,7 +61,7 @@ def test_base_classifiers_predict_what_scikit_learn_predicts() -> None:
     given = {"actions": CASES.actions, "features": CASES.features, "count": 6, "size": 10, "seed": 0}
     experts = train_experts(CASES.contexts, CASES.rewards, **given)
     assert experts.labels == 60
-    order, right = np.random.default_rng(0).permutation(499), CASES.rewards.argmax(axis=1)
+    order, right = np.random.default_rng(0).permutation(683), CASES.rewards.argmax(axis=1)
     for place in range(6):
         rows = order[10 * place : 10 * place + 10]
         model = LogisticRegression(C=100.0, max_iter=10_000).fit(CASES.contexts[rows], right[rows])
@@ -95,7 +95,7 @@ def test_a_slice_of_one_label_predicts_it_and_unseen_labels_are_never_predicted(
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ({"count": 100}, "100 slices of 10 need 1000 labelled cases, got 499"),
+        ({"count": 100}, "100 slices of 10 need 1000 labelled cases, got 683"),
         ({"size": 0}, "size must be a whole number of at least 1, got size=0"),
         ({"features": {f"x{place}": releaf.Quantile() for place in range(9)}}, "base classifiers are trained before"),
         ({"actions": 3}, "rewards have shape"),
@@ -299,7 +299,7 @@ def test_weights_survive_any_number_of_mistakes() -> None:
 
 
 def test_on_breast_cancer_learnt_votes_beat_equal_ones() -> None:
-    cases = breast_cancer(5_000)
+    cases = breast_cancer(5_000, rows="complete")
     given = {"actions": cases.actions, "features": cases.features}
     errors: dict[str, list[float]] = {"equal": [], "boosted": [], "weighted": []}
     for seed in range(5):
