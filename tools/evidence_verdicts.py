@@ -127,7 +127,7 @@ CLAIMS = (
             "Growth of the regret",
             "RELEAF, d = 2, D = 6",
             "exponent of T",
-            "at most",
+            "bound",
         ),
         "likewise",
     ),
