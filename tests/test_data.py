@@ -114,7 +114,9 @@ def test_the_complete_rows_are_the_683_of_the_whole_table_without_a_missing_valu
     assert stream.contexts.max(axis=0).tolist() == [1.0] * FEATURES
 
 
-def test_other_rows_are_refused() -> None:
+def test_other_rows_and_no_steps_are_refused() -> None:
+    with pytest.raises(ValueError, match="steps=0: expected at least one case"):
+        breast_cancer(steps=0)
     with pytest.raises(ValueError, match="rows must be 'paper', 'training' or 'complete', got rows='all'"):
         breast_cancer(rows="all")  # type: ignore[arg-type]
 

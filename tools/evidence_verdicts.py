@@ -1,6 +1,6 @@
 """The table of verdicts that docs/evidence.md opens with: what the paper claims, and what came out here.
 
-Figures are those of docs/results/figures.json; verdicts follow from them by one rule, so none is typed in.
+Figures are those of docs/results/figures.json; each claim names the rule by which its verdict follows from them.
 """
 
 from __future__ import annotations
@@ -72,6 +72,14 @@ CLAIMS = (
         *("Relevance to “benign”, breast cancer", "1 clump thickness", SHARE),
     ),
     Claim(
+        *("… of bland chromatin, %", "`tab:relevancefreq`"),
+        *("Relevance to “benign”, breast cancer", "7 bland chromatin", SHARE),
+    ),
+    Claim(
+        *("… of cell size, %", "`tab:relevancefreq`"),
+        *("Relevance to “benign”, breast cancer", "2 cell size uniformity", SHARE),
+    ),
+    Claim(
         *("RELEAF errs less than CZ: its error over CZ's", "`tab:schemes`", CANCER, "RELEAF", "error %", "at most"),
         "here CZ with all labels errs less, even counting its explorations",
         1.88 / 3.15,
@@ -90,15 +98,23 @@ CLAIMS = (
     Claim("RELEAF-FO's error, %", "`tab:schemeintrusion`", INTRUSION, "RELEAF-FO", "error %", "at most"),
     Claim(
         *("RELEAF-FO errs less than half as often as any ensemble: over Blum's", "`tab:schemeintrusion`"),
-        *(INTRUSION, "RELEAF-FO", "error %", "at most", "the ensembles err less here than in the paper"),
+        *(
+            INTRUSION,
+            "RELEAF-FO",
+            "error %",
+            "at most",
+            "six classifiers of random records; with consecutive chunks Blum errs least of all",
+        ),
         *(0.68 / 1.64, "Blum"),
     ),
     Claim(
         *("RELEAF errs less than LinUCB while it exploits: over LinUCB's error", "`tab:schemeintrusion`"),
-        *(INTRUSION, "RELEAF", EXPLOITING, "at most", ""),
+        *(INTRUSION, "RELEAF", EXPLOITING, "at most", "of all decisions LinUCB errs less, as in the paper"),
         *(0.24 / 0.27, "LinUCB", "", "error %"),
     ),
-    Claim("LinUCB's error, %", "`tab:schemeintrusion`", INTRUSION, "LinUCB", "error %", "at most"),
+    Claim(
+        "LinUCB's error, %", "`tab:schemeintrusion`", INTRUSION, "LinUCB", "error %", "same", "lower, and the lowest"
+    ),
     Claim("CZ's error, %", "`tab:schemeintrusion`", INTRUSION, "CZ", "error %", "same", "unexplained"),
     Claim(
         *("RELEAF-ALL has the highest click-through rate, %", "`tab:schemeyahoo`"),
@@ -116,10 +132,12 @@ CLAIMS = (
         *("Lemma 1", "Greedy-RELEAF", "in the last half", "same", "", 0.1),
     ),
     Claim(
-        *("regret grows at most as T to the 0.83, d = 1", "Theorem 5"),
-        *("Growth of the regret", "RELEAF, d = 1, D = 50", "exponent of T", "bound"),
-        "control numbers divided by 5000, for which no theorem speaks",
+        *("regret grows at most as T to the 0.83: d = 1, D = 5", "Theorem 5"),
+        *("Growth of the regret", "RELEAF, d = 1, D = 5", "exponent of T", "bound"),
+        "control numbers divided by 5000, which no theorem covers; the bound itself is 10⁵ times the regret",
     ),
+    Claim("… D = 20", "Theorem 5", "Growth of the regret", "RELEAF, d = 1, D = 20", "exponent of T", "bound"),
+    Claim("… D = 50", "Theorem 5", "Growth of the regret", "RELEAF, d = 1, D = 50", "exponent of T", "bound"),
     Claim(
         *(
             "… to the 0.87, d = 2",
@@ -139,13 +157,17 @@ CLAIMS = (
         "RELEAF, d = 1, D = 5",
     ),
     Claim(
+        *("… at D = 20 over that at D = 5", "Introduction, Theorem 5"),
+        *("Growth of the regret", "RELEAF, d = 1, D = 20", "exponent of T", "same", "", 1.0, "RELEAF, d = 1, D = 5"),
+    ),
+    Claim(
         *("bad actions are not exploited: runs within 8L(s + s′), %", "Theorem 1"),
         *("Exploitations within 8·L·(s + s′)", "L = 0.05, divisor 1", "runs within, %", "coverage"),
     ),
     Claim(
         *("exploring and exploiting balance at ρ*", "Theorem 3"),
         *("Where exploring costs as much as exploiting", "divisor 5000", "R_O = R_I at ρ", "same"),
-        "ρ* balances orders in T; at one T it depends on the divisor: see the table",
+        "ρ* balances orders in T; at one T the crossing depends on the divisor, and is above ρ* for smaller ones",
     ),
 )
 
@@ -157,8 +179,8 @@ def verdict(rule: str, ours: float, theirs: float) -> str:
     off = ours / theirs - 1.0
     if rule in ("bound", "coverage"):  # a violation is a violation, however small
         return "holds" if (off if rule == "bound" else -off) <= 0.0 else "violated"
-    if rule == "at most":
-        off = max(off, 0.0)
+    if rule == "at most" and off < -REPRODUCED:
+        return "better"
     return "reproduced" if abs(off) <= REPRODUCED else "near" if abs(off) <= NEAR else "not reproduced"
 
 

@@ -14,6 +14,7 @@ ADAPTIVE = "AdaptiveReleaf"
 # Colours of the heat map, from 0 to 100 %.
 SHADES = ("#f7fbff", "#deebf7", "#c6dbef", "#9ecae1", "#6baed6", "#4292c6", "#2171b5", "#084594")
 PALE_TEXT_FROM = 4
+STEPS = 50_000  # as in the paper
 
 
 def demo(
@@ -42,7 +43,19 @@ def demo(
         print_json({name: [_figures_of(ledger) for ledger in ledgers] for name, ledgers in results.items()})
         return
     console.print(_decided(results, seeds, steps))
+    console.print(
+        f"Errors in %; the paper counts those of exploitations, over {STEPS:,} cases.\n"
+        "The cases repeat 499 rows, so every learner meets each of them many times.\n",
+        style="dim",
+        highlight=False,
+    )
     console.print(_relevance(results))
+    console.print(
+        "RELEAF: share of exploitations in which the feature was the relevant one; the\n"
+        "paper names four. AdaptiveReleaf: share of what its model explains.\n",
+        style="dim",
+        highlight=False,
+    )
     console.print(_one_decision(steps, budget), highlight=False, markup=False, width=80)
 
 
@@ -81,11 +94,7 @@ def _decided(results: dict[str, list[Any]], seeds: int, steps: int) -> Table:
     from releaf.report.terminal import table
 
     runs = "one shuffle" if seeds == 1 else f"mean of {seeds} shuffles ± 95 % interval"
-    made = table(
-        f"Breast cancer: {steps:,} cases, {runs}",
-        "Errors in %; the paper counts those of exploitations. The cases repeat\n"
-        "499 rows, so every learner meets each of them many times.",
-    )
+    made = table(f"Breast cancer: {steps:,} cases, {runs}", "")
     made.add_column("", no_wrap=True)
     for heading in ("labels", "exploiting", "all decisions"):
         made.add_column(heading, justify="right", no_wrap=True)
@@ -116,11 +125,7 @@ def _relevance(results: dict[str, list[Any]]) -> Table:
     shares = {
         name: np.mean([np.array(ledger.relevance) for ledger in results[name]], axis=0) for name in ("RELEAF", ADAPTIVE)
     }
-    made = table(
-        "Which features matter for which action, %",
-        "RELEAF: share of exploitations in which the feature was the relevant one; the\n"
-        "paper names four. AdaptiveReleaf: share of what its model explains.",
-    )
+    made = table("Which features matter for which action, %", "")
     made.add_column("", no_wrap=True)
     for name in shares:
         for place, action in enumerate(cases.actions):

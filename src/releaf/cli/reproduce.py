@@ -55,7 +55,6 @@ def reproduce(
     from releaf.executors import executor_for
     from releaf.paper import EXPERIMENTS
     from releaf.report import html_report
-    from releaf.report.terminal import figures_table
     from releaf.streams import DataError
 
     unknown = [name for name in experiments or [] if name not in EXPERIMENTS]
@@ -70,6 +69,8 @@ def reproduce(
     about += " A quick look: streams are shorter than the captions say, so labels can't be compared." if quick else ""
     sections: list[html_report.Section] = []
     failed = False
+    if quick and not as_json:
+        console.print(f"[yellow]A quick look[/]: {seeds} runs each over shorter streams than the captions say.")
     with error_messages(), executor_for(workers, ray) as executor:
         for experiment in chosen:
             try:
@@ -83,7 +84,7 @@ def reproduce(
                 raise typer.Exit(130) from None
             figures = experiment.figures(results)
             for shown in figures if not as_json else ():
-                console.print(figures_table(shown))
+                print_table(shown)
             sections.append(
                 html_report.Section(experiment.name, experiment.title, figures, experiment.pictures(results))
             )
@@ -97,6 +98,20 @@ def reproduce(
             raise typer.Exit(1 if failed else 0)
         console.print(f"The report with charts is {report}; {len(pictures)} pictures are in the same folder.")
     raise typer.Exit(1 if failed else 0)
+
+
+def print_table(figures: Any) -> None:
+    """Print a table without cutting off figures: on narrow terminals without differences, or with wrapped lines."""
+    from rich.measure import Measurement
+
+    from releaf.report.terminal import figures_table
+
+    unbounded = console.options.update(max_width=1_000)
+    for table in (figures_table(figures), figures_table(figures, differences=False)):
+        needed = Measurement.get(console, unbounded, table).maximum
+        if needed <= console.width:
+            break
+    console.print(table, width=max(needed, console.width), crop=False, soft_wrap=needed > console.width)
 
 
 def _results(runs: list[Any], title: str, store: Any, executor: Any) -> dict[str, list[Any]]:

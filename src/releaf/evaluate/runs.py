@@ -109,6 +109,8 @@ def to_integer(name: str, value: Any) -> int:
 def execute(described: Run) -> Ledger:
     """Create the stream and the policy, and run the policy; over a log by rejection sampling."""
     stream = _stream(described.stream, described.stream_arguments)
+    if not isinstance(stream, streams.Stream | streams.Log):
+        raise TypeError(f"stream {described.stream!r} returned {type(stream).__name__}: expected a Stream or a Log")
     policy = build(described, stream)
     if isinstance(stream, streams.Log):
         if described.checkpoints:
@@ -133,7 +135,10 @@ def build(described: Run, stream: Any) -> Any:
         cases = _stream(given["stream"], given.get("arguments", {}))
         size = given["size"]
         arguments["sample"] = (cases.contexts[:size], cases.rewards[:size])
-    return policy_factory(described.policy)(stream.actions, stream.features, seed=described.seed, **arguments)
+    policy = policy_factory(described.policy)(stream.actions, stream.features, seed=described.seed, **arguments)
+    if not hasattr(policy, "replay"):
+        raise TypeError(f"policy {described.policy!r} has no method replay(contexts, rewards) that returns a Trace")
+    return policy
 
 
 @cache

@@ -39,6 +39,8 @@ def breast_cancer(steps: int = 50_000, seed: int = 0, rows: RowSelection = "pape
     >>> stream.contexts.shape, int(stream.rewards[:, 1].sum())
     ((499, 9), 157)
     """
+    if steps < 1:
+        raise ValueError(f"steps={steps}: expected at least one case")
     names, grades, diagnoses = _table()
     chosen, lowest = _chosen(rows, grades)
     contexts = (np.nan_to_num(grades[chosen]) - lowest) / (10.0 - lowest)
