@@ -356,8 +356,8 @@ def test_what_can_not_be_drawn_is_refused() -> None:
     euros = releaf.Trace(trace.actions, trace.explored, trace.observed, 100 * trace.rewards)
     refused: list[tuple[Any, str]] = [
         (lambda: plot.relevance(releaf.LinUCB(2, 3)), "LinUCB has no relevance"),
-        (lambda: plot.relevance(ledger), "does not tell which features are relevant"),
-        (lambda: plot.relevance(trace), "Trace does not tell which features are relevant"),
+        (lambda: plot.relevance(ledger), "that has no relevance"),
+        (lambda: plot.relevance(trace), "Trace that has no relevance"),
         (lambda: plot.relevance(releaf.Releaf(2, 3), features=["a"]), "features must be 3 different names"),
         (lambda: plot.relevance({}), "results must have something to draw"),
         (lambda: plot.regret({"a": []}), "results must have something to draw"),

@@ -200,10 +200,11 @@ def test_regret_grows_more_slowly_than_theorem_5_allows_and_than_without_relevan
 def test_waves_of_splits_are_where_the_partition_of_uniform_contexts_gets_finer() -> None:
     rho, steps = theory.balanced_rho(1), 4_000
     *_, before, last = waves_of_splits(rho, steps)
-    contexts = np.random.default_rng(0).random((steps, 2))
+    contexts = np.random.default_rng(0).random((2 * steps, 2))
     bandit = releaf.Releaf(2, 2, seed=0)
     for end, level in ((before, 2), (last, 3)):
-        bandit.replay(contexts[bandit.steps : int(1.3 * end)], np.zeros((int(1.3 * end) - bandit.steps, 2)))
+        arrived = contexts[bandit.steps : int(1.3 * end)]
+        bandit.replay(arrived, np.zeros((len(arrived), 2)))
         assert {part.level for part in bandit.partition(0)} == {level}
 
 
@@ -249,4 +250,4 @@ def test_an_interrupt_stops_at_once_and_says_how_to_go_on(tmp_path: Path) -> Non
         os.killpg(process.pid, signal.SIGINT)
         output, _ = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "the same command goes on" in " ".join(output.split())
+    assert "run the same command again to continue" in " ".join(output.split())

@@ -52,7 +52,7 @@ class Decision:
 
     @property
     def context(self) -> Row:
-        """Encoded context, read-only: each value in [0, 1], -1 where it is missing."""
+        """Read-only encoded context. Each value is in [0, 1], or -1 where it is missing."""
         row = self._context.view()
         row.flags.writeable = False
         return row

@@ -433,7 +433,7 @@ def test_broken_rows_of_a_log_to_evaluate_are_named(folder: Path, tmp_path: Path
 
 def test_a_log_without_probabilities_cannot_be_evaluated(folder: Path) -> None:
     result = run("evaluate", folder / "log.csv", "--action", "shown", "--reward", "clicked", expect=1)
-    assert "has no column 'probability' of probabilities, which off-policy estimates need" in result.stderr
+    assert "has no column 'probability' of propensities, which off-policy estimates need" in result.stderr
 
 
 def test_rewards_of_another_range_are_evaluated(tmp_path: Path) -> None:

@@ -268,7 +268,7 @@ def test_a_replayed_learner_equals_one_that_never_stopped(policy: str) -> None:
 
 
 def _knowledge(learner: Any) -> list[Any]:
-    arrays = {**learner._learnt(), "steps": np.array(learner.steps), "pending": np.array(learner.pending)}
+    arrays = {**learner._learnt_arrays(), "steps": np.array(learner.steps), "pending": np.array(learner.pending)}
     return [(name, array.tobytes()) for name, array in sorted(arrays.items())]
 
 

@@ -118,7 +118,7 @@ def test_options_go_to_the_policy() -> None:
         ({"policy": "Nobody"}, "policy is 'Nobody': expected a learner, or the name of one"),
         ({"policy": "Schema"}, "policy is 'Schema'"),
         ({"policy": "ContextualZooming"}, "ContextualZooming can't learn from a log"),
-        ({"reward_range": (0, 1)}, r"reward of row 0 is .*: expected a number in \[0, 1\]; give reward_range"),
+        ({"reward_range": (0, 1)}, r"reward of row 0 is .*: expected a number in \[0, 1\]; set reward_range"),
     ],
 )
 def test_bad_logs_are_told(given: dict[str, Any], message: str) -> None:

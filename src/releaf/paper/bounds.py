@@ -73,7 +73,7 @@ class Bounds:
             given, steps = {"gamma_rel": d, "lipschitz": 1.0}, affordable // (20 if quick else 1)
             runs += [self._run("RELEAF", "Releaf", given, d, features, steps, seed) for seed in range(seeds)]
         for (d, features), affordable in ZOOMING.items():
-            steps = affordable // (5 if quick else 1)
+            steps = affordable // (2 if quick else 1)
             runs += [self._run("CZ", "ContextualZooming", {}, d, features, steps, seed) for seed in range(seeds)]
         return runs
 

@@ -263,7 +263,7 @@ class PartitionedPolicy(OnlinePolicy):
 
     @property
     def observation_spend(self) -> float:
-        """Cost of the observations so far: their number times c_O."""
+        """Cost of the observations so far, which is their number times c_O."""
         return self.observations * self.observation_cost
 
     def relevance(self) -> Array:
