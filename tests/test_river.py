@@ -303,7 +303,7 @@ def test_a_reward_that_can_not_be_right_changes_nothing() -> None:
 def test_policies_that_river_can_not_serve_are_refused() -> None:
     with pytest.raises(ValueError, match="needs the rewards of all actions"):
         ReleafPolicy(releaf.Releaf, observe="all-actions").pull(["a", "b"], context={"x": 1, "y": 2})
-    with pytest.raises(TypeError, match="policy must be a class of releaf"):
+    with pytest.raises(TypeError, match="policy must be a policy class of releaf"):
         ReleafPolicy("LinUCB")  # type: ignore[arg-type]
 
 
