@@ -90,7 +90,7 @@ def reproduce(
             )
             html_report.write(report, "RELEAF, reproduced", about, sections)
     if sections:
-        pictures = html_report.save_pictures(report.parent, sections)
+        pictures = html_report.save_pictures(report.parent, sections, 1.0 if quick else 2.0)
         html_report.save_figures(report.parent / "figures.json", sections)
         html_report.save_picture_data(report.parent / "pictures.json", sections)
         if as_json:

@@ -68,14 +68,14 @@ specs.forEach((spec, place) => vegaEmbed("#chart-" + place, spec, {{actions: fal
     path.write_text(text, encoding="utf-8")
 
 
-def save_pictures(folder: Path, sections: Sequence[Section]) -> list[Path]:
+def save_pictures(folder: Path, sections: Sequence[Section], scale_factor: float = 2.0) -> list[Path]:
     """Save each picture as a PNG file."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for section in sections:
         for place, picture in enumerate(section.pictures):
             path = folder / f"{section.name}-{place + 1}.png"
-            chart(picture, width=720).properties(title=picture.title).save(path, scale_factor=2)
+            chart(picture, width=720).properties(title=picture.title).save(path, scale_factor=scale_factor)
             written.append(path)
     return written
 
