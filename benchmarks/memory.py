@@ -42,7 +42,7 @@ def peak_bytes() -> int:
 def measure_replay(features: int, gamma: int, actions: int) -> dict[str, Any]:
     """What ``python -m benchmarks.memory`` does: replay a stream, and report the memory of the learner."""
     from benchmarks.workload import experienced
-    from releaf.core.releaf.model import HASHED, ROWS
+    from releaf.core.releaf.state import HASHED, ROWS
 
     before = peak_bytes()
     engine = experienced(ARRIVALS, features, actions, gamma_rel=gamma, observe="always")._engine

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.floor import Kernel, floors
+from benchmarks.floor import Kernel, floor
 from benchmarks.measure import Finding, Say, in_turn
 from benchmarks.workload import experienced, rewinder, stream, twin
 
@@ -17,28 +17,25 @@ MOST = 2.0
 def run(say: Say) -> list[Finding]:
     findings = []
     for observe in ("explored", "always"):
-        kernels = floors(writes=observe == "always")
+        kernel = floor(writes=observe == "always")
         for features, actions in SHAPES:
             name = f"replay, D={features}, A={actions}, {observe}"
-            findings += _measure(name, features, actions, observe, kernels, say)
+            findings += _measure(name, features, actions, observe, kernel, say)
     return findings
 
 
-def _measure(
-    name: str, features: int, actions: int, observe: str, kernels: dict[str, Kernel], say: Say
-) -> list[Finding]:
+def _measure(name: str, features: int, actions: int, observe: str, kernel: Kernel, say: Say) -> list[Finding]:
     say(f"{name}: replaying {WARMUP_STEPS:,} steps")
     bandit = experienced(WARMUP_STEPS, features, actions, observe=observe)
     contexts, rewards = stream(STEPS, features, actions, seed=1)
-    engine, floor = bandit._engine, twin(bandit)._engine
+    engine, touched = bandit._engine, twin(bandit)._engine
     rewind = rewinder(bandit)
     chosen, explored, _, _ = engine.replay(contexts, rewards)
     gained = rewards[range(STEPS), chosen]
-    sides = {"replay": lambda: engine.replay(contexts, rewards)}
-    for formulation, kernel in kernels.items():
-        sides[formulation] = lambda kernel=kernel: kernel(
-            floor.arrays.pointer_table, contexts, chosen, gained, floor.width
-        )
+    sides = {
+        "replay": lambda: engine.replay(contexts, rewards),
+        "plain": lambda: kernel(touched.state.pointer_table, contexts, chosen, gained),
+    }
     seconds = in_turn(sides, repetitions=REPETITIONS, before=rewind, say=lambda text: say(f"{name}: {text}"))
     detail = {
         "seconds": seconds,
@@ -55,6 +52,5 @@ def _measure(
             at_most=MOST,
             detail=detail,
         ),
-        Finding(what=f"{name}: over the floor's in vector code", value=seconds["replay"] / seconds["lanes"]),
         Finding(what=f"{name}: steps", value=STEPS / seconds["replay"] / 1e6, unit="million/s"),
     ]

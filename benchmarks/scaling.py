@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.floor import floors
+from benchmarks.floor import floor
 from benchmarks.measure import Finding, Say, in_turn
 from benchmarks.workload import experienced, rewinder, stream
-from releaf.core.releaf.model import HASHED
+from releaf.core.releaf.state import HASHED
 
 MOST = 1.25
 WARMUP_STEPS = 20_000  # enough for 8 intervals a feature (4 for γ=2) and the explorations that these ask for
@@ -79,8 +79,8 @@ def _prepare(series: Series, features: int) -> tuple[dict[str, Side], Side, dict
     note["hashed"] = engine.clock(HASHED)
     timed: dict[str, Side] = {"": lambda: engine.replay(contexts, rewards)}
     if series.gamma == 1 and not note["hashed"]:
-        read, unused = floors(writes=False)["lanes"], np.zeros(steps, dtype=np.int64)
-        timed[FLOOR] = lambda: read(engine.arrays.pointer_table, contexts, unused, rewards[:, 0], engine.width)
+        read, unused = floor(writes=False), np.zeros(steps, dtype=np.int64)
+        timed[FLOOR] = lambda: read(engine.state.pointer_table, contexts, unused, rewards[:, 0])
     return timed, rewind, note
 
 

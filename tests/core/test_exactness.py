@@ -149,7 +149,9 @@ def test_an_action_removed_while_running_leaves_the_plain_algorithm(data: st.Dat
 
 def all_arrays(bandit: PartitionedPolicy) -> dict[str, bytes]:
     """The state, array by array, without the slack of tables that grew at different times."""
-    return {name: array.tobytes() for name, array in bandit._engine.state().items() if name not in ("table", "keys")}
+    return {
+        name: array.tobytes() for name, array in bandit._engine.learnt_arrays().items() if name not in ("table", "keys")
+    }
 
 
 @quick

@@ -14,7 +14,7 @@ from plain_releaf import PlainReleaf
 from releaf_strategies import TIES, configurations, limit_dense_cells, quick, streams, twin_of
 
 import releaf
-from releaf.core.releaf.model import HASHED
+from releaf.core.releaf.state import HASHED
 from releaf.policies.partitioned import PartitionedPolicy
 
 SIZES = st.sampled_from([0, 20_000, 2**29])  # hashed from the start, after a while, never

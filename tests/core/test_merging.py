@@ -15,8 +15,7 @@ from plain_releaf import GRAIN
 
 import releaf
 from releaf.core.releaf import cells, merging
-from releaf.core.releaf.model import OBSERVED
-from releaf.core.releaf.vector_lanes import MAX_WIDTH
+from releaf.core.releaf.state import OBSERVED
 from releaf.policies.partitioned import PartitionedPolicy
 
 SCHEMAS: dict[str, Any] = {
@@ -190,10 +189,10 @@ def test_the_sum_has_room_for_as_many_decisions_as_the_roomier_of_both() -> None
 def nearly_full(short_of: int) -> Any:
     """A learner all of whose cells lack so many rewards of being full, with a mean of a quarter."""
     made = part(3, observe="always", rho=60.0)
-    arrays = made._engine.arrays
-    arrays["counts"][:] = arrays["clock"][OBSERVED] = cells.MOST_COUNTED - short_of
-    arrays["sums"][:] = 0.25 * arrays["counts"]
-    table = arrays["cells"][:-MAX_WIDTH].reshape(-1, 4)
+    state = made._engine.state
+    state.counts[:] = state.clock[OBSERVED] = cells.MOST_COUNTED - short_of
+    state.sums[:] = 0.25 * state.counts
+    table = state.cells.reshape(-1, 4)
     table[:, 0], table[:, 1:] = cells.MOST_COUNTED - short_of, 0.25
     return made
 
@@ -205,7 +204,7 @@ def test_a_full_cell_takes_in_no_more_and_keeps_its_mean(limit: int) -> None:
         one = _hashed(one)
     for _ in range(3):
         one.learn(one.decide([0.4] * 4), 1.0)
-    counts, sums = one._engine.arrays["counts"], one._engine.arrays["sums"]
+    counts, sums = one._engine.state.counts, one._engine.state.sums
     assert counts.min() >= 0
     filled = counts == cells.MOST_COUNTED
     assert filled.sum() == 6  # one cell for each pair of features
@@ -229,7 +228,7 @@ def test_an_interval_that_one_has_split_is_split_in_the_sum_and_what_the_other_s
     assert [i[:3] for i in both.partition(0)] == [i[:3] for i in fine.partition(0)]
     assert both.observations == fine.observations + 1
     same = fine.merge(learner())
-    assert np.array_equal(both._engine.arrays["counts"], same._engine.arrays["counts"])
+    assert np.array_equal(both._engine.state.counts, same._engine.state.counts)
 
 
 def test_the_sum_goes_on_learning_and_can_be_saved(tmp_path: Any) -> None:

@@ -78,20 +78,19 @@ def test_a_header_that_lacks_a_part_is_refused(tmp_path: Path, key: str) -> None
 
 GUARDED = """
 import numpy as np
-from releaf.core.releaf.model import StateArrays, FIELDS
+from releaf.core.releaf.state import ReleafState
 import releaf, sys
 PAD, FILL = 64, 77
 padded = []
-original = StateArrays.__setitem__
+original = ReleafState.__setattr__
 def guarded(self, field, values):
     original(self, field, values)
-    array = self._arrays[field]
+    array = getattr(self, field)
     whole = np.full(array.size + 2 * PAD, FILL, dtype=array.dtype)
     whole[PAD:-PAD] = array
     padded.append((field, whole))
-    self._arrays[field] = whole[PAD:-PAD]
-    self.pointer_table[FIELDS.index(field)] = self._arrays[field].ctypes.data
-StateArrays.__setitem__ = guarded
+    original(self, field, whole[PAD:-PAD])
+ReleafState.__setattr__ = guarded
 generator = np.random.default_rng(int(sys.argv[1]))
 for _ in range(12):
     features, actions = int(generator.integers(2, 8)), int(generator.choice([1, 2, 5, 8, 9, 17]))

@@ -21,7 +21,7 @@ from learner_comparison import Array, full_state, plain, run_steps, stream
 import releaf
 from releaf import Boolean, Categorical, Continuous, GreedyReleaf, Quantile, Releaf, Schema
 from releaf.core.releaf.engine import EngineSettings
-from releaf.core.releaf.model import HASHED
+from releaf.core.releaf.state import HASHED
 from releaf.core.runtime import state_file
 
 STEPS = 400

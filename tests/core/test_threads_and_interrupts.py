@@ -11,7 +11,7 @@ import pytest
 
 import releaf
 from releaf.core.releaf import cells, partition
-from releaf.core.releaf.model import TIME
+from releaf.core.releaf.state import TIME
 
 
 def test_threads_may_share_a_learner() -> None:
@@ -36,7 +36,7 @@ def test_threads_may_share_a_learner() -> None:
 SIGNALLED = """
 import signal, threading, time, os
 import numpy as np, releaf
-from releaf.core.releaf.model import TIME
+from releaf.core.releaf.state import TIME
 bandit = releaf.Releaf(2, 3, seed=0)
 contexts = np.random.default_rng(0).random((3_000_000, 3))
 rewards = contexts[:, :2]

@@ -14,7 +14,7 @@ from learner_comparison import full_state, plain, run_steps, stream
 
 import releaf
 from releaf.core.releaf.engine import EngineSettings
-from releaf.core.releaf.model import HASHED
+from releaf.core.releaf.state import HASHED
 from releaf.ensembles.ensemble import Ensemble
 
 CONTEXTS, REWARDS = stream(600, actions=3, seed=4)

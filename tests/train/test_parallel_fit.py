@@ -17,7 +17,7 @@ from plain_releaf import GRAIN
 import releaf
 from releaf import theory
 from releaf.core.releaf import merging, summing
-from releaf.core.releaf.model import EXPLOITED, HASHED
+from releaf.core.releaf.state import EXPLOITED, HASHED
 from releaf.executors import Local
 from releaf.streams import batches
 from releaf.train import Report, fit_log, parallel_fit
@@ -173,7 +173,7 @@ def test_memory_follows_what_was_observed_not_the_product_of_all_intervals(tmp_p
     finally:
         tracemalloc.stop()
     cells = {(a, b, action) for a, b, action in zip(table["a"], table["b"], table["action"], strict=True)}
-    assert np.count_nonzero(fitted._engine.arrays["counts"]) == len(cells)
+    assert np.count_nonzero(fitted._engine.state.counts) == len(cells)
     assert fitted._engine.clock(HASHED) == 1
 
 
@@ -349,7 +349,7 @@ def test_rewards_count_to_a_fine_grain(tmp_path: Path) -> None:
     table = log(300)
     table["reward"] = np.random.default_rng(0).random(300)
     fitted = fit_log(write(tmp_path, table, 1), NAMES, rho=theory.balanced_rho(1))
-    sums = fitted._engine.arrays["sums"]
+    sums = fitted._engine.state.sums
     assert np.array_equal(sums / GRAIN, np.round(sums / GRAIN))
     per_pair = np.floor(table["reward"] / GRAIN + 0.5).sum() * GRAIN
     assert sums.sum() == pytest.approx(3 * per_pair, rel=1e-15)
@@ -467,8 +467,8 @@ def with_a_frequent_row(count: int, others: int) -> Table:
 
 def over_all_rows(fitted: releaf.Releaf, table: Table) -> Any:
     other = releaf.from_bytes(fitted.to_bytes())
-    other._engine.arrays["relevance"][:] = 0
-    other._engine.arrays["clock"][EXPLOITED] = 0
+    other._engine.state.relevance[:] = 0
+    other._engine.state.clock[EXPLOITED] = 0
     other._engine.tally_relevance(np.column_stack([table[name] for name in "abc"]))
     return other.relevance()
 

@@ -44,7 +44,7 @@ COMMANDS = (
     (compare.compare, "releaf compare AdaptiveReleaf LinUCB --stream breast_cancer --table cases.csv:diagnosis"),
     (reproduce.reproduce, "releaf reproduce intrusion relevance --seeds 20 --report report/index.html"),
     (serve.serve, "releaf serve --store releaf.db --port 8000"),
-    (warmup.warmup, "releaf warmup --actions 2 --actions 5 --gamma-rel 2"),
+    (warmup.warmup, "releaf warmup"),
     (doctor.doctor, "releaf doctor"),
 )
 for command, example in COMMANDS:

@@ -12,36 +12,26 @@ from releaf.cli.console import Json, console, print_json
 
 
 def warmup(
-    actions: Annotated[
-        list[int] | None, typer.Option(min=1, help="A number of actions; may be repeated (1 to 8).")
-    ] = None,
-    gamma_rel: Annotated[
-        list[int] | None, typer.Option(min=1, help="A value of gamma_rel; may be repeated (1).")
-    ] = None,
+    actions: Annotated[list[int] | None, typer.Option(hidden=True)] = None,  # of version 0.1, now without effect
+    gamma_rel: Annotated[list[int] | None, typer.Option(hidden=True)] = None,
     as_json: Json = False,
 ) -> None:
-    """Compile kernels ahead of time, so that later processes start fast; takes seconds per number of actions.
-
-    The kernels of the other policies work for all numbers of actions.
-    """
+    """Compile the kernels of all policies ahead of time, so that later processes start fast; takes minutes."""
     from releaf.policies import Releaf
 
-    cases = [(number, gamma) for gamma in gamma_rel or [1] for number in actions or range(1, 9)]
+    policies = [Releaf(3, 2, seed=0, observe="all-actions"), *_policies()]
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        for number, gamma in progress.track(cases, description="compiling RELEAF"):
-            for observe in ("explored", "all-actions"):
-                _compile(Releaf(number, 2 * gamma, gamma_rel=gamma, seed=0, observe=observe))
-        for policy in progress.track(list(_other_policies()), description="compiling the others"):
+        for policy in progress.track(policies, description="compiling"):
             _compile(policy)
+    names = sorted({type(policy).__name__ for policy in policies})
     if as_json:
-        print_json({"actions": list(actions or range(1, 9)), "gamma_rel": gamma_rel or [1]})
+        print_json({"policies": names})
         return
-    numbers = ", ".join(map(str, actions or range(1, 9)))
-    console.print(f"Kernels are ready: RELEAF's for {numbers} actions, the other policies' for any number.")
+    console.print(f"The kernels of {len(names)} policies are ready, for any number of actions and features.")
 
 
-def _other_policies() -> Iterator[Any]:
-    """One instance of each policy except RELEAF."""
+def _policies() -> Iterator[Any]:
+    """One instance of each policy."""
     import numpy as np
 
     from releaf import Schema, ensembles, policies

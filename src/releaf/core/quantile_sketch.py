@@ -4,17 +4,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
+from releaf.arrays import Array
 from releaf.core.runtime.jit import entry_point, inlined, outlined
 from releaf.core.runtime.random_generator import integer_below
 
-Array = np.ndarray[Any, np.dtype[Any]]
-SEEN, RANDOM, KEPT, RANKED = range(
-    4
-)  # fields of the counts: values seen, generator state, values in the sample, values in the ranks
+# Fields of the counts: values seen, generator state, values in the sample, values in the ranks.
+SEEN, RANDOM, KEPT, RANKED = range(4)
 
 
 class QuantileSketch:

@@ -109,7 +109,6 @@ class OnlineAdaBoost(Ensemble):
         observes="the label (all rewards), always",
     )
     _entry_points = ONLINE_BOOSTING
-    _saved_arrays = (*Ensemble._saved_arrays, "window")
 
     def __init__(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +23,6 @@ class Ensemble(CompiledPolicy):
     added later, and no action can be removed. ``Decision.estimates`` are each action's share of the votes.
     """
 
-    _saved_arrays: ClassVar[tuple[str, ...]] = ("clock", "coefficients", "intercepts", "weights")
     _learns_from_logs = False
     _window = 1
 
@@ -58,6 +57,7 @@ class Ensemble(CompiledPolicy):
 
     def _build(self, actions: int) -> Votes:
         return new_votes(
+            self._entry_points.state,
             self.seed,
             self.schema.lowest(),
             self._design,

@@ -41,7 +41,6 @@ class WeightedMajority(Ensemble):
         observes=_OBSERVES,
     )
     _entry_points = WEIGHTED_MAJORITY
-    _saved_arrays = (*Ensemble._saved_arrays, "logs")
 
     def __init__(
         self,
@@ -129,7 +128,6 @@ class Blum(Ensemble):
         observes=_OBSERVES,
     )
     _entry_points = BLUM
-    _saved_arrays = (*Ensemble._saved_arrays, "logs")
 
     def __init__(
         self,

@@ -112,13 +112,7 @@ class AdaptiveReleaf(CompiledPolicy):
         finds_relevance=True,
         observes="the reward of its action, always or where it can change a decision",
     )
-    _saved_arrays = (
-        *("clock", "seen", "fresh_knots", "fresh_levels", "knots", "levels", "counts", "tables", "precisions"),
-        *("weights", "covariance", "dispersion", "ranges", "typical", "strengths", "certainties", "watch"),
-        *("rows", "payoffs", "sums"),
-    )
     _entry_points = ADAPTIVE
-    _signed = ("clock", "tables")
 
     def __init__(
         self,
@@ -185,7 +179,7 @@ class AdaptiveReleaf(CompiledPolicy):
     def _build(self, actions: int) -> Adaptive:
         categories = np.array([feature.categories for feature in self.schema.features], dtype=np.int64)
         state = new_adaptive(self.seed, self.schema.lowest(), categories, actions, self._params(actions))
-        refit_due_actions(state)
+        refit_due_actions(state.pointer_table)
         return state
 
     def _use_state(self, state: Adaptive) -> None:
@@ -195,7 +189,7 @@ class AdaptiveReleaf(CompiledPolicy):
     def _refit(self) -> None:
         """Refit the actions that are due; relevance changes only here."""
         self._named = None
-        refit_due_actions(self._state)
+        refit_due_actions(self._pointer_table)
 
     def _grow_if_full(self) -> None:
         if self._may_be_due:
@@ -210,7 +204,6 @@ class AdaptiveReleaf(CompiledPolicy):
             self._refit()
 
     def _learn_log(self, units: Array, taken: Array, rewards: Array) -> None:
-        ADAPTIVE.open(self._state)
         reached = 0
         try:
             while reached < len(units):
@@ -221,7 +214,7 @@ class AdaptiveReleaf(CompiledPolicy):
 
     def _estimate(self, units: Array) -> Array:
         expected = np.empty((len(units), len(self.actions)))
-        predict_many(self._state, units, expected)
+        predict_many(self._pointer_table, units, expected)
         return self._low + self._span * expected
 
     def _replay(self, units: Array, rewards: Array) -> Trace:

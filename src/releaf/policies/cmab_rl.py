@@ -62,7 +62,6 @@ class CMABRL(CompiledPolicy):
     parameters = ("seed", "horizon", "gamma_rel", "lipschitz", "confidence", "intervals", "max_pending")
     traits = Traits("CMAB-RL", "Turğay et al. 2020", finds_relevance=True)
     _entry_points = CMAB_RL
-    _saved_arrays = ("clock", "taken", "counts", "sums", "tallies")
 
     def __init__(
         self,

@@ -1,14 +1,13 @@
-"""`CompiledPolicy`: base class of policies with a named tuple of arrays as state and a compiled rule."""
+"""`CompiledPolicy`: base class of policies with a compiled rule."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from releaf.core.runtime.entry_points import EntryPoints, pointer_table_of
+from releaf.core.runtime.entry_points import EntryPoints
 from releaf.core.runtime.primitives import RANDOM, SINCE, TIME
 from releaf.policies.argument_checks import whole
 from releaf.policies.base import Array, OnlinePolicy, Relevant, Selection
@@ -17,16 +16,10 @@ from releaf.schema import Features
 
 
 class CompiledPolicy(OnlinePolicy):
-    """Owns a state, a named tuple of arrays, and calls the entry points of its rule with it.
-
-    A subclass defines ``_entry_points``, ``_build``, and which arrays are saved and which may grow.
-    """
+    """Owns a state and calls its rule's entry points with it. A subclass defines ``_entry_points`` and ``_build``."""
 
     _entry_points: EntryPoints
     _state: Any
-    _saved_arrays: ClassVar[tuple[str, ...]]  # the other arrays follow from the parameters, or are scratch
-    _signed: ClassVar[tuple[str, ...]] = ("clock",)  # integer arrays that may be negative
-    _growing: ClassVar[Mapping[str, int]] = {}  # arrays that grow, and their growing axis
 
     def __init__(
         self,
@@ -48,9 +41,8 @@ class CompiledPolicy(OnlinePolicy):
         self._use_state(self._build(len(self.actions)))
 
     def _use_state(self, state: Any) -> None:
-        """Switch to a state and rebuild the pointer table; the only way to replace the state."""
-        self._entry_points.open(state)
-        self._state, self._pointer_table = state, pointer_table_of(state)
+        """Switch to a state; the only way to replace it."""
+        self._state, self._pointer_table = state, state.pointer_table
 
     def _stretch(self) -> Array:
         """Factor that makes the distance of two categories 1; 1 for numbers."""
@@ -59,7 +51,7 @@ class CompiledPolicy(OnlinePolicy):
     # --- the rule -----------------------------------------------------------------------------------------
 
     def _choose(self, context: Array) -> Selection:
-        if self._growing:
+        if self._state.grows:
             self._grow_if_full()
         decision = self._entry_points.decide(self._pointer_table, context)
         if decision < 0:
@@ -123,27 +115,17 @@ class CompiledPolicy(OnlinePolicy):
 
     def _double_capacity(self) -> None:
         """Double the capacity of the growing arrays."""
-        self._use_state(self._with_capacity(self._state, 2 * self._capacity(self._state)))
+        dimension = self._state.grows
+        self._use_state(self._state.resized(dimension, 2 * self._state.size_of(dimension)))
 
-    def _capacity(self, state: Any) -> int:
-        """Capacity of the growing arrays."""
-        lengths = {
-            getattr(state, name).shape[axis] for name, axis in self._growing.items() if name in self._saved_arrays
-        }
-        if len(lengths) > 1:
-            raise ValueError("its sizes contradict one another")
-        if 0 in lengths:
-            raise ValueError("its sizes are zero")
-        return int(lengths.pop()) if lengths else 0
-
-    def _with_capacity(self, state: Any, capacity: int) -> Any:
-        sized = {name: _sized(getattr(state, name), axis, capacity) for name, axis in self._growing.items()}
-        return state._replace(**sized)
+    def _build_like(self, actions: int) -> Any:
+        """Build the initial state for so many actions, with the current capacity."""
+        state, dimension = self._build(actions), self._state.grows
+        return state if dimension is None else state.resized(dimension, self._state.size_of(dimension))
 
     def _add_action(self) -> None:
-        wider = self._with_capacity(self._build(len(self.actions) + 1), self._capacity(self._state))
-        for name in self._saved_arrays:
-            old = getattr(self._state, name)
+        wider = self._build_like(len(self.actions) + 1)
+        for name, old in self._state.learnt_arrays().items():
             getattr(wider, name)[tuple(slice(length) for length in old.shape)] = old
         wider.clock[SINCE] = wider.clock[TIME]
         self._use_state(wider)
@@ -153,12 +135,11 @@ class CompiledPolicy(OnlinePolicy):
 
     def _without(self, index: int) -> Any:
         """Copy of the state without one action."""
-        narrower = self._with_capacity(self._build(len(self.actions) - 1), self._capacity(self._state))
-        for name in self._saved_arrays:
-            old, new = getattr(self._state, name), getattr(narrower, name)
-            axes = [axis for axis in range(old.ndim) if old.shape[axis] != new.shape[axis]]  # the axis of the actions
-            new[...] = np.delete(old, index, axes[0]) if axes else old
-        return narrower
+        narrower, axes = self._build_like(len(self.actions) - 1), self._state.axes("actions")
+        learnt = self._state.learnt_arrays()
+        return narrower.replace(
+            **{name: np.delete(array, index, axes[name]) if name in axes else array for name, array in learnt.items()}
+        )
 
     # --- saving and loading -------------------------------------------------------------------------------
 
@@ -166,19 +147,10 @@ class CompiledPolicy(OnlinePolicy):
         self._state.clock[RANDOM] = state
 
     def _arrays(self) -> dict[str, Array]:
-        return {name: getattr(self._state, name).copy() for name in self._saved_arrays}
+        return self._state.learnt_arrays()  # type: ignore[no-any-return]
 
     def _load_state(self, arrays: dict[str, Array]) -> None:
-        fresh = self._build(len(self.actions))
-        state = fresh._replace(**{name: np.array(arrays[name], order="C") for name in self._saved_arrays})
-        fresh = self._with_capacity(fresh, self._capacity(state))
-        for name in self._saved_arrays:
-            array, model = arrays[name], getattr(fresh, name)
-            if array.dtype != model.dtype or array.shape != model.shape or not np.isfinite(array).all():
-                raise ValueError(f"its {name} contradict the rest")
-            if array.dtype.kind == "i" and name not in self._signed and (array < 0).any():
-                raise ValueError(f"its {name} contradict the rest")
-        state = fresh._replace(**{name: getattr(state, name) for name in self._saved_arrays})
+        state = self._build(len(self.actions)).with_learnt(arrays)
         if state.clock[TIME] != self._steps:
             raise ValueError("its clock contradicts the rest")
         self._check_state(state)
@@ -186,13 +158,3 @@ class CompiledPolicy(OnlinePolicy):
 
     def _check_state(self, state: Any) -> None:
         """Raise a ValueError if a loaded state is inconsistent: kernels check no bounds."""
-
-
-def _sized(array: Array, axis: int, length: int) -> Array:
-    """Resize an array along one axis, filled with zeros."""
-    shape = list(array.shape)
-    shape[axis] = length
-    other = np.zeros(shape, dtype=array.dtype)
-    common = tuple(slice(min(old, new)) for old, new in zip(array.shape, shape, strict=True))
-    other[common] = array[common]
-    return other

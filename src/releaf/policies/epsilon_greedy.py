@@ -39,7 +39,6 @@ class EpsilonGreedy(RandomExploration):
     parameters = ("seed", "exploration", "epsilon", "max_pending")
     traits = Traits("ε-greedy", "Auer et al. 2002", uses_context=False)
     _entry_points = EPSILON_GREEDY
-    _saved_arrays = ("clock", "taken", "counts", "sums")
 
     def __init__(
         self,

@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from releaf.arrays import Array
 from releaf.core.adaptive.decision_step import predict_many, predict_with_columns
 from releaf.core.adaptive.state import FIRST, NO_FEATURE, SECOND, START, TABLES, UNLIKE, WIDTH, Adaptive
-from releaf.core.runtime.primitives import TIME, Array
+from releaf.core.runtime.primitives import TIME
 from releaf.decision import ActionName, Decision
 from releaf.features import MISSING, Quantile
 from releaf.schema import Encoder, Schema
@@ -61,8 +62,8 @@ def effects(state: Adaptive, encoder: Encoder, place: int, span: float) -> list[
     tried[:, place] = np.repeat(units, len(contexts))
     values = [encoder.from_unit(place, float(unit)) for unit in units]
     usual, there = (np.empty((len(rows), len(state.estimates))) for rows in (contexts, tried))
-    predict_many(state, contexts, usual)
-    predict_many(state, tried, there)
+    predict_many(state.pointer_table, contexts, usual)
+    predict_many(state.pointer_table, tried, there)
     moves = there.reshape(len(units), len(contexts), len(state.estimates)) - usual
     amounts = moves.mean(axis=1) if len(contexts) else np.zeros((len(units), len(state.estimates)))
     return [
@@ -138,7 +139,7 @@ class EstimateBreakdown(NamedTuple):
 
 def _breakdown(state: Adaptive, context: Array, action: int, encoder: Encoder) -> EstimateBreakdown:
     columns = np.zeros(state.weights.shape[1])
-    logit, spread = predict_with_columns(state, np.array(context), action, columns)
+    logit, spread = predict_with_columns(state.pointer_table, np.array(context), action, columns)
     moves = state.weights[action] * (columns - state.typical[action])
     merged: dict[tuple[int, ...], float] = {}
     for table in state.tables[action, : state.counts[action, TABLES]]:

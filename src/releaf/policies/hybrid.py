@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from releaf.core.baselines.hybrid_epsilon import HYBRID_EPSILON, Groups, new_groups
 from releaf.core.runtime.primitives import LATEST, USED
 from releaf.policies.argument_checks import positive, whole
@@ -51,8 +49,6 @@ class HybridEpsilon(RandomExploration):
     parameters = ("seed", "exploration", "epsilon", "similarity", "max_groups", "max_pending")
     traits = Traits("Hybrid-ε", "Bouneffouf et al. 2012")
     _entry_points = HYBRID_EPSILON
-    _saved_arrays = ("clock", "founders", "arrivals", "counts", "sums")
-    _growing: ClassVar = dict.fromkeys(("founders", "arrivals", "counts", "sums"), 0)
 
     def __init__(
         self,

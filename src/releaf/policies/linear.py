@@ -20,8 +20,6 @@ LEAST_RIDGE = 1e-8
 class LinearPolicy(CompiledPolicy):
     """Ridge regression for each action; a subclass defines the rule of choice."""
 
-    _saved_arrays = ("clock", "taken", "inverse", "theta")
-
     def __init__(
         self,
         actions: Actions,

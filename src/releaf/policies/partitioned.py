@@ -12,7 +12,7 @@ from releaf import theory
 from releaf.core.releaf import decision_step, merging
 from releaf.core.releaf.engine import Engine, EngineSettings
 from releaf.core.releaf.marginals import observed_in_leaves
-from releaf.core.releaf.model import EXPLOITED, EXPLORED, OBSERVED, RANDOM, TIME, UNDER_EXPLORED
+from releaf.core.releaf.state import EXPLOITED, EXPLORED, OBSERVED, RANDOM, TIME, UNDER_EXPLORED
 from releaf.decision import ActionName, Decision
 from releaf.features import MISSING, Continuous, Quantile
 from releaf.policies.argument_checks import positive, scale, whole
@@ -111,7 +111,7 @@ class PartitionedPolicy(OnlinePolicy):
     def _use(self, engine: Engine) -> None:
         self._engine = engine
         gamma = engine.settings.gamma
-        candidates = engine.arrays["targets"].reshape(-1, gamma).tolist()
+        candidates = engine.state.targets.reshape(-1, gamma).tolist()
         self._tuples = [*map(tuple, candidates), None]  # index -1, no candidate, gives None
         self._known = {}
 
@@ -119,16 +119,16 @@ class PartitionedPolicy(OnlinePolicy):
 
     def _choose(self, context: Array) -> Selection:
         engine = self._engine
-        decision = engine.entry_points.decide(engine.arrays.pointer_table, context)
+        decision = decision_step.decide(engine.state.pointer_table, context)
         if decision < 0:
             decision = engine.decide(context)  # grows the arrays and retries
         if decision < 0:
             raise self._out_of_range(context, decision_step.BAD_VALUE - decision)
         if decision & 1:
-            return decision >> 1, True, 1.0 / engine.clock(UNDER_EXPLORED), None, None
-        found = engine.relevant.tobytes()
+            return decision >> 1, True, 1.0 / engine.state.clock[UNDER_EXPLORED].item(), None, None
+        found = engine.state.relevant.tobytes()
         relevant, probability = self._known.get(found) or self._name_tuples(found)
-        return decision >> 1, False, probability, tuple(engine.estimates.tolist()), relevant
+        return decision >> 1, False, probability, tuple(engine.state.estimates.tolist()), relevant
 
     def _name_tuples(self, found: bytes) -> tuple[Relevant, float | None]:
         """Relevant features of all actions and the decision's probability; cached, since a few combinations recur."""
@@ -139,7 +139,8 @@ class PartitionedPolicy(OnlinePolicy):
         return self._known[found]
 
     def _learn(self, context: Array, step: int, index: int, reward: float) -> None:
-        self._engine.learn(context, step, index, reward)
+        if decision_step.learn(self._engine.state.pointer_table, context, step, index, reward):
+            self._engine.learn(context, step, index, reward)  # grows the arrays and retries
 
     def _learn_all(self, context: Array, step: int, rewards: Array) -> None:
         self._engine.learn_all(context, step, rewards)
@@ -171,15 +172,15 @@ class PartitionedPolicy(OnlinePolicy):
         self._engine.remove_action(index)
 
     def _set_generator(self, state: int) -> None:
-        self._engine.arrays["clock"][RANDOM] = state
+        self._engine.state.clock[RANDOM] = state
 
     def _arrays(self) -> dict[str, Array]:
-        return self._engine.state()
+        return self._engine.learnt_arrays()
 
     def _load_state(self, arrays: dict[str, Array]) -> None:
         if len(arrays["added_at"]) != len(self.actions):
             raise ValueError("its actions contradict the rest")
-        self._engine.restore(arrays)
+        self._engine.load(arrays)
 
     # --- merging ----------------------------------------------------------------------------------------
 
@@ -277,9 +278,9 @@ class PartitionedPolicy(OnlinePolicy):
         features, or for an action whose reward never varies, the first features are named without evidence.
         """
         with self._lock:
-            arrays = self._engine.arrays
-            counts = arrays["relevance"].reshape(len(self.actions), -1)
-            exploited = self._engine.clock(EXPLOITED) - arrays["added_at"]
+            state = self._engine.state
+            counts = state.relevance.reshape(len(self.actions), -1)
+            exploited = self._engine.clock(EXPLOITED) - state.added_at
             shares: Array = counts / np.maximum(exploited, 1)[:, None]
             return shares
 
@@ -308,7 +309,7 @@ class PartitionedPolicy(OnlinePolicy):
         """
         place = self.schema.index(feature)
         with self._lock:
-            counts, sums = observed_in_leaves(self._engine.arrays, place)
+            counts, sums = observed_in_leaves(self._engine.state, place)
         means = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
         return [list(map(IntervalReward, *columns)) for columns in zip(counts.tolist(), means.tolist(), strict=True)]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from releaf.core.baselines.context_free import UNIFORM_RANDOM, Means, new_means
+from releaf.core.baselines.context_free import UNIFORM_RANDOM, Uniform, new_uniform
 from releaf.policies.compiled import CompiledPolicy
 from releaf.policies.traits import Traits
 from releaf.policy import Actions
@@ -30,7 +30,6 @@ class Random(CompiledPolicy):
     traits = Traits("Random", "the paper's draft", learns_online=False, uses_context=False, observes="nothing")
     _entry_points = UNIFORM_RANDOM
     _learns_from_logs = False
-    _saved_arrays = ("clock",)
 
     def __init__(
         self,
@@ -42,5 +41,5 @@ class Random(CompiledPolicy):
         super().__init__(actions, features, "never", seed)
         self._start()
 
-    def _build(self, actions: int) -> Means:
-        return new_means(self.seed, self.schema.lowest(), actions)
+    def _build(self, actions: int) -> Uniform:
+        return new_uniform(self.seed, self.schema.lowest(), actions)

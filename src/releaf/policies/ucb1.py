@@ -37,7 +37,6 @@ class UCB1(CompiledPolicy):
     parameters = ("seed", "confidence", "max_pending")
     traits = Traits("UCB1", "Auer et al. 2002", uses_context=False)
     _entry_points = ENTRY_POINTS
-    _saved_arrays = ("clock", "taken", "counts", "sums")
 
     def __init__(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -69,9 +69,6 @@ class ContextualZooming(CompiledPolicy):
     traits = Traits("Contextual zooming (CZ)", "Slivkins 2011")
     _entry_points = ZOOMING
     _learns_from_logs = False  # a reward belongs to the ball that was chosen
-    _saved_arrays = ("clock", "centres", "sieve", "arms", "radii", "counts", "sums", "bounds", "nearest", "reach")
-    _signed = ("clock", "arms")
-    _growing: ClassVar = {**dict.fromkeys((*_saved_arrays[1:], "apart", "inside"), 0), "sieve": 1}
 
     def __init__(
         self,
@@ -105,8 +102,8 @@ class ContextualZooming(CompiledPolicy):
         stay = np.flatnonzero(state.arms[:used] != index)
         number = np.full(used, GONE)
         number[stay] = np.arange(len(stay))
-        for name in self._saved_arrays[1:]:
-            array = np.moveaxis(getattr(state, name), self._growing[name], 0)
+        for name, axis in state.axes("balls").items():
+            array = np.moveaxis(getattr(state, name), axis, 0)
             array[: len(stay)] = array[stay]
             array[len(stay) :] = 0
         state.arms[state.arms > index] -= 1

@@ -22,9 +22,10 @@ from releaf.core.adaptive.state import (
     RULE,
     SEEN,
     TABLES,
+    Adaptive,
 )
 from releaf.core.adaptive.table_columns import find_places, lay_out, unlikeness
-from releaf.core.runtime.entry_points import EntryPoint, EntryPoints
+from releaf.core.runtime.entry_points import EntryPoints, state_entry_point
 from releaf.core.runtime.jit import inlined, outlined
 from releaf.core.runtime.primitives import RANDOM, TIME, argmax
 from releaf.core.runtime.random_generator import unit
@@ -201,10 +202,10 @@ def wants(state, decision):
     return decision & 1 == 1 or state.params[RULE] == ALWAYS
 
 
-refit_due_actions = EntryPoint(refit_due, file=__file__)
-predict_with_columns = EntryPoint(predict_with_columns_of, "context", "action", "columns", file=__file__)
-predict_many = EntryPoint(estimate_many, "contexts", "estimates", file=__file__)
+refit_due_actions = state_entry_point(refit_due, Adaptive, arguments=0)
+predict_with_columns = state_entry_point(predict_with_columns_of, Adaptive, arguments=3)
+predict_many = state_entry_point(estimate_many, Adaptive, arguments=2)
 ADAPTIVE = EntryPoints(
-    choose, update, file=__file__, wants=wants, has_capacity=no_refit_due, observe_context=observe_context
+    choose, update, Adaptive, wants=wants, has_capacity=no_refit_due, observe_context=observe_context
 )
-ADAPTIVE_OF_LABELS = EntryPoints(choose, update_all, file=__file__, rewards="all", has_capacity=no_refit_due)
+ADAPTIVE_OF_LABELS = EntryPoints(choose, update_all, Adaptive, rewards="all", has_capacity=no_refit_due)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
+from releaf.arrays import Array
 from releaf.core.adaptive.levels import MOST_LEVELS, STRETCH
-from releaf.core.runtime.primitives import Array, new_clock
+from releaf.core.runtime.primitives import CLOCK_LENGTH, new_clock
+from releaf.core.runtime.state import LearnerState, constant, learnt, scratch
 
 # Fields of the clock, besides time and generator: requested rewards, and fits so far.
 REQUESTED, FITS = 3, 4
@@ -36,7 +36,7 @@ MOST_STORED_VALUES = 200_000  # in the contexts of these rewards
 SEEN = 1024  # contexts from which the levels are set
 
 
-class Adaptive(NamedTuple):
+class Adaptive(LearnerState):
     """Contexts seen and their levels; then for each action its levels, tables, regression and stored rewards.
 
     The regression has ``precisions`` (λ of each table), ``weights`` and ``covariance`` of all columns, ``dispersion``
@@ -44,39 +44,39 @@ class Adaptive(NamedTuple):
     ``certainties`` the certainty of that. ``places`` and all fields after it are scratch.
     """
 
-    clock: Array
-    params: Array
-    limits: Array
-    categories: Array
-    seen: Array
-    fresh_knots: Array
-    fresh_levels: Array
-    knots: Array
-    levels: Array
-    counts: Array
-    tables: Array
-    precisions: Array
-    weights: Array
-    covariance: Array
-    dispersion: Array
-    ranges: Array
-    typical: Array
-    strengths: Array
-    certainties: Array
-    watch: Array
-    rows: Array
-    payoffs: Array
-    sums: Array
-    places: Array
-    heights: Array
-    where: Array
-    value: Array
-    push: Array
-    logits: Array
-    spreads: Array
-    estimates: Array
-    chances: Array
-    chance: Array
+    clock: Array = learnt(np.int64, CLOCK_LENGTH)
+    params: Array = constant(np.float64, "parameters")
+    limits: Array = constant(np.float64, "features")
+    categories: Array = constant(np.int64, "features")
+    seen: Array = learnt(np.float32, SEEN, "features")
+    fresh_knots: Array = learnt(np.float64, "features", MOST_LEVELS + STRETCH)
+    fresh_levels: Array = learnt(np.int64, "features", least=0)
+    knots: Array = learnt(np.float64, "actions", "features", MOST_LEVELS + STRETCH)
+    levels: Array = learnt(np.int64, "actions", "features", least=0)
+    counts: Array = learnt(np.int64, "actions", 5, least=0)
+    tables: Array = learnt(np.int64, "actions", MOST_TABLES, 5)
+    precisions: Array = learnt(np.float64, "actions", MOST_TABLES)
+    weights: Array = learnt(np.float64, "actions", MOST_COLUMNS)
+    covariance: Array = learnt(np.float64, "actions", MOST_COLUMNS, MOST_COLUMNS)
+    dispersion: Array = learnt(np.float64, "actions")
+    ranges: Array = learnt(np.float64, "actions", "features", 2)
+    typical: Array = learnt(np.float64, "actions", MOST_COLUMNS)
+    strengths: Array = learnt(np.float64, "actions", "features")
+    certainties: Array = learnt(np.float64, "actions", "features")
+    watch: Array = learnt(np.float64, "actions", 2)
+    rows: Array = learnt(np.float32, "actions", "rows", "features")
+    payoffs: Array = learnt(np.float64, "actions", "rows")
+    sums: Array = learnt(np.float64, 2)
+    places: Array = scratch(np.float64, "features")
+    heights: Array = scratch(np.float64, "features")
+    where: Array = scratch(np.int64, MOST_COLUMNS)
+    value: Array = scratch(np.float64, MOST_COLUMNS)
+    push: Array = scratch(np.float64, MOST_COLUMNS)
+    logits: Array = scratch(np.float64, "actions")
+    spreads: Array = scratch(np.float64, "actions")
+    estimates: Array = scratch(np.float64, "actions")
+    chances: Array = scratch(np.float64, "actions")
+    chance: Array = scratch(np.float64, 1)
 
 
 def rows_stored(features: int) -> int:
@@ -96,16 +96,16 @@ def new_adaptive(
     levels = np.where(categories > 0, np.minimum(categories, MOST_LEVELS), 3)
     return Adaptive(
         clock=new_clock(seed),
-        params=np.array(params),
+        params=params,
         limits=limits,
         categories=categories,
-        seen=np.zeros((SEEN, features), dtype=np.float32),
+        seen=np.zeros((SEEN, features)),
         fresh_knots=knots,
         fresh_levels=levels,
         knots=np.repeat(knots[None], actions, axis=0),
         levels=np.repeat(levels[None], actions, axis=0),
-        counts=np.zeros((actions, 5), dtype=np.int64),  # the first fit is due
-        tables=np.zeros((actions, MOST_TABLES, 5), dtype=np.int64),
+        counts=np.zeros((actions, 5)),  # the first fit is due
+        tables=np.zeros((actions, MOST_TABLES, 5)),
         precisions=np.ones((actions, MOST_TABLES)),
         weights=np.zeros((actions, MOST_COLUMNS)),
         covariance=np.zeros((actions, MOST_COLUMNS, MOST_COLUMNS)),
@@ -115,12 +115,12 @@ def new_adaptive(
         strengths=np.zeros((actions, features)),
         certainties=np.zeros((actions, features)),
         watch=np.zeros((actions, 2)),
-        rows=np.zeros((actions, rows, features), dtype=np.float32),
+        rows=np.zeros((actions, rows, features)),
         payoffs=np.zeros((actions, rows)),
         sums=np.zeros(2),
         places=np.zeros(features),
         heights=np.zeros(features),
-        where=np.zeros(MOST_COLUMNS, dtype=np.int64),
+        where=np.zeros(MOST_COLUMNS),
         value=np.zeros(MOST_COLUMNS),
         push=np.zeros(MOST_COLUMNS),
         logits=np.zeros(actions),

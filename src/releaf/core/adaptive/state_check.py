@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from releaf.arrays import Array
 from releaf.core.adaptive.levels import MOST_LEVELS, ROUGH, SLOPE
 from releaf.core.adaptive.state import (
     COLUMNS,
@@ -26,7 +27,6 @@ from releaf.core.adaptive.state import (
     Adaptive,
 )
 from releaf.core.adaptive.table_columns import width_of
-from releaf.core.runtime.primitives import Array
 
 
 def is_valid_state(state: Adaptive) -> bool:

@@ -4,44 +4,45 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
+from releaf.arrays import Array
 from releaf.core.releaf.tuples import enumerate_tuples
 from releaf.core.runtime.entry_points import EntryPoints
 from releaf.core.runtime.jit import inlined
-from releaf.core.runtime.primitives import RANDOM, Array, argmax, confidence, new_clock
+from releaf.core.runtime.primitives import CLOCK_LENGTH, RANDOM, argmax, confidence, new_clock
 from releaf.core.runtime.random_generator import integer_below
+from releaf.core.runtime.state import LearnerState, constant, learnt, scratch
 
 RADIUS, TOLERANCE = 0, 1  # params: u² times the count, and 2 L √d̄ / m
 INTERVALS, CATEGORIES = 0, 1  # of a feature: how many intervals; 0, or as many categories
 NONE = -1
 
 
-class UniformPartition(NamedTuple):
+class UniformPartition(LearnerState):
     """State of each cell and action: number of observations and sum of rewards.
 
     ``tallies`` counts for each action how often each feature was relevant in exploitations, and last the exploitations.
     """
 
-    clock: Array
-    params: Array
-    limits: Array
-    features: Array
-    tuples: Array
-    candidates: Array
-    members: Array
-    first: Array
-    strides: Array
-    taken: Array
-    counts: Array
-    sums: Array
-    tallies: Array
-    rows: Array
-    relevant: Array
-    estimates: Array
-    chance: Array
+    clock: Array = learnt(np.int64, CLOCK_LENGTH)
+    params: Array = constant(np.float64, "parameters")
+    limits: Array = constant(np.float64, "features")
+    features: Array = constant(np.int64, "features", 2)
+    tuples: Array = constant(np.int64, "tuples", "tuple size")
+    candidates: Array = constant(np.int64, "candidates", "gamma")
+    members: Array = constant(np.int64, "candidates", "tuples of a candidate")
+    first: Array = constant(np.int64, "tuples")
+    strides: Array = constant(np.int64, "tuples", "tuple size")
+    taken: Array = learnt(np.int64, "actions", least=0)
+    counts: Array = learnt(np.int64, "cells", "actions", least=0)
+    sums: Array = learnt(np.float64, "cells", "actions")
+    tallies: Array = learnt(np.int64, "features and total", "actions", least=0)
+    rows: Array = scratch(np.int64, "tuples")
+    relevant: Array = scratch(np.int64, "actions")
+    estimates: Array = scratch(np.float64, "actions")
+    chance: Array = scratch(np.float64, 1)
 
 
 def cells_of(sizes: Array, tuple_size: int, gamma: int) -> int:
@@ -66,23 +67,23 @@ def new_uniform_partition(
     volumes = shapes.prod(axis=1)
     cells = int(volumes.sum())
     return UniformPartition(
-        new_clock(seed),
-        np.array(params),
-        limits,
-        np.stack([sizes, categories], axis=1).astype(np.int64),
-        np.ascontiguousarray(sets.tuples, dtype=np.int64),
-        np.ascontiguousarray(sets.candidates, dtype=np.int64),
-        np.ascontiguousarray(sets.members, dtype=np.int64),
-        np.cumsum(volumes) - volumes,
-        np.ascontiguousarray(strides),
-        np.zeros(actions, dtype=np.int64),
-        np.zeros((cells, actions), dtype=np.int64),
-        np.zeros((cells, actions)),
-        np.zeros((len(sizes) + 1, actions), dtype=np.int64),
-        np.zeros(len(shapes), dtype=np.int64),
-        np.zeros(actions, dtype=np.int64),
-        np.zeros(actions),
-        np.zeros(1),
+        clock=new_clock(seed),
+        params=params,
+        limits=limits,
+        features=np.stack([sizes, categories], axis=1),
+        tuples=sets.tuples,
+        candidates=sets.candidates,
+        members=sets.members,
+        first=np.cumsum(volumes) - volumes,
+        strides=strides,
+        taken=np.zeros(actions),
+        counts=np.zeros((cells, actions)),
+        sums=np.zeros((cells, actions)),
+        tallies=np.zeros((len(sizes) + 1, actions)),
+        rows=np.zeros(len(shapes)),
+        relevant=np.zeros(actions),
+        estimates=np.zeros(actions),
+        chance=np.zeros(1),
     )
 
 
@@ -187,4 +188,4 @@ def update(state, context, step, action, reward):
         state.sums[row, action] += reward
 
 
-CMAB_RL = EntryPoints(choose_by_relevance, update, file=__file__)
+CMAB_RL = EntryPoints(choose_by_relevance, update, UniformPartition)

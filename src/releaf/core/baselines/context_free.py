@@ -4,46 +4,56 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
+from releaf.arrays import Array
 from releaf.core.runtime.entry_points import EntryPoints, learn_nothing
 from releaf.core.runtime.jit import inlined
 from releaf.core.runtime.primitives import (
+    CLOCK_LENGTH,
     RANDOM,
     SINCE,
     TIME,
-    Array,
     argmax,
     choose_epsilon_greedy,
     exploration_rate,
     new_clock,
 )
 from releaf.core.runtime.random_generator import integer_below
+from releaf.core.runtime.state import LearnerState, constant, learnt, scratch
 
 CONFIDENCE = 0  # params of UCB1
 CONSTANT, FIXED = 0, 1  # params of ε-greedy
 
 
-class Means(NamedTuple):
+class Uniform(LearnerState):
+    """State of a policy that learns nothing."""
+
+    clock: Array = learnt(np.int64, CLOCK_LENGTH)
+    limits: Array = constant(np.float64, "features")
+    estimates: Array = scratch(np.float64, "actions")
+    chance: Array = scratch(np.float64, 1)
+
+
+class Means(Uniform):
     """State of each action: times taken, times observed, and the sum of its rewards."""
 
-    clock: Array
-    params: Array
-    limits: Array
-    taken: Array
-    counts: Array
-    sums: Array
-    estimates: Array
-    chance: Array
+    params: Array = constant(np.float64, "parameters")
+    taken: Array = learnt(np.int64, "actions", least=0)
+    counts: Array = learnt(np.int64, "actions", least=0)
+    sums: Array = learnt(np.float64, "actions")
 
 
-def new_means(seed: int | None, limits: Array, actions: int, params: tuple[float, float] = (0.0, 0.0)) -> Means:
+def new_uniform(seed: int | None, limits: Array, actions: int) -> Uniform:
+    """Initial state."""
+    return Uniform(clock=new_clock(seed), limits=limits, estimates=np.zeros(actions), chance=np.zeros(1))
+
+
+def new_means(seed: int | None, limits: Array, actions: int, params: tuple[float, float]) -> Means:
     """Initial state without observations."""
-    sums, estimates = np.zeros((2, actions))
-    taken, counts = np.zeros((2, actions), dtype=np.int64)
-    return Means(new_clock(seed), np.array(params), limits, taken, counts, sums, estimates, np.zeros(1))
+    zeros = {name: np.zeros(actions) for name in ("taken", "counts", "sums", "estimates")}
+    return Means(clock=new_clock(seed), limits=limits, params=params, chance=np.zeros(1), **zeros)
 
 
 @inlined
@@ -104,10 +114,10 @@ def choose_epsilon_greedily(state, context):
 
 @inlined
 def choose_uniformly(state, context):
-    state.chance[0] = 1.0 / len(state.counts)
-    return 2 * integer_below(state.clock, RANDOM, len(state.counts)) + 1
+    state.chance[0] = 1.0 / len(state.estimates)
+    return 2 * integer_below(state.clock, RANDOM, len(state.estimates)) + 1
 
 
-UCB1 = EntryPoints(choose_ucb1, update, file=__file__)
-EPSILON_GREEDY = EntryPoints(choose_epsilon_greedily, update, file=__file__)
-UNIFORM_RANDOM = EntryPoints(choose_uniformly, learn_nothing, file=__file__, rewards="none")
+UCB1 = EntryPoints(choose_ucb1, update, Means)
+EPSILON_GREEDY = EntryPoints(choose_epsilon_greedily, update, Means)
+UNIFORM_RANDOM = EntryPoints(choose_uniformly, learn_nothing, Uniform, rewards="none")

@@ -11,14 +11,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from releaf.arrays import Array
 from releaf.core.runtime.jit import entry_point, inlined
-from releaf.core.runtime.primitives import Array
 
-COLUMN, CATEGORIES, OPTIONAL = (
-    0,
-    1,
-    2,
-)  # fields of a feature: first column, number of categories, whether it may be missing
+# Fields of a feature: first column, number of categories, whether it may be missing.
+COLUMN, CATEGORIES, OPTIONAL = range(3)
 Categories = Sequence[int]
 
 

@@ -3,40 +3,41 @@
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
+from releaf.arrays import Array
 from releaf.core.runtime.entry_points import EntryPoints
 from releaf.core.runtime.jit import inlined
 from releaf.core.runtime.primitives import (
+    CLOCK_LENGTH,
     LATEST,
     TIME,
     USED,
-    Array,
     choose_epsilon_greedy,
     difference,
     exploration_rate,
     new_clock,
 )
+from releaf.core.runtime.state import LearnerState, constant, learnt, scratch
 
 CONSTANT, FIXED, SIMILARITY, MOST = range(4)  # params
 STARTING_CAPACITY = 64
 
 
-class Groups(NamedTuple):
+class Groups(LearnerState):
     """State of each group: its first context (founder), its arrivals, and each action's observations."""
 
-    clock: Array
-    params: Array
-    limits: Array
-    stretch: Array
-    founders: Array
-    arrivals: Array
-    counts: Array
-    sums: Array
-    estimates: Array
-    chance: Array
+    grows = "groups"
+    clock: Array = learnt(np.int64, CLOCK_LENGTH)
+    params: Array = constant(np.float64, "parameters")
+    limits: Array = constant(np.float64, "features")
+    stretch: Array = constant(np.float64, "features")
+    founders: Array = learnt(np.float64, "groups", "features")
+    arrivals: Array = learnt(np.int64, "groups", least=0)
+    counts: Array = learnt(np.int64, "groups", "actions", least=0)
+    sums: Array = learnt(np.float64, "groups", "actions")
+    estimates: Array = scratch(np.float64, "actions")
+    chance: Array = scratch(np.float64, 1)
 
 
 def new_groups(
@@ -44,16 +45,16 @@ def new_groups(
 ) -> Groups:
     """Initial state without groups."""
     return Groups(
-        new_clock(seed),
-        np.array(params),
-        limits,
-        stretch,
-        np.zeros((STARTING_CAPACITY, len(limits))),
-        np.zeros(STARTING_CAPACITY, dtype=np.int64),
-        np.zeros((STARTING_CAPACITY, actions), dtype=np.int64),
-        np.zeros((STARTING_CAPACITY, actions)),
-        np.zeros(actions),
-        np.zeros(1),
+        clock=new_clock(seed),
+        params=params,
+        limits=limits,
+        stretch=stretch,
+        founders=np.zeros((STARTING_CAPACITY, len(limits))),
+        arrivals=np.zeros(STARTING_CAPACITY),
+        counts=np.zeros((STARTING_CAPACITY, actions)),
+        sums=np.zeros((STARTING_CAPACITY, actions)),
+        estimates=np.zeros(actions),
+        chance=np.zeros(1),
     )
 
 
@@ -111,4 +112,4 @@ def update(state, context, step, action, reward):
     state.sums[group, action] += reward
 
 
-HYBRID_EPSILON = EntryPoints(choose_in_group, update, file=__file__, has_capacity=has_capacity)
+HYBRID_EPSILON = EntryPoints(choose_in_group, update, Groups, has_capacity=has_capacity)

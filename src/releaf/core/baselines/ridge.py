@@ -8,18 +8,18 @@ The state holds the inverse of λI + Σ x xᵀ and the weights θ. A reward chan
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
+from releaf.arrays import Array
 from releaf.core.baselines.design_matrix import Categories, design_of, dot, lay_out, width_of
 from releaf.core.runtime.entry_points import EntryPoints
 from releaf.core.runtime.jit import entry_point, inlined
 from releaf.core.runtime.primitives import (
+    CLOCK_LENGTH,
     RANDOM,
     SINCE,
     TIME,
-    Array,
     argmax,
     choose_epsilon_greedy,
     exploration_rate,
@@ -27,6 +27,7 @@ from releaf.core.runtime.primitives import (
     normal_cdf,
 )
 from releaf.core.runtime.random_generator import normal
+from releaf.core.runtime.state import LearnerState, constant, learnt, scratch
 
 ALPHA = 0  # params of LinUCB
 SPREAD = 0  # params of LinTS
@@ -34,24 +35,24 @@ CONSTANT, FIXED = 0, 1  # params of ε-greedy
 _MOST_POINTS = 4096
 
 
-class Ridge(NamedTuple):
+class Ridge(LearnerState):
     """State of each action: times taken, the inverse (d × d) and the weights (d).
 
     ``design`` is the layout of the d columns of a context.
     """
 
-    clock: Array
-    params: Array
-    limits: Array
-    design: Array
-    taken: Array
-    inverse: Array
-    theta: Array
-    columns: Array
-    push: Array
-    estimates: Array
-    spreads: Array
-    chance: Array
+    clock: Array = learnt(np.int64, CLOCK_LENGTH)
+    params: Array = constant(np.float64, "parameters")
+    limits: Array = constant(np.float64, "features")
+    design: Array = constant(np.int64, "features", 3)
+    taken: Array = learnt(np.int64, "actions", least=0)
+    inverse: Array = learnt(np.float64, "actions", "columns", "columns")
+    theta: Array = learnt(np.float64, "actions", "columns")
+    columns: Array = scratch(np.float64, "columns")
+    push: Array = scratch(np.float64, "columns")
+    estimates: Array = scratch(np.float64, "actions")
+    spreads: Array = scratch(np.float64, "actions")
+    chance: Array = scratch(np.float64, 1)
 
 
 def new_ridge(
@@ -68,18 +69,18 @@ def new_ridge(
     design = design_of(limits, categories, intercept)
     width = width_of(design, intercept)
     return Ridge(
-        new_clock(seed),
-        np.array(params),
-        limits,
-        design,
-        np.zeros(actions, dtype=np.int64),
-        np.repeat(np.eye(width)[None] / penalty, actions, axis=0),
-        np.zeros((actions, width)),
-        np.ones(width),  # the first stays 1 where it is the intercept
-        np.zeros(width),
-        np.zeros(actions),
-        np.zeros(actions),
-        np.zeros(1),
+        clock=new_clock(seed),
+        params=params,
+        limits=limits,
+        design=design,
+        taken=np.zeros(actions),
+        inverse=np.repeat(np.eye(width)[None] / penalty, actions, axis=0),
+        theta=np.zeros((actions, width)),
+        columns=np.ones(width),  # the first stays 1 where it is the intercept
+        push=np.zeros(width),
+        estimates=np.zeros(actions),
+        spreads=np.zeros(actions),
+        chance=np.zeros(1),
     )
 
 
@@ -186,6 +187,6 @@ def probability_of_highest(means, spreads, chosen):
     return min(total * step / math.sqrt(2.0 * math.pi), 1.0)
 
 
-LINUCB = EntryPoints(choose_linucb, update, file=__file__)
-LINTS = EntryPoints(choose_lints, update, file=__file__)
-LINEAR_EPSILON_GREEDY = EntryPoints(choose_linear_epsilon_greedily, update, file=__file__)
+LINUCB = EntryPoints(choose_linucb, update, Ridge)
+LINTS = EntryPoints(choose_lints, update, Ridge)
+LINEAR_EPSILON_GREEDY = EntryPoints(choose_linear_epsilon_greedily, update, Ridge)

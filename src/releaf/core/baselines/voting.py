@@ -4,44 +4,58 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
+from releaf.arrays import Array
 from releaf.core.baselines.design_matrix import dot, lay_out
 from releaf.core.runtime.entry_points import EntryPoints, learn_nothing
 from releaf.core.runtime.jit import entry_point, inlined
-from releaf.core.runtime.primitives import USED, Array, argmax, new_clock
+from releaf.core.runtime.primitives import CLOCK_LENGTH, USED, argmax, new_clock
+from releaf.core.runtime.state import LearnerState, constant, learnt, scratch
 
 PENALTY, SHARE = 0, 1  # fields of params: ln β, and α of fixed share
 UNKNOWN = -1e18  # score of an action that a base classifier was not trained for
 HALF, THREE_HALVES = math.log(0.5), math.log(1.5)
 
 
-class Votes(NamedTuple):
-    """Linear base classifiers, the weights of their votes, and the statistics behind the weights.
+class Votes(LearnerState):
+    """Linear base classifiers and the weights of their votes.
 
     ``logs`` are logarithms of multiplicatively updated weights; ``window`` marks the classifiers that were right on
     the latest labels.
     """
 
-    clock: Array
-    params: Array
-    limits: Array
-    design: Array
-    coefficients: Array
-    intercepts: Array
-    weights: Array
-    logs: Array
-    window: Array
-    columns: Array
-    advice: Array
-    right: Array
-    estimates: Array
-    chance: Array
+    clock: Array = learnt(np.int64, CLOCK_LENGTH)
+    params: Array = constant(np.float64, "parameters")
+    limits: Array = constant(np.float64, "features")
+    design: Array = constant(np.int64, "features", 3)
+    coefficients: Array = learnt(np.float64, "experts", "actions", "columns")
+    intercepts: Array = learnt(np.float64, "experts", "actions")
+    weights: Array = learnt(np.float64, "experts", least=0)
+    logs: Array = scratch(np.float64, "experts")
+    window: Array = scratch(np.uint8, "window", "experts")
+    columns: Array = scratch(np.float64, "columns")
+    advice: Array = scratch(np.int64, "experts")
+    right: Array = scratch(np.uint8, "experts")
+    estimates: Array = scratch(np.float64, "actions")
+    chance: Array = scratch(np.float64, 1)
+
+
+class MultiplicativeVotes(Votes):
+    """Votes whose weights are learnt by multiplication."""
+
+    logs: Array = learnt(np.float64, "experts")
+
+
+class BoostedVotes(Votes):
+    """Votes whose weights are learnt from a window of labels."""
+
+    window: Array = learnt(np.uint8, "window", "experts")
 
 
 def new_votes(
+    state_class: type[Votes],
     seed: int | None,
     limits: Array,
     design: Array,
@@ -58,21 +72,21 @@ def new_votes(
     wider[:, :known] = coefficients
     scores = np.full((experts, actions), UNKNOWN)
     scores[:, :known] = intercepts
-    return Votes(
-        new_clock(seed),
-        np.array(params),
-        limits,
-        design,
-        wider,
-        scores,
-        np.ones(experts),
-        np.zeros(experts),
-        np.zeros((window, experts), dtype=np.uint8),
-        np.zeros(width),
-        np.zeros(experts, dtype=np.int64),
-        np.zeros(experts, dtype=np.uint8),
-        np.zeros(actions),
-        np.ones(1),
+    return state_class(
+        clock=new_clock(seed),
+        params=params,
+        limits=limits,
+        design=design,
+        coefficients=wider,
+        intercepts=scores,
+        weights=np.ones(experts),
+        logs=np.zeros(experts),
+        window=np.zeros((window, experts)),
+        columns=np.zeros(width),
+        advice=np.zeros(experts),
+        right=np.zeros(experts),
+        estimates=np.zeros(actions),
+        chance=np.ones(1),
     )
 
 
@@ -248,7 +262,7 @@ def boost(right, actions, weights):
     equalize_if_all_zero(weights)
 
 
-FIXED = EntryPoints(vote, learn_nothing, file=__file__, rewards="none")
-WEIGHTED_MAJORITY = EntryPoints(vote, learn_by_loss, file=__file__, rewards="all")
-BLUM = EntryPoints(vote, learn_by_mistakes, file=__file__, rewards="all")
-ONLINE_BOOSTING = EntryPoints(vote, learn_by_boosting, file=__file__, rewards="all")
+FIXED = EntryPoints(vote, learn_nothing, Votes, rewards="none")
+WEIGHTED_MAJORITY = EntryPoints(vote, learn_by_loss, MultiplicativeVotes, rewards="all")
+BLUM = EntryPoints(vote, learn_by_mistakes, MultiplicativeVotes, rewards="all")
+ONLINE_BOOSTING = EntryPoints(vote, learn_by_boosting, BoostedVotes, rewards="all")

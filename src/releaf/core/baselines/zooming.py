@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
+from releaf.arrays import Array
 from releaf.core.runtime.entry_points import EntryPoints
 from releaf.core.runtime.jit import inlined, outlined
-from releaf.core.runtime.primitives import LATEST, RANDOM, TIME, USED, Array, argmax, difference, new_clock
+from releaf.core.runtime.primitives import CLOCK_LENGTH, LATEST, RANDOM, TIME, USED, argmax, difference, new_clock
 from releaf.core.runtime.random_generator import integer_below
+from releaf.core.runtime.state import LearnerState, constant, learnt, scratch
 
 LIPSCHITZ, CONFIDENCE, HORIZON = 0, 1, 2  # fields of params; a horizon of 0 is unknown
 ANY = -1  # the action of the first ball, which covers all of them
@@ -22,31 +23,32 @@ ROUGHLY = 1e-6  # tolerance for their single precision
 STARTING_CAPACITY = 64
 
 
-class Balls(NamedTuple):
+class Balls(LearnerState):
     """State of each ball: centre, radius, number of choices, and sum of rewards.
 
     ``bounds`` is its pre-index, which changes with its rewards and the horizon only. ``sieve`` holds the first few
     values of all centres, one contiguous row per feature.
     """
 
-    clock: Array
-    params: Array
-    limits: Array
-    stretch: Array
-    centres: Array
-    sieve: Array
-    arms: Array
-    radii: Array
-    counts: Array
-    sums: Array
-    bounds: Array
-    nearest: Array
-    reach: Array
-    apart: Array
-    inside: Array
-    smallest: Array
-    estimates: Array
-    chance: Array
+    grows = "balls"
+    clock: Array = learnt(np.int64, CLOCK_LENGTH)
+    params: Array = constant(np.float64, "parameters")
+    limits: Array = constant(np.float64, "features")
+    stretch: Array = constant(np.float64, "features")
+    centres: Array = learnt(np.float64, "balls", "features")
+    sieve: Array = learnt(np.float32, "sifted", "balls")
+    arms: Array = learnt(np.int64, "balls", least=ANY)
+    radii: Array = learnt(np.float64, "balls")
+    counts: Array = learnt(np.int64, "balls", least=0)
+    sums: Array = learnt(np.float64, "balls")
+    bounds: Array = learnt(np.float64, "balls")
+    nearest: Array = learnt(np.int64, "balls", least=0)
+    reach: Array = learnt(np.float64, "balls")
+    apart: Array = scratch(np.float32, "balls")
+    inside: Array = scratch(np.int64, "balls")
+    smallest: Array = scratch(np.float64, "actions")
+    estimates: Array = scratch(np.float64, "actions")
+    chance: Array = scratch(np.float64, 1)
 
 
 def new_balls(
@@ -55,16 +57,22 @@ def new_balls(
     """Initial state: one ball that covers everything."""
     clock = new_clock(seed)
     clock[USED] = 1
-    arms, counts, nearest, inside = np.zeros((4, STARTING_CAPACITY), dtype=np.int64)
-    radii, sums, bounds, reach = np.zeros((4, STARTING_CAPACITY))
-    apart = np.zeros(STARTING_CAPACITY, dtype=np.float32)
-    arms[0], radii[0] = ANY, 1.0
-    bounds[0] = 1.0 + params[CONFIDENCE] * math.sqrt(math.log(params[HORIZON] or 2.0))
-    centres = np.zeros((STARTING_CAPACITY, len(limits)))
-    sieve = np.zeros((min(SIFTED, len(limits)), STARTING_CAPACITY), dtype=np.float32)
-    smallest, estimates = np.zeros((2, actions))
-    known = (centres, sieve, arms, radii, counts, sums, bounds, nearest, reach)
-    return Balls(clock, np.array(params), limits, stretch, *known, apart, inside, smallest, estimates, np.zeros(1))
+    of_balls = ("arms", "radii", "counts", "sums", "bounds", "nearest", "reach", "apart", "inside")
+    state = Balls(
+        clock=clock,
+        params=params,
+        limits=limits,
+        stretch=stretch,
+        centres=np.zeros((STARTING_CAPACITY, len(limits))),
+        sieve=np.zeros((min(SIFTED, len(limits)), STARTING_CAPACITY)),
+        **{name: np.zeros(STARTING_CAPACITY) for name in of_balls},
+        smallest=np.zeros(actions),
+        estimates=np.zeros(actions),
+        chance=np.zeros(1),
+    )
+    state.arms[0], state.radii[0] = ANY, 1.0
+    state.bounds[0] = 1.0 + params[CONFIDENCE] * math.sqrt(math.log(params[HORIZON] or 2.0))
+    return state
 
 
 @inlined
@@ -297,4 +305,4 @@ def activate(state, context, action, radius):
     state.nearest[ball], state.reach[ball] = 0, 1.0
 
 
-ZOOMING = EntryPoints(choose_zooming, update, file=__file__, has_capacity=has_capacity)
+ZOOMING = EntryPoints(choose_zooming, update, Balls, has_capacity=has_capacity)

@@ -12,7 +12,9 @@ import math
 
 import numpy as np
 
-from releaf.core.releaf.model import (
+from releaf.arrays import Array
+from releaf.core.releaf.partition import leaves_of
+from releaf.core.releaf.state import (
     ACTIONS,
     BASE,
     COUNTS,
@@ -24,96 +26,91 @@ from releaf.core.releaf.model import (
     TABLE,
     TUPLE_SIZE,
     TUPLES,
-    Array,
-    StateArrays,
-    view,
+    ReleafState,
+    open_state,
 )
-from releaf.core.releaf.partition import leaves_of
-from releaf.core.releaf.vector_lanes import MAX_WIDTH
 from releaf.core.runtime.jit import entry_point, inlined, outlined
 
 GRAIN = 2.0**-26  # rewards are multiples of it, so that sums are exact and learners add up in any order
 DENSE_LIMIT = 2**29  # bytes of dense tables beyond which cells are hashed
 MOST_COUNTED = 2**31 - 1  # rewards of an action that a cell counts; one more would not change its mean
-FEW = 4  # with up to so many actions there is one vector lane for each
 _BYTES = 28  # count, mean and sum of one action, and the least count where there are few
 
 
-def build(arrays: StateArrays, *, dense_limit: int) -> None:
+def build(state: ReleafState, *, dense_limit: int) -> None:
     """Create empty cells for the existing leaves, with capacity for as many again."""
-    leaves = arrays["features"][LEAVES::4]
-    arrays["table"], arrays["keys"] = np.zeros(0), np.zeros(0)
-    arrays["caps"], arrays["offsets"], arrays["strides"] = np.zeros(len(leaves)), np.zeros(0), np.zeros(0)
-    if not _make_dense(arrays, 2 * leaves, dense_limit):
-        make_hashed(arrays, rows=1024)
+    leaves = state.features[LEAVES::4]
+    state.table, state.keys = np.zeros(0), np.zeros(0)
+    state.caps, state.offsets, state.strides = np.zeros(len(leaves)), np.zeros(0), np.zeros(0)
+    if not _make_dense(state, 2 * leaves, dense_limit):
+        make_hashed(state, rows=1024)
 
 
-def grow(arrays: StateArrays, base: int, *, dense_limit: int) -> None:
+def grow(state: ReleafState, base: int, *, dense_limit: int) -> None:
     """Grow the capacity for leaves (dense) or rows (hashed); contents are kept."""
-    if arrays["clock"][HASHED]:
-        _rehash(arrays)
+    if state.clock[HASHED]:
+        _rehash(state)
         return
-    old = [arrays[name] for name in ("offsets", "strides", "cells", "counts", "sums")]
-    leaves, caps = arrays["features"][LEAVES::4], arrays["caps"]
-    slots = _leaves_by_slot(arrays)
+    old = [getattr(state, name) for name in ("offsets", "strides", "cells", "counts", "sums")]
+    leaves, caps = state.features[LEAVES::4], state.caps
+    slots = _leaves_by_slot(state)
     enough = leaves + base - 1 <= caps
-    if not _make_dense(arrays, np.where(enough, caps, np.maximum(2 * caps, leaves + base - 1)), dense_limit):
-        counts = old[3].reshape(-1, arrays["shape"][ACTIONS])
-        make_hashed(arrays, rows=int(np.count_nonzero(counts.any(axis=1))) + 1024)
-    move_dense(arrays.pointer_table, *slots, *old)
+    if not _make_dense(state, np.where(enough, caps, np.maximum(2 * caps, leaves + base - 1)), dense_limit):
+        counts = old[3].reshape(-1, state.shape[ACTIONS])
+        make_hashed(state, rows=int(np.count_nonzero(counts.any(axis=1))) + 1024)
+    move_dense(state.pointer_table, *slots, *old)
 
 
-def add_action(arrays: StateArrays) -> None:
+def add_action(state: ReleafState) -> None:
     """Add an action without observations to every cell. ``shape[ACTIONS]`` is still the old number."""
-    actions = int(arrays["shape"][ACTIONS])
-    rows = len(arrays["counts"]) // actions
-    cells = arrays["cells"][: rows * (1 + actions)].reshape(rows, 1 + actions)
-    wide = np.zeros(rows * (2 + actions) + MAX_WIDTH)
-    wide[: rows * (2 + actions)].reshape(rows, 2 + actions)[:, 1:-1] = cells[:, 1:]  # the least count is now 0
-    arrays["cells"] = wide
+    actions = int(state.shape[ACTIONS])
+    rows = len(state.counts) // actions
+    cells = state.cells.reshape(rows, 1 + actions)
+    wide = np.zeros((rows, 2 + actions))
+    wide[:, 1:-1] = cells[:, 1:]  # the least count is now 0
+    state.cells = wide
     for name in ("counts", "sums"):
-        old = arrays[name].reshape(rows, actions)
-        arrays[name] = np.concatenate([old, np.zeros((rows, 1), dtype=old.dtype)], axis=1)
+        old = getattr(state, name).reshape(rows, actions)
+        setattr(state, name, np.concatenate([old, np.zeros((rows, 1), dtype=old.dtype)], axis=1))
 
 
-def remove_action(arrays: StateArrays, action: int) -> None:
+def remove_action(state: ReleafState, action: int) -> None:
     """Remove one action from every cell. ``shape[ACTIONS]`` is still the old number."""
-    actions = int(arrays["shape"][ACTIONS])
-    rows = len(arrays["counts"]) // actions
-    cells = arrays["cells"][: rows * (1 + actions)].reshape(rows, 1 + actions)
+    actions = int(state.shape[ACTIONS])
+    rows = len(state.counts) // actions
+    cells = state.cells.reshape(rows, 1 + actions)
     for name in ("counts", "sums"):
-        arrays[name] = np.delete(arrays[name].reshape(rows, actions), action, axis=1)
-    narrow = np.zeros(rows * actions + MAX_WIDTH)
-    kept = narrow[: rows * actions].reshape(rows, actions)
-    kept[:, 0] = arrays["counts"].reshape(rows, actions - 1).min(axis=1)  # the least count of those that stay
+        setattr(state, name, np.delete(getattr(state, name).reshape(rows, actions), action, axis=1))
+    kept = np.zeros((rows, actions))
+    kept[:, 0] = state.counts.reshape(rows, actions - 1).min(axis=1)  # the least count of those that stay
     kept[:, 1:] = np.delete(cells[:, 1:], action, axis=1)
-    arrays["cells"] = narrow
+    state.cells = kept
 
 
-def _make_dense(arrays: StateArrays, caps: Array, limit: int) -> bool:
+def _make_dense(state: ReleafState, caps: Array, limit: int) -> bool:
     """Create empty tables with capacity for ``caps`` leaves of each feature; False if they would exceed the limit."""
-    total = dense_rows(arrays, caps)
-    if total * int(arrays["shape"][ACTIONS]) * _BYTES > limit:
+    total = dense_rows(state, caps)
+    if total * int(state.shape[ACTIONS]) * _BYTES > limit:
         return False
-    lay_out(arrays, caps)
-    _make_rows(arrays, int(total))
-    arrays["clock"][ROWS] = int(total)
+    lay_out(state, caps)
+    _make_rows(state, int(total))
+    state.clock[ROWS] = int(total)
     return True
 
 
-def dense_rows(arrays: StateArrays, caps: Array) -> float:
+def dense_rows(state: ReleafState, caps: Array) -> float:
     """Number of rows of dense tables with capacity for ``caps`` leaves of each feature."""
-    tuples = arrays["tuples"].reshape(-1, arrays["shape"][TUPLE_SIZE])
+    tuples = state.tuples.reshape(-1, state.shape[TUPLE_SIZE])
     return float(np.prod(caps[tuples].astype(float), axis=1).sum())
 
 
-def lay_out(arrays: StateArrays, caps: Array) -> None:
+def lay_out(state: ReleafState, caps: Array) -> None:
     """Set the first row and the strides of each tuple's table.
 
     The tables of all tuples with the same first feature are interleaved: their rows for one slot of that feature are
     adjacent. So the cells of one context are close in memory, which keeps many features fast.
     """
-    tuples = arrays["tuples"].reshape(-1, arrays["shape"][TUPLE_SIZE])
+    tuples = state.tuples.reshape(-1, state.shape[TUPLE_SIZE])
     inner_rows = np.prod(caps[tuples[:, 1:]], axis=1)  # of one slot of the first feature
     strides = np.ones(tuples.shape, dtype=np.int64)
     for k in range(tuples.shape[1] - 2, 0, -1):
@@ -126,40 +123,40 @@ def lay_out(arrays: StateArrays, caps: Array) -> None:
         strides[block, 0] = width
         offsets[block] = start + np.cumsum(inner_rows[block]) - inner_rows[block]
         start += width * int(caps[first])
-    arrays["caps"], arrays["offsets"], arrays["strides"] = caps, offsets, strides
+    state.caps, state.offsets, state.strides = caps, offsets, strides
 
 
-def make_hashed(arrays: StateArrays, rows: int) -> None:
+def make_hashed(state: ReleafState, rows: int) -> None:
     """Create empty hashed cells with capacity for so many rows."""
-    rows += int(arrays["shape"][TUPLES])  # one reward may need a row for each tuple
-    _make_rows(arrays, rows)
-    arrays["keys"] = np.zeros(rows * int(arrays["shape"][TUPLE_SIZE]), dtype=np.int32)
-    arrays["table"] = np.zeros(2 ** math.ceil(math.log2(2 * rows)), dtype=np.int64)
-    arrays["clock"][HASHED] = 1
-    arrays["clock"][ROWS] = 1
+    rows += int(state.shape[TUPLES])  # one reward may need a row for each tuple
+    _make_rows(state, rows)
+    state.keys = np.zeros(rows * int(state.shape[TUPLE_SIZE]), dtype=np.int32)
+    state.table = np.zeros(2 ** math.ceil(math.log2(2 * rows)), dtype=np.int64)
+    state.clock[HASHED] = 1
+    state.clock[ROWS] = 1
 
 
-def _make_rows(arrays: StateArrays, rows: int) -> None:
-    actions = int(arrays["shape"][ACTIONS])
-    arrays["cells"] = np.zeros(rows * (1 + actions) + MAX_WIDTH)  # lanes may read past the last row
-    arrays["counts"] = np.zeros(rows * actions, dtype=np.int32)
-    arrays["sums"] = np.zeros(rows * actions)
+def _make_rows(state: ReleafState, rows: int) -> None:
+    actions = int(state.shape[ACTIONS])
+    state.cells = np.zeros(rows * (1 + actions))
+    state.counts = np.zeros(rows * actions, dtype=np.int32)
+    state.sums = np.zeros(rows * actions)
 
 
-def _rehash(arrays: StateArrays) -> None:
+def _rehash(state: ReleafState) -> None:
     """Copy the rows whose leaves still exist into a larger table."""
-    old = [arrays[name] for name in ("keys", "cells", "counts", "sums")]
-    used = int(arrays["clock"][ROWS])
-    make_hashed(arrays, rows=2 * count_unsplit(arrays.pointer_table, old[0], used) + 1024)
-    move_hashed(arrays.pointer_table, used, *old)
+    old = [getattr(state, name) for name in ("keys", "cells", "counts", "sums")]
+    used = int(state.clock[ROWS])
+    make_hashed(state, rows=2 * count_unsplit(state.pointer_table, old[0], used) + 1024)
+    move_hashed(state.pointer_table, used, *old)
 
 
-def _leaves_by_slot(arrays: StateArrays) -> tuple[Array, Array]:
+def _leaves_by_slot(state: ReleafState) -> tuple[Array, Array]:
     """Leaf in each slot of each feature: one flat array, and the offsets of the features in it."""
     parts = []
-    for feature in range(int(arrays["shape"][FEATURES])):
-        nodes = np.array(leaves_of(arrays, feature, int(arrays["shape"][BASE])), dtype=np.int64)
-        parts.append(nodes[np.argsort(arrays["slot"][nodes])])
+    for feature in range(int(state.shape[FEATURES])):
+        nodes = np.array(leaves_of(state, feature, int(state.shape[BASE])), dtype=np.int64)
+        parts.append(nodes[np.argsort(state.slot[nodes])])
     starts = np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64)
     return np.concatenate(parts), starts
 
@@ -195,7 +192,7 @@ def _first_place(m, tuple_index, size, leaf):
     return np.int64(mixed & np.uint64(m.lengths[TABLE] - 1))
 
 
-@inlined
+@outlined
 def hashed_place(m, tuple_index, size, leaf):
     """Place of a tuple's cell in the hash table, or the empty place for it.
 
@@ -214,7 +211,7 @@ def hashed_place(m, tuple_index, size, leaf):
         place = (place + 1) & (m.lengths[TABLE] - 1)
 
 
-@inlined
+@outlined
 def find_rows(m, size, leaf):
     """Write the cells of Q_t to ``rows``; a hashed cell that does not exist is the empty row 0."""
     if m.clock[HASHED]:
@@ -231,7 +228,7 @@ def rows_lacking(m):
     return m.clock[HASHED] == 1 and (m.clock[ROWS] + m.shape[TUPLES]) * m.shape[ACTIONS] > m.lengths[COUNTS]
 
 
-@inlined
+@outlined
 def find_or_add_rows(m, size, leaf):
     """Find the rows as ``find_rows`` does, and add hashed cells that do not exist."""
     if m.clock[HASHED]:
@@ -254,7 +251,7 @@ def _enter(m, place, tuple_index, size, leaf):
 
 
 @inlined
-def observe(m, action, reward, width):
+def observe(m, action, reward):
     """Update the cells in ``rows`` with one reward of an action."""
     actions = m.shape[ACTIONS]
     reward = math.floor(reward / GRAIN + 0.5) * GRAIN
@@ -268,10 +265,7 @@ def observe(m, action, reward, width):
         m.counts[here + action] = count
         m.sums[here + action] = total
         m.cells[cell + 1 + action] = total / count
-        # with few actions recounting is faster than the test; with more, only where this one had the least count
-        if len(width) <= FEW:
-            _count_least(m, cell, here, len(width))
-        elif m.cells[cell] == count - 1:
+        if m.cells[cell] == count - 1:  # this action had the least count
             _count_least(m, cell, here, actions)
 
 
@@ -327,7 +321,7 @@ def _copy_row(m, cells, counts, sums, source, row):
 @entry_point
 def move_dense(pointer_table, leaves, starts, offsets, strides, cells, counts, sums):
     """Copy observed rows of other dense tables into the model's cells, dense or hashed."""
-    m = view(pointer_table)
+    m = open_state(pointer_table)
     size, actions = m.shape[TUPLE_SIZE], m.shape[ACTIONS]
     for p in range(m.shape[TUPLES]):
         combinations = 1
@@ -367,7 +361,7 @@ def _has_no_split_leaf(m, keys, row, size):
 @entry_point
 def count_unsplit(pointer_table, keys, used):
     """Count the hashed rows of leaves that have not split."""
-    m = view(pointer_table)
+    m = open_state(pointer_table)
     unsplit = 0
     for row in range(1, used):
         unsplit += _has_no_split_leaf(m, keys, row, m.shape[TUPLE_SIZE])
@@ -377,7 +371,7 @@ def count_unsplit(pointer_table, keys, used):
 @entry_point
 def move_hashed(pointer_table, used, keys, cells, counts, sums):
     """Copy the hashed rows of leaves that have not split into the model's empty table."""
-    m = view(pointer_table)
+    m = open_state(pointer_table)
     size = m.shape[TUPLE_SIZE]
     for row in range(1, used):
         if not _has_no_split_leaf(m, keys, row, size):

@@ -13,7 +13,7 @@ import numpy as np
 
 from releaf.core.releaf import partition
 from releaf.core.releaf.cells import clear_slot, find_or_add_rows, find_rows, observe, rows_lacking
-from releaf.core.releaf.model import (
+from releaf.core.releaf.state import (
     ACTIONS,
     BASE,
     CANDIDATES,
@@ -37,12 +37,12 @@ from releaf.core.releaf.model import (
     SQRT_GAMMA,
     SUBSETS,
     TIME,
+    TUPLE_SIZE,
     TUPLES,
     UNDER_EXPLORED,
-    view,
+    open_state,
 )
-from releaf.core.releaf.vector_lanes import highest, load, lowest, minus, pick, splat, store
-from releaf.core.runtime.jit import inlined, outlined
+from releaf.core.runtime.jit import entry_point, inlined, outlined
 from releaf.core.runtime.random_generator import integer_below
 
 # Return values of an entry point that changed nothing because Python must first grow the arrays.
@@ -114,32 +114,19 @@ def prepare(m, control):
 
 
 @inlined
-def scan_pairs(m, first, width):
-    """Scan the cell of every pair once: whether all actions have enough observations, and the range of the means.
-
-    For dense cells, and the actions ``first`` … ``first`` + width - 1.
-    """
-    lanes, stride, features = len(width), 1 + m.shape[ACTIONS], m.shape[FEATURES]
-    for i in range(features):
-        store(m.low, i * lanes, splat(_FAR, width))
-        store(m.high, i * lanes, splat(-_FAR, width))
+def find_pairs(m):
+    """Write the dense cell of every pair of features to ``rows``; whether every action has enough rewards there."""
+    stride, features = 1 + m.shape[ACTIONS], m.shape[FEATURES]
     enough = True
     pair = 0
     for i in range(features - 1):
         start, need_i = m.slots[i] * m.strides[2 * pair], m.need[i]
-        low, high = load(m.low, i * lanes, width), load(m.high, i * lanes, width)
         for j in range(i + 1, features):
             row = m.offsets[pair] + start + m.slots[j]
             m.rows[pair] = row
             pair += 1
             need_j = m.need[j]
             enough &= m.cells[row * stride] >= (need_i if need_i > need_j else need_j)
-            mean = load(m.cells, row * stride + 1 + first, width)
-            low, high = lowest(mean, low), highest(mean, high)
-            store(m.low, j * lanes, lowest(mean, load(m.low, j * lanes, width)))
-            store(m.high, j * lanes, highest(mean, load(m.high, j * lanes, width)))
-        store(m.low, i * lanes, low)
-        store(m.high, i * lanes, high)
     return enough
 
 
@@ -153,23 +140,47 @@ def need_of(m, tuple_index, size):
     return need
 
 
-@inlined
-def scan_tuples(m, first, width, size):
-    """Scan as ``scan_pairs`` does, for tuples of any size whose rows are in ``rows``."""
-    lanes, stride, subsets = len(width), 1 + m.shape[ACTIONS], m.shape[SUBSETS]
-    for v in range(m.shape[CANDIDATES]):
-        store(m.low, v * lanes, splat(_FAR, width))
-        store(m.high, v * lanes, splat(-_FAR, width))
-    enough = True
+@outlined
+def find_tuples(m, size):
+    """Write the cell of every tuple to ``rows``; whether every action has enough rewards there."""
+    find_rows(m, size, m.leaf)
+    stride, enough = 1 + m.shape[ACTIONS], True
     for p in range(m.shape[TUPLES]):
-        cell = m.rows[p] * stride
-        enough &= m.cells[cell] >= need_of(m, p, size)
-        mean = load(m.cells, cell + 1 + first, width)
-        for k in range(subsets):
-            place = np.int64(m.subsets[p * subsets + k]) * lanes
-            store(m.low, place, lowest(mean, load(m.low, place, width)))
-            store(m.high, place, highest(mean, load(m.high, place, width)))
+        enough &= m.cells[m.rows[p] * stride] >= need_of(m, p, size)
     return enough
+
+
+@inlined
+def range_over_pairs(m, action):
+    """Set the range of the action's means, ``low`` to ``high``, over the pairs that contain each feature."""
+    stride, features = 1 + m.shape[ACTIONS], m.shape[FEATURES]
+    for i in range(features):
+        m.low[i], m.high[i] = _FAR, -_FAR
+    pair = 0
+    for i in range(features - 1):
+        low, high = m.low[i], m.high[i]
+        for j in range(i + 1, features):
+            mean = m.cells[m.rows[pair] * stride + 1 + action]
+            pair += 1
+            low = mean if mean < low else low
+            high = mean if mean > high else high
+            m.low[j] = mean if mean < m.low[j] else m.low[j]
+            m.high[j] = mean if mean > m.high[j] else m.high[j]
+        m.low[i], m.high[i] = low, high
+
+
+@outlined
+def range_over_tuples(m, action):
+    """Set the range of the action's means, ``low`` to ``high``, over the tuples that contain each candidate."""
+    stride, subsets = 1 + m.shape[ACTIONS], m.shape[SUBSETS]
+    for v in range(m.shape[CANDIDATES]):
+        m.low[v], m.high[v] = _FAR, -_FAR
+    for p in range(m.shape[TUPLES]):
+        mean = m.cells[m.rows[p] * stride + 1 + action]
+        for k in range(subsets):
+            v = m.subsets[p * subsets + k]
+            m.low[v] = mean if mean < m.low[v] else m.low[v]
+            m.high[v] = mean if mean > m.high[v] else m.high[v]
 
 
 @outlined
@@ -189,32 +200,29 @@ def find_under_explored(m, size):
 
 
 @inlined
-def pick_relevant(m, width, limit):
-    """Pick the candidate of Rel_t(a) with the smallest variation; the first on ties, -1 if there is none."""
-    lanes, gamma = len(width), m.shape[GAMMA]
-    smallest, best = splat(_FAR, width), splat(-1.0, width)
+def most_relevant(m, limit):
+    """Candidate of Rel_t(a) with the smallest variation; the first on ties, -1 if there is none."""
+    gamma = m.shape[GAMMA]
+    best, smallest = -1, _FAR
     for v in range(m.shape[CANDIDATES]):
         longest = m.length[m.targets[v * gamma]]
         for k in range(1, gamma):
             other = m.length[m.targets[v * gamma + k]]
             longest = other if other > longest else longest
-        variation = minus(load(m.high, v * lanes, width), load(m.low, v * lanes, width))
-        allowed = splat(limit * longest, width)
-        best = pick(variation, allowed, smallest, splat(float(v), width), best)
-        smallest = pick(variation, allowed, smallest, variation, smallest)
-    store(m.chosen, 0, best)
+        variation = m.high[v] - m.low[v]
+        if variation <= limit * longest and variation < smallest:
+            best, smallest = v, variation
+    return best
 
 
 @inlined
-def pick_greedily(m, width):
-    """Pick the feature whose interval has the highest mean (Greedy-RELEAF)."""
-    lanes = len(width)
-    smallest, best = splat(_FAR, width), splat(-1.0, width)
+def highest_candidate(m):
+    """Feature whose interval has the highest mean (Greedy-RELEAF); the first on ties."""
+    best, highest = -1, -_FAR
     for v in range(m.shape[CANDIDATES]):
-        negated = minus(splat(0.0, width), load(m.high, v * lanes, width))
-        best = pick(negated, splat(_FAR, width), smallest, splat(float(v), width), best)
-        smallest = pick(negated, splat(_FAR, width), smallest, negated, smallest)
-    store(m.chosen, 0, best)
+        if m.high[v] > highest:
+            best, highest = v, m.high[v]
+    return best
 
 
 @inlined
@@ -263,40 +271,40 @@ def exploit(m):
     return winner
 
 
-@inlined
-def choose(m, width, size):
+@outlined
+def choose(m):
     """Decide for the context whose leaves are in ``leaf``: 2 · action, plus 1 when exploring."""
     m.clock[TIME] += 1
     m.clock[PENDING] = 1
-    actions, lanes, tuple_size = m.shape[ACTIONS], len(width), len(size)
+    size = m.shape[TUPLE_SIZE]
     log_time = math.log(m.clock[TIME])
     lipschitz = lipschitz_at(m, log_time)
     prepare(m, m.params[CONTROL] * (log_time + m.params[LOG_CONFIDENCE]) / (lipschitz * lipschitz))
     dense = m.clock[HASHED] == 0
     m.clock[ROWS_OF] = m.clock[TIME] if dense else 0  # hashed cells may not exist yet
-    pairs = tuple_size == 2 and dense
-    if not pairs:
-        find_rows(m, tuple_size, m.leaf)
-    for first in range(0, actions, lanes):
-        enough = scan_pairs(m, first, width) if pairs else scan_tuples(m, first, width, tuple_size)
-        if not enough:
-            m.clock[UNDER_EXPLORED] = find_under_explored(m, tuple_size)
-            m.clock[EXPLORED] += 1
-            return 2 * explore(m) + 1
-        if m.shape[GREEDY]:
-            pick_greedily(m, width)
+    pairs = size == 2 and dense
+    enough = find_pairs(m) if pairs else find_tuples(m, size)
+    if not enough:
+        m.clock[UNDER_EXPLORED] = find_under_explored(m, size)
+        m.clock[EXPLORED] += 1
+        return 2 * explore(m) + 1
+    for action in range(m.shape[ACTIONS]):
+        if pairs:
+            range_over_pairs(m, action)
         else:
-            pick_relevant(m, width, 3.0 * lipschitz * m.params[SQRT_GAMMA])
-        for action in range(first, min(first + lanes, actions)):
-            m.relevant[action] = np.int64(m.chosen[action - first])
+            range_over_tuples(m, action)
+        if m.shape[GREEDY]:
+            m.relevant[action] = highest_candidate(m)
+        else:
+            m.relevant[action] = most_relevant(m, 3.0 * lipschitz * m.params[SQRT_GAMMA])
     m.clock[UNDER_EXPLORED] = 0
     return 2 * exploit(m)
 
 
-@inlined
-def decide(pointer_table, context, width, size):
+@entry_point
+def decide(pointer_table, context):
     """Decide for one context. Negative where Python must first grow the arrays; then nothing has changed."""
-    m = view(pointer_table)
+    m = open_state(pointer_table)
     bad = partition.check(m, context)
     if bad >= 0:
         return BAD_VALUE - bad
@@ -305,40 +313,40 @@ def decide(pointer_table, context, width, size):
         if lacking != 0:
             return lacking
     partition.locate(m, context, m.leaf)
-    return choose(m, width, size)
+    return choose(m)
 
 
 @inlined
-def locate_cells(m, context, step, size):
+def locate_cells(m, context, step):
     """Find or add the cells that hold the context of decision ``step`` now. False without capacity."""
     if m.clock[ROWS_OF] == step:  # the latest decision: its cells are cached
         return True
     if rows_lacking(m):
         return False
     partition.locate(m, context, m.spot)
-    find_or_add_rows(m, len(size), m.spot)
+    find_or_add_rows(m, m.shape[TUPLE_SIZE], m.spot)
     m.clock[ROWS_OF] = 0
     return True
 
 
-@inlined
-def learn(pointer_table, context, step, action, reward, width, size):
+@entry_point
+def learn(pointer_table, context, step, action, reward):
     """Learn the reward of one action, in the cells that hold the context now."""
-    m = view(pointer_table)
-    if not locate_cells(m, context, step, size):
+    m = open_state(pointer_table)
+    if not locate_cells(m, context, step):
         return ROWS_LACKING
     m.clock[OBSERVED] += 1
-    observe(m, action, reward, width)
+    observe(m, action, reward)
     return 0
 
 
-@inlined
-def learn_all(pointer_table, context, step, rewards, width, size):
+@entry_point
+def learn_all(pointer_table, context, step, rewards):
     """Learn the rewards of all actions, in the cells that hold the context now."""
-    m = view(pointer_table)
-    if not locate_cells(m, context, step, size):
+    m = open_state(pointer_table)
+    if not locate_cells(m, context, step):
         return ROWS_LACKING
     m.clock[OBSERVED] += 1
     for action in range(len(rewards)):
-        observe(m, action, rewards[action], width)
+        observe(m, action, rewards[action])
     return 0

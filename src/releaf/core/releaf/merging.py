@@ -16,10 +16,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from releaf.arrays import Array
 from releaf.core.releaf import cells, partition
 from releaf.core.releaf.cells import GRAIN, MOST_COUNTED
 from releaf.core.releaf.engine import Engine, EngineSettings
-from releaf.core.releaf.model import (
+from releaf.core.releaf.state import (
     ACTIONS,
     BASE,
     EXPLOITED,
@@ -35,10 +36,8 @@ from releaf.core.releaf.model import (
     ROWS,
     TIME,
     TUPLE_SIZE,
-    Array,
-    StateArrays,
+    ReleafState,
 )
-from releaf.core.releaf.vector_lanes import MAX_WIDTH
 from releaf.core.runtime.random_generator import first_state
 
 
@@ -78,26 +77,26 @@ def extract_statistics(engine: Engine, seed: int | None) -> SufficientStatistics
 
     An interval that it fills is split, as it would be then.
     """
-    arrays, actions = engine.arrays, engine.actions
-    arrivals = arrays["arrivals"].copy()
-    if arrays["clock"][PENDING]:
-        arrivals[arrays["leaf"]] += 1
-    nodes = [partition.leaves_of(arrays, f, engine.settings.base) for f in range(len(engine.settings.categories))]
-    clock = arrays["clock"]
+    state, actions = engine.state, engine.actions
+    arrivals = state.arrivals.copy()
+    if state.clock[PENDING]:
+        arrivals[state.leaf] += 1
+    nodes = [partition.leaves_of(state, f, engine.settings.base) for f in range(len(engine.settings.categories))]
+    clock = state.clock
     with np.errstate(over="ignore"):
         drawn = clock[RANDOM].astype(np.uint64) - _begin(seed)
     known = SufficientStatistics(
         tuple(_leaves(engine, feature, np.array(found), arrivals) for feature, found in enumerate(nodes)),
-        _rows(arrays, actions, nodes),
-        arrays["relevance"].reshape(actions, -1).copy(),
-        arrays["added_at"].copy(),
+        _rows(state, actions, nodes),
+        state.relevance.reshape(actions, -1).copy(),
+        state.added_at.copy(),
         clock[[TIME, OBSERVED, EXPLORED, EXPLOITED]].copy(),
         drawn,
     )
-    full = arrivals[arrays["leaf"]] >= arrays["split_at"][arrays["level"][arrays["leaf"]]]
+    full = arrivals[state.leaf] >= state.split_at[state.level[state.leaf]]
     if not (clock[PENDING] and full.any()):
         return known
-    places = [found.index(leaf) for found, leaf in zip(nodes, arrays["leaf"], strict=True)]
+    places = [found.index(leaf) for found, leaf in zip(nodes, state.leaf, strict=True)]
     return _split_full(known, places, full, engine.settings.base)
 
 
@@ -117,63 +116,63 @@ def _begin(seed: int | None) -> np.uint64:
 
 
 def _leaves(engine: Engine, feature: int, nodes: Array, arrivals: Array) -> Leaves:
-    arrays, base = engine.arrays, engine.settings.base
-    ranks = arrays["rank"][nodes]
+    state, base = engine.state, engine.settings.base
+    ranks = state.rank[nodes]
     if engine.settings.categories[feature]:
         widths = np.ones(len(nodes), dtype=np.int64)
     else:
-        widths = base ** (partition.top_level(base) - arrays["level"][nodes])
+        widths = base ** (partition.top_level(base) - state.level[nodes])
     starts = ranks * widths
-    if arrays["features"][4 * feature + MISSING] >= 0:
+    if state.features[4 * feature + MISSING] >= 0:
         starts[-1], widths[-1] = 2 * base ** partition.top_level(base), 1  # after all others
     return Leaves(starts, widths, arrivals[nodes])
 
 
-def _rows(arrays: StateArrays, actions: int, nodes: list[list[int]]) -> Rows:
-    tuples = arrays["tuples"].reshape(-1, int(arrays["shape"][TUPLE_SIZE]))
-    counts, sums = arrays["counts"].reshape(-1, actions), arrays["sums"].reshape(-1, actions)
-    place_of = np.full(int(arrays["clock"][NODES]), -1)
+def _rows(state: ReleafState, actions: int, nodes: list[list[int]]) -> Rows:
+    tuples = state.tuples.reshape(-1, int(state.shape[TUPLE_SIZE]))
+    counts, sums = state.counts.reshape(-1, actions), state.sums.reshape(-1, actions)
+    place_of = np.full(int(state.clock[NODES]), -1)
     for found in nodes:
         place_of[found] = np.arange(len(found))
-    if arrays["clock"][HASHED]:
-        used = np.arange(1, int(arrays["clock"][ROWS]))
-        keys = arrays["keys"].reshape(-1, tuples.shape[1])[used]
-        which = _tuple_of_keys(arrays, tuples, keys)
+    if state.clock[HASHED]:
+        used = np.arange(1, int(state.clock[ROWS]))
+        keys = state.keys.reshape(-1, tuples.shape[1])[used]
+        which = _tuple_of_keys(state, tuples, keys)
         places = place_of[keys]
     else:
-        which, places, used = _dense_rows(arrays, tuples, nodes)
+        which, places, used = _dense_rows(state, tuples, nodes)
     seen = counts[used].any(axis=1) & (places >= 0).all(axis=1)
     return _sorted(Rows(which[seen], places[seen], counts[used][seen].astype(np.int64), sums[used][seen]))
 
 
-def _tuple_of_keys(arrays: StateArrays, tuples: Array, keys: Array) -> Array:
+def _tuple_of_keys(state: ReleafState, tuples: Array, keys: Array) -> Array:
     """Tuple of each hashed row, from the features of its leaves."""
-    features = len(arrays["features"]) // 4
-    owner = np.full(int(arrays["clock"][NODES]), -1)
+    features = len(state.features) // 4
+    owner = np.full(int(state.clock[NODES]), -1)
     for feature in range(features):
-        first, missing = (int(arrays["features"][4 * feature + field]) for field in (FIRST, MISSING))
-        roots = int(arrays["features"][4 * feature]) or int(arrays["scale"][arrays["level"][first]])
+        first, missing = (int(state.features[4 * feature + field]) for field in (FIRST, MISSING))
+        roots = int(state.features[4 * feature]) or int(state.scale[state.level[first]])
         owner[first : first + roots] = feature
         if missing >= 0:
             owner[missing] = feature
     for node in range(len(owner)):
-        child = int(arrays["child"][node])
+        child = int(state.child[node])
         if child >= 0:
-            owner[child : child + int(arrays["shape"][BASE])] = owner[node]
+            owner[child : child + int(state.shape[BASE])] = owner[node]
     radix = features ** np.arange(tuples.shape[1])[::-1]
     numbers = tuples.astype(np.int64) @ radix
     found: Array = np.searchsorted(numbers, owner[keys] @ radix)  # tuples are in lexicographic order
     return found
 
 
-def _dense_rows(arrays: StateArrays, tuples: Array, nodes: list[list[int]]) -> tuple[Array, Array, Array]:
-    strides = arrays["strides"].reshape(tuples.shape)
-    slots = [arrays["slot"][found] for found in nodes]
+def _dense_rows(state: ReleafState, tuples: Array, nodes: list[list[int]]) -> tuple[Array, Array, Array]:
+    strides = state.strides.reshape(tuples.shape)
+    slots = [state.slot[found] for found in nodes]
     which, places, used = [], [], []
     for number, features in enumerate(tuples):
         grids = np.meshgrid(*(np.arange(len(slots[feature])) for feature in features), indexing="ij")
         place = np.stack([grid.ravel() for grid in grids], axis=1)
-        row = np.full(len(place), arrays["offsets"][number])
+        row = np.full(len(place), state.offsets[number])
         for k, feature in enumerate(features):
             row += slots[feature][place[:, k]] * strides[number, k]
         which.append(np.full(len(place), number))
@@ -258,17 +257,16 @@ def _added(parts: list[Rows]) -> Rows:
 def build_engine(settings: EngineSettings, actions: int, seed: int | None, known: SufficientStatistics) -> Engine:
     """Build an engine from statistics; the same statistics give the same engine, bit for bit."""
     engine = Engine(settings, actions, seed)
-    arrays = engine.arrays.branch()
-    nodes = _build_partitions(arrays, settings, known.leaves)
-    _fill_cells(arrays, settings, _not_overfull(known.rows), nodes)
-    arrays["relevance"], arrays["added_at"] = known.relevance, known.added_at
-    clock = arrays["clock"]
+    state = engine.state.copy()
+    nodes = _build_partitions(state, settings, known.leaves)
+    _fill_cells(state, settings, _not_overfull(known.rows), nodes)
+    state.relevance, state.added_at = known.relevance, known.added_at
+    clock = state.clock
     clock[[TIME, OBSERVED, EXPLORED, EXPLOITED]] = known.clock
     with np.errstate(over="ignore"):
         clock[RANDOM] = (_begin(seed) + known.drawn).astype(np.int64)
-    arrays["leaf"] = arrays["features"][FIRST::4]
-    state = {field: arrays[field] for field in engine.state()}
-    engine.restore(state)
+    state.leaf = state.features[FIRST::4]
+    engine.load(state.learnt_arrays())
     return engine
 
 
@@ -282,12 +280,12 @@ def _not_overfull(rows: Rows) -> Rows:
     return rows._replace(counts=np.minimum(rows.counts, MOST_COUNTED), sums=sums)
 
 
-def _build_partitions(arrays: StateArrays, settings: EngineSettings, leaves: tuple[Leaves, ...]) -> list[Array]:
+def _build_partitions(state: ReleafState, settings: EngineSettings, leaves: tuple[Leaves, ...]) -> list[Array]:
     """Split the initial partitions down to these leaves; returns the node of each leaf, for each feature."""
     base, top = settings.base, partition.top_level(settings.base)
-    fields = {field: arrays[field][: int(arrays["clock"][NODES])].tolist() for field in partition.NODE_FIELDS}
-    info, grown = arrays["features"].reshape(-1, 4), []
-    grid = arrays["grid"].reshape(len(info), -1)
+    fields = {field: getattr(state, field)[: int(state.clock[NODES])].tolist() for field in partition.NODE_FIELDS}
+    info, grown = state.features.reshape(-1, 4), []
+    grid = state.grid.reshape(len(info), -1)
     for feature, wanted in enumerate(leaves):
         ends = {int(start): int(width) for start, width in zip(wanted.starts, wanted.widths, strict=True)}
         if not settings.categories[feature]:
@@ -300,14 +298,14 @@ def _build_partitions(arrays: StateArrays, settings: EngineSettings, leaves: tup
                     to_visit += _split(fields, grid[feature], node, base)
         grown.append(wanted)
     for field in partition.NODE_FIELDS:
-        arrays[field] = fields[field]
-    arrays["clock"][NODES] = len(fields["level"])
-    found = [np.array(partition.leaves_of(arrays, feature, base)) for feature in range(len(info))]
+        setattr(state, field, fields[field])
+    state.clock[NODES] = len(fields["level"])
+    found = [np.array(partition.leaves_of(state, feature, base)) for feature in range(len(info))]
     for feature, (nodes, wanted) in enumerate(zip(found, grown, strict=True)):
-        arrays["arrivals"][nodes] = wanted.arrivals
-        arrays["slot"][nodes] = np.arange(len(nodes))
+        state.arrivals[nodes] = wanted.arrivals
+        state.slot[nodes] = np.arange(len(nodes))
         info[feature, LEAVES] = len(nodes)
-    arrays["features"], arrays["grid"] = info, grid
+    state.features, state.grid = info, grid
     return found
 
 
@@ -327,29 +325,29 @@ def _split(fields: dict[str, list[float]], grid: Array, node: int, base: int) ->
     return range(first, first + base)
 
 
-def _fill_cells(arrays: StateArrays, settings: EngineSettings, rows: Rows, nodes: list[Array]) -> None:
+def _fill_cells(state: ReleafState, settings: EngineSettings, rows: Rows, nodes: list[Array]) -> None:
     """Create the cells, dense if small enough, and write the statistics."""
-    actions = int(arrays["shape"][ACTIONS])
-    arrays["clock"][HASHED] = 0
-    cells.build(arrays, dense_limit=settings.dense_limit)
-    tuples = arrays["tuples"].reshape(-1, settings.tuple_size)
+    actions = int(state.shape[ACTIONS])
+    state.clock[HASHED] = 0
+    cells.build(state, dense_limit=settings.dense_limit)
+    tuples = state.tuples.reshape(-1, settings.tuple_size)
     observed = np.zeros((len(rows.tuples) + 1, 1 + actions))
     np.divide(rows.sums, rows.counts, out=observed[1:, 1:], where=rows.counts > 0)
     observed[1:, 0] = rows.counts.min(axis=1, initial=MOST_COUNTED)
-    if arrays["clock"][HASHED]:
-        _fill_hashed_cells(arrays, tuples, rows, nodes, observed)
+    if state.clock[HASHED]:
+        _fill_hashed_cells(state, tuples, rows, nodes, observed)
         return
-    where = arrays["offsets"][rows.tuples].copy()
+    where = state.offsets[rows.tuples].copy()
     for k in range(settings.tuple_size):
-        where += rows.places[:, k] * arrays["strides"].reshape(tuples.shape)[rows.tuples, k]
-    table = arrays["cells"][:-MAX_WIDTH].reshape(-1, 1 + actions)
+        where += rows.places[:, k] * state.strides.reshape(tuples.shape)[rows.tuples, k]
+    table = state.cells.reshape(-1, 1 + actions)
     table[where] = observed[1:]
-    arrays["counts"].reshape(-1, actions)[where] = rows.counts
-    arrays["sums"].reshape(-1, actions)[where] = rows.sums
+    state.counts.reshape(-1, actions)[where] = rows.counts
+    state.sums.reshape(-1, actions)[where] = rows.sums
 
 
-def _fill_hashed_cells(arrays: StateArrays, tuples: Array, rows: Rows, nodes: list[Array], observed: Array) -> None:
-    cells.make_hashed(arrays, rows=len(rows.tuples) + 1024)
+def _fill_hashed_cells(state: ReleafState, tuples: Array, rows: Rows, nodes: list[Array], observed: Array) -> None:
+    cells.make_hashed(state, rows=len(rows.tuples) + 1024)
     keys = np.zeros((len(rows.tuples) + 1, tuples.shape[1]), dtype=np.int32)
     for feature, found in enumerate(nodes):
         row, k = np.nonzero(tuples[rows.tuples] == feature)
@@ -358,4 +356,4 @@ def _fill_hashed_cells(arrays: StateArrays, tuples: Array, rows: Rows, nodes: li
     sums = np.zeros(counts.shape)
     counts[1:], sums[1:] = rows.counts, rows.sums
     flat = (array.reshape(-1) for array in (keys, observed, counts, sums))
-    cells.move_hashed(arrays.pointer_table, len(observed), *flat)
+    cells.move_hashed(state.pointer_table, len(observed), *flat)

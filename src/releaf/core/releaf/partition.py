@@ -15,7 +15,8 @@ import math
 
 import numpy as np
 
-from releaf.core.releaf.model import (
+from releaf.arrays import Array
+from releaf.core.releaf.state import (
     BASE,
     CATEGORIES,
     FEATURES,
@@ -25,8 +26,7 @@ from releaf.core.releaf.model import (
     MISSING,
     NODES,
     TIME,
-    Array,
-    StateArrays,
+    ReleafState,
 )
 from releaf.core.runtime.jit import inlined, outlined
 
@@ -45,7 +45,7 @@ def grid_cells(base: int, start_level: int) -> int:
     return int(base ** max(1, start_level, math.floor(math.log(64, base) + 1e-9)))
 
 
-def build(arrays: StateArrays, categories: Array, missing: Array, base: int, start_level: int) -> None:
+def build(state: ReleafState, categories: Array, missing: Array, base: int, start_level: int) -> None:
     """Build the initial partition: all intervals of the start level, or one node for each category."""
     features = len(categories)
     grid = grid_cells(base, start_level)
@@ -77,18 +77,18 @@ def build(arrays: StateArrays, categories: Array, missing: Array, base: int, sta
             position += 1
     nodes["child"][:] = -1
     for field in NODE_FIELDS[:-2]:
-        arrays[field] = nodes[field]
-    arrays["size"], arrays["weight"] = sizes, 1.0 / (sizes * sizes)
-    arrays["features"], arrays["grid"] = info, table
-    arrays["edges"] = np.arange(grid + 1) / grid
-    arrays["clock"][NODES] = total
+        setattr(state, field, nodes[field])
+    state.size, state.weight = sizes, 1.0 / (sizes * sizes)
+    state.features, state.grid = info, table
+    state.edges = np.arange(grid + 1) / grid
+    state.clock[NODES] = total
 
 
-def grow(arrays: StateArrays) -> None:
+def grow(state: ReleafState) -> None:
     """Double the capacity for nodes."""
     for field in NODE_FIELDS:
-        old = arrays[field]
-        arrays[field] = np.concatenate([old, np.zeros(max(len(old), 64), dtype=old.dtype)])
+        old = getattr(state, field)
+        setattr(state, field, np.concatenate([old, np.zeros(max(len(old), 64), dtype=old.dtype)]))
 
 
 @inlined
@@ -171,34 +171,34 @@ def check(m, context):
     return -1
 
 
-def leaf_then(arrays: StateArrays, feature: int, value: float, base: int, step: int) -> int:
+def leaf_then(state: ReleafState, feature: int, value: float, base: int, step: int) -> int:
     """Node that was the leaf of a value at decision ``step``; it may have split since."""
-    info = arrays["features"][4 * feature : 4 * feature + 4]
+    info = state.features[4 * feature : 4 * feature + 4]
     if value < 0:
         return int(info[MISSING])
     if info[CATEGORIES]:
         return int(info[FIRST] + int(value * info[CATEGORIES]))
-    starting = arrays["scale"][arrays["level"][info[FIRST]]]
+    starting = state.scale[state.level[info[FIRST]]]
     node = int(info[FIRST]) + max(0, int(np.searchsorted(np.arange(1, starting + 1) / starting, value)))
-    while arrays["child"][node] >= 0 and arrays["born"][arrays["child"][node]] < step:
-        first = arrays["child"][node]
-        borders = (arrays["rank"][first] + 1 + np.arange(base - 1)) / arrays["scale"][arrays["level"][first]]
+    while state.child[node] >= 0 and state.born[state.child[node]] < step:
+        first = state.child[node]
+        borders = (state.rank[first] + 1 + np.arange(base - 1)) / state.scale[state.level[first]]
         node = int(first + np.searchsorted(borders, value))
     return node
 
 
-def leaves_of(arrays: StateArrays, feature: int, base: int) -> list[int]:
+def leaves_of(state: ReleafState, feature: int, base: int) -> list[int]:
     """Leaves of a feature from low to high, the leaf of missing values last."""
-    info = arrays["features"][4 * feature : 4 * feature + 4]
+    info = state.features[4 * feature : 4 * feature + 4]
     if info[CATEGORIES]:
         nodes = list(range(int(info[FIRST]), int(info[FIRST] + info[CATEGORIES])))
     else:
-        roots = int(arrays["scale"][arrays["level"][info[FIRST]]])
+        roots = int(state.scale[state.level[info[FIRST]]])
         to_visit = list(range(int(info[FIRST]) + roots - 1, int(info[FIRST]) - 1, -1))
         nodes = []
         while to_visit:
             node = to_visit.pop()
-            first = int(arrays["child"][node])
+            first = int(state.child[node])
             if first < 0:
                 nodes.append(node)
             else:

@@ -10,7 +10,7 @@ import numpy as np
 from releaf.core.releaf import partition
 from releaf.core.releaf.cells import find_or_add_rows, observe, rows_lacking
 from releaf.core.releaf.decision_step import BAD_VALUE, ROWS_LACKING, choose, count_arrival
-from releaf.core.releaf.model import (
+from releaf.core.releaf.state import (
     ACTIONS,
     HASHED,
     OBSERVE,
@@ -21,10 +21,11 @@ from releaf.core.releaf.model import (
     PENDING,
     RANDOM,
     TIME,
+    TUPLE_SIZE,
     TUPLES,
-    view,
+    open_state,
 )
-from releaf.core.runtime.jit import inlined
+from releaf.core.runtime.jit import entry_point, inlined
 
 
 @inlined
@@ -40,16 +41,16 @@ def observes_all_actions(m):
 
 
 @inlined
-def learn_rewards(m, rewards, action, width, size):
+def learn_rewards(m, rewards, action):
     """Learn the reward of the chosen action, or of all, in the cells of the latest decision."""
     if m.clock[HASHED]:
-        find_or_add_rows(m, len(size), m.leaf)
+        find_or_add_rows(m, m.shape[TUPLE_SIZE], m.leaf)
     m.clock[OBSERVED] += 1
     if observes_all_actions(m):
         for other in range(m.shape[ACTIONS]):
-            observe(m, other, rewards[other], width)
+            observe(m, other, rewards[other])
     else:
-        observe(m, action, rewards[action], width)
+        observe(m, action, rewards[action])
 
 
 @inlined
@@ -63,14 +64,14 @@ def unknown_reward(m, rewards, action):
     return math.isnan(rewards[action])
 
 
-@inlined
-def replay(pointer_table, contexts, rewards, start, decided, actions, explored, observed, width, size):
+@entry_point
+def replay(pointer_table, contexts, rewards, start, decided, actions, explored, observed):
     """Replay a stream from row ``start`` on, which may be ``decided`` already.
 
     Returns (row reached, what is full there, or 0). After ROWS_LACKING that row is decided and its reward not yet
     learnt. A row whose needed reward is NaN ends the stream with BAD_VALUE, and the caller restores the model.
     """
-    m = view(pointer_table)
+    m = open_state(pointer_table)
     for t in range(start, len(contexts)):
         if not (decided and t == start):
             if m.clock[PENDING]:
@@ -78,7 +79,7 @@ def replay(pointer_table, contexts, rewards, start, decided, actions, explored, 
                 if lacking != 0:
                     return t, lacking
             partition.locate(m, contexts[t], m.leaf)
-            decision = choose(m, width, size)
+            decision = choose(m)
             actions[t] = decision >> 1
             explored[t] = decision & 1
             observed[t] = (decision & 1) or observes_always(m)
@@ -87,17 +88,17 @@ def replay(pointer_table, contexts, rewards, start, decided, actions, explored, 
                 return t, BAD_VALUE
             if rows_lacking(m):
                 return t, ROWS_LACKING
-            learn_rewards(m, rewards[t], actions[t], width, size)
+            learn_rewards(m, rewards[t], actions[t])
     return len(contexts), 0
 
 
-@inlined
-def learn_log(pointer_table, contexts, taken, rewards, start, decided, width, size):
+@entry_point
+def learn_log(pointer_table, contexts, taken, rewards, start, decided):
     """Replay a log: decide as usual, and learn the reward of the logged action instead.
 
     Returns (row reached, what is full there, or 0) as ``replay`` does.
     """
-    m = view(pointer_table)
+    m = open_state(pointer_table)
     for t in range(start, len(contexts)):
         if not (decided and t == start):
             if m.clock[PENDING]:
@@ -105,28 +106,28 @@ def learn_log(pointer_table, contexts, taken, rewards, start, decided, width, si
                 if lacking != 0:
                     return t, lacking
             partition.locate(m, contexts[t], m.leaf)
-            choose(m, width, size)
+            choose(m)
         if rows_lacking(m):
             return t, ROWS_LACKING
         if m.clock[HASHED]:
-            find_or_add_rows(m, len(size), m.leaf)
+            find_or_add_rows(m, m.shape[TUPLE_SIZE], m.leaf)
         m.clock[OBSERVED] += 1
-        observe(m, taken[t], rewards[t], width)
+        observe(m, taken[t], rewards[t])
     return len(contexts), 0
 
 
-@inlined
-def estimate_all(pointer_table, contexts, estimates, width, size):
+@entry_point
+def estimate_all(pointer_table, contexts, estimates):
     """Estimate each action's reward in many contexts, as if each came next; the caller restores the changed counters.
 
     Where the learner would explore: the mean over all cells of the context, NaN without observations.
     """
-    m = view(pointer_table)
+    m = open_state(pointer_table)
     time, random = m.clock[TIME], m.clock[RANDOM]
     for t in range(len(contexts)):
         m.clock[TIME], m.clock[RANDOM] = time, random
         partition.locate(m, contexts[t], m.leaf)
-        explores = choose(m, width, size) & 1 == 1
+        explores = choose(m) & 1 == 1
         for action in range(m.shape[ACTIONS]):
             estimates[t, action] = mean_around(m, action) if explores else m.estimates[action]
 

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from releaf.arrays import Array
 from releaf.core.releaf.cells import GRAIN
 from releaf.core.releaf.engine import EngineSettings
 from releaf.core.releaf.merging import Leaves, Rows, SufficientStatistics
-from releaf.core.releaf.model import Array
 from releaf.core.releaf.partition import top_level
 from releaf.core.releaf.tuples import enumerate_tuples
 from releaf.core.runtime.jit import entry_point, inlined

@@ -1,83 +1,21 @@
-"""Entry points from Python into the kernels of a rule, generated from the rule and the arrays of its state.
+"""Entry points from Python into the kernels of a rule.
 
 A rule is two functions: ``choose(state, context)`` returns 2 · action, plus 1 when exploring; ``update`` learns. The
-entry points check the context's values and count the decision before they call ``choose``. Passing the arrays of a
-state one by one would cost more than a decision does, so entry points take its pointer table: the address and the shape
-of each array.
+entry points open the state, check the context's values and count the decision before they call ``choose``.
 """
 
+# mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
-import numba
-import numpy as np
-
 from releaf.core.runtime.jit import entry_point, inlined
-from releaf.core.runtime.pointers import POINTERS
-from releaf.core.runtime.primitives import Array, check_context
+from releaf.core.runtime.primitives import check_context
+from releaf.core.runtime.state import LearnerState
 
 Kernel = Callable[..., Any]
-
-_DECIDE = """
-def decide(pointer_table, context):
-{open_state}
-    bad = check_context(context, state.limits)
-    if bad < -1:
-        return bad
-    state.clock[0] += 1
-    return choose(state, context)
-"""
-_DECIDE_ALL = """
-def decide_all(pointer_table, contexts, decisions, chances, estimates):
-{open_state}
-    for row in range(len(contexts)):
-        state.clock[0] += 1
-        decisions[row] = choose(state, contexts[row])
-        chances[row] = state.chance[0]
-        estimates[row] = state.estimates
-"""
-_LEARN = """
-def learn(pointer_table, context, step, {wanted}):
-{open_state}
-    return update(state, context, step, {wanted})
-"""
-_REPLAY = """
-def replay(pointer_table, contexts, rewards, row, actions, explored):
-{open_state}
-    while row < len(contexts) and has_capacity(state):
-        state.clock[0] += 1
-        decision = choose(state, contexts[row])
-        actions[row] = decision >> 1
-        explored[row] = decision & 1 == 1
-        {learning}
-        row += 1
-    return row
-"""
-_LEARNING = {
-    "one": """if wants(state, decision):
-            reward = rewards[row, decision >> 1]
-            if reward != reward:
-                return -1 - row
-            update(state, contexts[row], state.clock[0], decision >> 1, reward)""",
-    "all": """if any_unknown(rewards[row]):
-            return -1 - row
-        update(state, contexts[row], state.clock[0], rewards[row])""",
-    "none": "",
-}
-_LEARN_LOG = """
-def learn_log(pointer_table, contexts, taken, rewards, row):
-{open_state}
-    while row < len(contexts) and has_capacity(state):
-        state.clock[0] += 1
-        observe_context(state, contexts[row])
-        update(state, contexts[row], state.clock[0], taken[row], rewards[row])
-        row += 1
-    return row
-"""
-_TEXTS = {"decide": _DECIDE, "decide_all": _DECIDE_ALL, "learn": _LEARN, "replay": _REPLAY, "learn_log": _LEARN_LOG}
-_WANTED = {"one": "action, reward", "all": "rewards", "none": "rewards"}
 
 
 @inlined
@@ -91,32 +29,19 @@ def always_wants(state: Any, decision: Any) -> bool:
 
 
 @inlined
-def any_unknown(rewards: Any) -> bool:
-    for reward in rewards:  # noqa: SIM110 - a bare loop compiles faster than any()
-        if reward != reward:
-            return True
-    return False
-
-
-@inlined
 def learn_nothing(state: Any, context: Any, step: Any, rewards: Any) -> None:
     pass
 
 
 class EntryPoints:
-    """Entry points of one rule. The first argument of each is the pointer table of a state.
-
-    ``decide`` returns 2 · action, plus 1 when exploring, or -2 - the feature whose value is out of range;
-    ``decide_all`` does so for many checked contexts, and stores probability and estimates of each. ``replay``
-    returns the row it reached: short of the end where the state's capacity is used up, and -1 - row where a needed
-    reward is NaN.
+    """Entry points of one rule; Numba compiles each on its first call.
 
     Parameters
     ----------
     choose, update
         The rule.
-    file
-        The rule's source file, beside which the machine code is cached.
+    state
+        Class of the state.
     rewards
         What it learns from: "one", the reward of the action taken, "all" of them, or "none".
     wants
@@ -127,78 +52,146 @@ class EntryPoints:
         What a context alone changes, before the reward of a logged action; ``choose`` when None.
     """
 
-    decide: Kernel
-    decide_all: Kernel
-    learn: Kernel
-    replay: Kernel
-    learn_log: Kernel
-
     def __init__(
         self,
         choose: Kernel,
         update: Kernel,
+        state: type[LearnerState],
         *,
-        file: str,
         rewards: str = "one",
         wants: Kernel = always_wants,
         has_capacity: Kernel = always_has_capacity,
         observe_context: Kernel | None = None,
     ) -> None:
-        self._file = file
-        self._rule = f"{choose.__name__}_{update.__name__}"  # distinguishes the rules of a file
-        self._blanks = {"wanted": _WANTED[rewards], "learning": _LEARNING[rewards]}
-        self._scope: dict[str, Any] = {"choose": choose, "update": update, "has_capacity": has_capacity, "wants": wants}
-        self._scope["observe_context"] = observe_context or choose
-        self._scope |= {"any_unknown": any_unknown, "check_context": check_context}
-        self._is_open = False
+        self.state: Any = state
+        self._choose, self._update, self._open = choose, update, state.open
+        self._wants, self._has_capacity = wants, has_capacity
+        self._observe_context = observe_context or choose
+        self._rewards = rewards
+        self._rule = f"{choose.__name__}_{update.__name__}_{state.layout.hash:x}"  # the cache's key beside the sources
 
-    def open(self, state: Any) -> None:
-        """Generate the entry points for states of this type; Numba compiles each on its first call."""
-        if self._is_open:
-            return
-        for name, text in _TEXTS.items():
-            source = text.format(open_state=_opening_line(state), **self._blanks)
-            setattr(self, name, _compiled(source, name, f"{name}_{self._rule}", state, self._scope, self._file))
-        self._is_open = True
+    def _compiled(self, kernel: Kernel) -> Kernel:
+        return entry_point(kernel, cache_name=f"{kernel.__name__}_{self._rule}")
+
+    @cached_property
+    def decide(self) -> Kernel:
+        """decide(pointer_table, context): 2 · action, plus 1 when exploring; -2 - a feature whose value is invalid."""
+        open_state, choose = self._open, self._choose
+
+        def decide(pointer_table, context):
+            state = open_state(pointer_table)
+            invalid = check_context(context, state.limits)
+            if invalid < -1:
+                return invalid
+            state.clock[0] += 1
+            return choose(state, context)
+
+        return self._compiled(decide)
+
+    @cached_property
+    def decide_all(self) -> Kernel:
+        """decide_all(pointer_table, contexts, decisions, chances, estimates): for many checked contexts."""
+        open_state, choose = self._open, self._choose
+
+        def decide_all(pointer_table, contexts, decisions, chances, estimates):
+            state = open_state(pointer_table)
+            for row in range(len(contexts)):
+                state.clock[0] += 1
+                decisions[row] = choose(state, contexts[row])
+                chances[row] = state.chance[0]
+                estimates[row] = state.estimates
+
+        return self._compiled(decide_all)
+
+    @cached_property
+    def learn(self) -> Kernel:
+        """learn(pointer_table, context, step, action, reward), or (…, step, rewards) for a rule that learns all."""
+        open_state, update = self._open, self._update
+
+        def learn(pointer_table, context, step, action, reward):
+            return update(open_state(pointer_table), context, step, action, reward)
+
+        def learn_all(pointer_table, context, step, rewards):
+            return update(open_state(pointer_table), context, step, rewards)
+
+        return self._compiled(learn if self._rewards == "one" else learn_all)
+
+    @cached_property
+    def replay(self) -> Kernel:
+        """replay(pointer_table, contexts, rewards, row, actions, explored): the row it reached.
+
+        Short of the end where the state's capacity is used up; -1 - row where a needed reward is NaN.
+        """
+        open_state, choose, has_capacity, learn_row = self._open, self._choose, self._has_capacity, self._learn_row()
+
+        def replay(pointer_table, contexts, rewards, row, actions, explored):
+            state = open_state(pointer_table)
+            while row < len(contexts) and has_capacity(state):
+                state.clock[0] += 1
+                decision = choose(state, contexts[row])
+                actions[row] = decision >> 1
+                explored[row] = decision & 1 == 1
+                if not learn_row(state, contexts[row], decision, rewards[row]):
+                    return -1 - row
+                row += 1
+            return row
+
+        return self._compiled(replay)
+
+    def _learn_row(self) -> Kernel:
+        """Kernel that learns the wanted rewards of a row; False where one of them is NaN."""
+        update, wants = self._update, self._wants
+
+        def learn_one(state, context, decision, rewards):
+            if wants(state, decision):
+                reward = rewards[decision >> 1]
+                if reward != reward:
+                    return False
+                update(state, context, state.clock[0], decision >> 1, reward)
+            return True
+
+        def learn_all(state, context, decision, rewards):
+            for reward in rewards:
+                if reward != reward:
+                    return False
+            update(state, context, state.clock[0], rewards)
+            return True
+
+        def learn_none(state, context, decision, rewards):
+            return True
+
+        return inlined({"one": learn_one, "all": learn_all, "none": learn_none}[self._rewards])
+
+    @cached_property
+    def learn_log(self) -> Kernel:
+        """learn_log(pointer_table, contexts, taken, rewards, row): the row it reached, as of ``replay``."""
+        open_state, update, has_capacity = self._open, self._update, self._has_capacity
+        observe_context = self._observe_context
+
+        def learn_log(pointer_table, contexts, taken, rewards, row):
+            state = open_state(pointer_table)
+            while row < len(contexts) and has_capacity(state):
+                state.clock[0] += 1
+                observe_context(state, contexts[row])
+                update(state, contexts[row], state.clock[0], taken[row], rewards[row])
+                row += 1
+            return row
+
+        return self._compiled(learn_log)
 
 
-class EntryPoint:
-    """Entry point of one kernel that takes a state (here the arrays themselves) and further arguments."""
+def state_entry_point(kernel: Kernel, state: type[LearnerState], *, arguments: int) -> Kernel:
+    """Entry point of one kernel that takes a state and so many further arguments."""
+    open_state = state.open
 
-    def __init__(self, kernel: Kernel, *further: str, file: str) -> None:
-        self._kernel, self._further, self._file = kernel, further, file
-        self._call: Kernel | None = None
+    def call_0(pointer_table):
+        return kernel(open_state(pointer_table))
 
-    def __call__(self, state: Any, *further: Any) -> Any:
-        if self._call is None:
-            rest = "".join(f", {name}" for name in self._further)
-            source = f"def call(pointer_table{rest}):\n{_opening_line(state)}\n    return kernel(state{rest})\n"
-            scope = {"kernel": self._kernel}
-            self._call = _compiled(source, "call", f"call_{self._kernel.__name__}", state, scope, self._file)
-        return self._call(pointer_table_of(state), *further)
+    def call_2(pointer_table, first, second):
+        return kernel(open_state(pointer_table), first, second)
 
+    def call_3(pointer_table, first, second, third):
+        return kernel(open_state(pointer_table), first, second, third)
 
-def pointer_table_of(state: Any) -> Array:
-    """Build the pointer table of a state: address and shape of each array. The state must outlive it."""
-    for name, array in state._asdict().items():
-        if not (array.flags.c_contiguous and array.flags.writeable and array.flags.aligned):
-            raise ValueError(f"{name} is not writable, aligned and contiguous: kernels need arrays that are")
-    return np.array([number for array in state for number in (array.ctypes.data, *array.shape)], dtype=np.int64)
-
-
-def _opening_line(state: Any) -> str:
-    """Source line that opens a state from its pointer table."""
-    arrays, place = [], 0
-    for array in state:
-        shape = "".join(f"pointer_table[{place + 1 + axis}], " for axis in range(array.ndim))
-        arrays.append(f"carray(at_{array.dtype.name}(pointer_table[{place}]), ({shape}))")
-        place += 1 + array.ndim
-    return f"    state = State({', '.join(arrays)})"
-
-
-def _compiled(source: str, name: str, full_name: str, state: Any, scope: dict[str, Any], file: str) -> Kernel:
-    """Compile the source of an entry point under a unique name."""
-    scope = scope | POINTERS | {"State": type(state), "carray": numba.carray, "__name__": type(state).__module__}
-    exec(compile(source.replace(f"def {name}", f"def {full_name}"), file, "exec"), scope)
-    made: Kernel = entry_point(scope[full_name])
-    return made
+    calls: dict[int, Any] = {0: call_0, 2: call_2, 3: call_3}
+    return entry_point(calls[arguments], cache_name=f"call_{kernel.__name__}_{state.layout.hash:x}")  # type: ignore[no-any-return]

@@ -15,19 +15,27 @@ import pickle
 import tempfile
 import time
 from collections.abc import Callable
-from functools import cache
+from functools import cache, wraps
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numba
+import numpy as np
 from numba.core.caching import FunctionCache
+
+from releaf.core.runtime import compile_notice
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+# With NUMBA_DISABLE_JIT=1 kernels run as plain Python: under a debugger, with coverage, and with bounds checked.
+IS_COMPILED = not numba.config.DISABLE_JIT
+if IS_COMPILED:
+    compile_notice.install()
 _CORE = Path(__file__).parents[1]
 # No NaN reaches a kernel and no kernel divides by zero, so numpy's error model (no checks) is safe. Kernels release the
 # GIL; each learner has a lock that protects its own arrays.
-_OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True}
+# C code calls no kernel, so the wrapper for it, a twelfth of the compile time, is left out.
+_OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True, "no_cfunc_wrapper": True}
 
 
 @cache
@@ -93,6 +101,10 @@ class _Cache(FunctionCache):
         sources = _digest_of_sources(Path(function.__code__.co_filename).parent)
         self._cache_file = _KeyedFiles(self._cache_path, self._impl.filename_base, sources)
 
+    def _index_key(self, signature: Any, codegen: Any) -> tuple[Any, ...]:
+        """Key without the values of closures: the sources determine them."""
+        return signature, codegen.magic_tuple()
+
 
 class KernelCache(NamedTuple):
     """Location and size of the cache of compiled kernels."""
@@ -114,8 +126,15 @@ def kernel_cache() -> KernelCache:
     return KernelCache(folder, count, os.access(folder, os.W_OK))
 
 
-def entry_point(function: Function) -> Function:
-    """Compile a function that Python calls, and cache its machine code on disk."""
+def entry_point(function: Function, *, cache_name: str | None = None) -> Function:
+    """Compile a function that Python calls, and cache its machine code on disk.
+
+    ``cache_name`` distinguishes functions that one factory makes.
+    """
+    if not IS_COMPILED:
+        return _without_overflow_warnings(function)
+    if cache_name is not None:
+        function.__qualname__ = function.__name__ = cache_name
     compiled = numba.njit(**_OPTIONS)(function)
     # without a writable folder, or with a Numba of other internals, kernels are not cached
     with contextlib.suppress(RuntimeError, AttributeError, TypeError):
@@ -123,11 +142,26 @@ def entry_point(function: Function) -> Function:
     return compiled  # type: ignore[no-any-return]
 
 
+def _without_overflow_warnings(function: Function) -> Function:
+    """Let integers wrap around silently in plain Python, as they do when compiled."""
+
+    @wraps(function)
+    def called(*arguments: Any) -> Any:
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            return function(*arguments)
+
+    return called  # type: ignore[return-value]
+
+
 def inlined(function: Function) -> Function:
     """Compile a function that only kernels call, and inline it into each of them."""
+    if not IS_COMPILED:
+        return function
     return numba.njit(**_OPTIONS, forceinline=True)(function)  # type: ignore[no-any-return]
 
 
 def outlined(function: Function) -> Function:
     """Compile a function that kernels call rarely, without inlining, to keep the hot path short."""
+    if not IS_COMPILED:
+        return function
     return numba.njit(**_OPTIONS)(function)  # type: ignore[no-any-return]

@@ -4,21 +4,21 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
+from releaf.arrays import Array
 from releaf.core.runtime.jit import inlined
 from releaf.core.runtime.random_generator import first_state, integer_below, unit
 
-Array = np.ndarray[Any, np.dtype[Any]]
 # Fields of a clock: decisions so far, the generator's state, decisions when the last action was added, the number of
 # balls or groups, and the ball or group of the latest decision.
 TIME, RANDOM, SINCE, USED, LATEST = range(5)
+CLOCK_LENGTH = 5
 
 
 def new_clock(seed: int | None) -> Array:
-    clock = np.zeros(5, dtype=np.int64)
+    clock = np.zeros(CLOCK_LENGTH, dtype=np.int64)
     clock[RANDOM] = first_state(seed)
     return clock
 

@@ -17,14 +17,14 @@ from typing import Any
 
 import numpy as np
 
+from releaf.arrays import Array
+
 MAGIC = b"releaf-state\n"
 FORMAT = 1
 _ALIGN = 64
 _DIGEST = hashlib.sha256().digest_size
 _START = len(MAGIC) + _DIGEST + 8
 _DTYPES = {"<i8", "<i4", "<u8", "<f4", "<f8", "|u1", "|b1"}
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class StateError(ValueError):

@@ -1,0 +1,56 @@
+"""Notice on a terminal that kernels are being compiled, since the first use of a learner waits for it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from typing import Any
+
+from numba.core import event
+
+_DELAY_SECONDS = 2.0  # seconds
+_TEXT = (
+    "releaf: compiling kernels, once: the next program reads the machine code from a cache "
+    "(RELEAF_QUIET=1 silences this line)"
+)
+
+
+class CompileNotice(event.Listener):
+    """Prints one line to standard error where it is a terminal, once kernels have compiled for two seconds."""
+
+    def __init__(self) -> None:
+        self._depth = 0  # kernels compile the kernels that they call
+        self._timer: threading.Timer | None = None
+        self._is_said = False
+
+    def on_start(self, happened: Any) -> None:
+        self._depth += 1
+        if self._depth == 1 and not self._is_said and _is_ours(happened) and _is_wanted():
+            self._timer = threading.Timer(_DELAY_SECONDS, self._say)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def on_end(self, happened: Any) -> None:
+        self._depth -= 1
+        if self._depth == 0 and self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _say(self) -> None:
+        self._is_said = True
+        print(_TEXT, file=sys.stderr, flush=True)
+
+
+def _is_ours(happened: Any) -> bool:
+    function = getattr(happened.data.get("dispatcher"), "py_func", None)
+    return str(getattr(function, "__module__", "")).startswith("releaf.")
+
+
+def _is_wanted() -> bool:
+    return not os.environ.get("RELEAF_QUIET") and sys.stderr is not None and sys.stderr.isatty()
+
+
+def install() -> None:
+    """Watch all compilations of this process."""
+    event.register("numba:compile", CompileNotice())
