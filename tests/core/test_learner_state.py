@@ -7,6 +7,7 @@ import os
 import pickle
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ import releaf
 from releaf.arrays import Array
 from releaf.core.releaf import decision_step
 from releaf.core.runtime.entry_points import state_entry_point
-from releaf.core.runtime.jit import inlined
+from releaf.core.runtime.jit import IS_COMPILED, inlined
 from releaf.core.runtime.state import LearnerState, constant, learnt, scratch
 
 
@@ -173,3 +174,15 @@ def test_kernels_run_as_plain_python_with_the_same_result() -> None:
     assert (printed[0][0], printed[1][0]) == ("True", "False")
     for compiled, plain in zip(printed[0][1:], printed[1][1:], strict=True):
         assert compiled.split("]")[0] == plain.split("]")[0]
+
+
+@pytest.mark.skipif(not IS_COMPILED, reason="is the test that runs this way")
+def test_the_exactness_suite_passes_in_plain_python() -> None:
+    """A few examples of each kind, with the bounds of every array checked."""
+    suite = Path(__file__).with_name("test_exactness.py")
+    environment = os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(suite)]
+    command += ["-k", "plain_algorithm and not many_configurations"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert " passed" in done.stdout
