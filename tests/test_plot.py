@@ -13,9 +13,9 @@ from xml.etree.ElementTree import Element, fromstring
 
 import numpy as np
 import pytest
+from chromium import opened
 
 import releaf
-from browser import opened
 from releaf import plot
 from releaf.charts import HEIGHT, WIDTH
 from releaf.evaluate import run

@@ -26,13 +26,13 @@ from uuid import uuid4
 import httpx
 import numpy as np
 import pytest
+from flaky_server import SLOW, trouble
 from pyarrow import parquet
+from running_service import free_port, served, start
 
 import releaf
 from releaf.client import AsyncClient, Client, Conflict, Decision, ServiceError, Unavailable
 from releaf.client.request_encoding import split_by_size
-from served import free_port, served, start
-from trouble import SLOW, trouble
 
 FEATURES = releaf.Schema(age=releaf.Continuous(0, 120), pulse=releaf.Quantile(missing=True), smoker=releaf.Boolean())
 ACTIONS = ["home", "ward"]

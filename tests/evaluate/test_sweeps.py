@@ -12,12 +12,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import executor_tasks
 import numpy as np
 import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-import tasks
 from releaf.cli import app
 from releaf.evaluate import Ledger, Run, Store, grid, sweep
 from releaf.executors import Local, LostWorkerError
@@ -134,8 +134,9 @@ def test_a_file_that_has_changed_is_another_run(
     write(tmp_path / "table.csv", 1)
     second = sweep(of_table("table.csv") if again else runs, store, Local(1))
     write(tmp_path / "other.csv", 1)
-    assert tasks.without_seconds(second) == tasks.without_seconds(sweep(of_table("other.csv"), None, Local(1)))
-    assert tasks.without_seconds(first) != tasks.without_seconds(second)
+    expected = sweep(of_table("other.csv"), None, Local(1))
+    assert executor_tasks.without_seconds(second) == executor_tasks.without_seconds(expected)
+    assert executor_tasks.without_seconds(first) != executor_tasks.without_seconds(second)
 
 
 def test_a_file_is_known_by_its_content_whenever_it_was_written(tmp_path: Path) -> None:
@@ -270,7 +271,7 @@ class Deadly:
 
     def map(self, function: Callable[[Any], Any], runs: Sequence[Any]) -> Iterator[tuple[int, Any]]:
         with Local(2, retries=1) as executor:
-            yield from executor.map(partial(tasks.deadly, function, self.seeds), runs)
+            yield from executor.map(partial(executor_tasks.deadly, function, self.seeds), runs)
 
 
 def test_a_run_that_its_workers_die_of_does_not_bar_the_others(tmp_path: Path) -> None:
@@ -310,13 +311,13 @@ AT_THE_SAME_TIME = """
 import sys
 from functools import partial
 from pathlib import Path
-import tasks
+import executor_tasks
 from releaf.evaluate import Store, grid, sweep
 from releaf.executors import Local
 
 class Counting:
     def map(self, function, runs):
-        return Local(1).map(partial(tasks.counted_slowly, function, Path(sys.argv[2])), runs)
+        return Local(1).map(partial(executor_tasks.counted_slowly, function, Path(sys.argv[2])), runs)
 
 if __name__ == "__main__":
     runs = grid(["UCB1"], {"breast_cancer": {"steps": 100}}, seeds=range(40))

@@ -12,8 +12,7 @@ from typing import Any
 
 import psutil
 import pytest
-
-from waiting import PATIENCE, is_alive, noted_processes, until
+from polling import PATIENCE, is_alive, noted_processes, until
 
 pytestmark = pytest.mark.xdist_group("ray")
 
@@ -23,7 +22,7 @@ PROGRAM = """
 import sys
 from functools import partial
 from pathlib import Path
-import tasks
+import executor_tasks
 from releaf import evaluate
 from releaf.executors import Local, Ray
 
@@ -33,7 +32,7 @@ class Counting:
     def __init__(self, executor):
         self.executor = executor
     def map(self, function, runs):
-        return self.executor.map(partial(tasks.counted, function, counts), runs)
+        return self.executor.map(partial(executor_tasks.counted, function, counts), runs)
 
 if __name__ == "__main__":
     tried = {"LinUCB": {"alpha": [0.1, 0.3, 1.0]}, "UCB1": {}, "Random": {}}
@@ -84,14 +83,14 @@ import sys
 from functools import partial
 from pathlib import Path
 import numpy as np
-import tasks
+import executor_tasks
 from releaf.executors import Local, shared_function
 
 if sys.argv[2] == "named":
     shared_function._proc_fd_is_readable = lambda: False
 
 if __name__ == "__main__":
-    work = partial(tasks.sleep_with, np.zeros(100_000), Path(sys.argv[1]))
+    work = partial(executor_tasks.sleep_with, np.zeros(100_000), Path(sys.argv[1]))
     list(Local(2).map(work, range(1, 5)))
 """
 
@@ -117,11 +116,11 @@ def test_workers_and_files_go_with_a_program_that_is_killed(file: str, how: sign
 STARTING = """
 import sys, time
 from pathlib import Path
-import tasks
+import executor_tasks
 from releaf.executors import Local
 
 if __name__ == "__main__":
-    print(*Local(2).map(tasks.square, range(4)))
+    print(*Local(2).map(executor_tasks.square, range(4)))
 else:
     (Path(sys.argv[1]) / "starting").touch()
     time.sleep(600)

@@ -16,16 +16,16 @@ from typing import Any
 
 import httpx
 import pytest
+from running_service import END_WITHIN, START_WITHIN, free_port, start
+from service_api import Api
 from starlette.routing import Route
 from typer.testing import CliRunner
 
-from asking import Api
 from releaf.cli import app
 from releaf.service.app import Service, make_server, make_service
 from releaf.service.dashboard.login import ProtectedPage, _is_local
 from releaf.service.http.connection_limits import HEADER_LIMIT
 from releaf.service.settings import ServiceSettings
-from served import END_WITHIN, START_WITHIN, free_port, start
 
 READ_SECONDS, FEEDS, CONNECTIONS = 0.6, 2, 4
 START = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n"

@@ -15,11 +15,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import postgres_server
 import pytest
+from fault_injection import Service, checked, reward_of, settle
 from typer.testing import CliRunner
 
-import postgres
-from faults import Service, checked, reward_of, settle
 from releaf.cli import app
 from releaf.service.experiments.serialization import EXPERIMENT_FORMAT
 from releaf.service.experiments.state import ExperimentState
@@ -35,7 +35,7 @@ def killed(kind: str) -> str:
     """The store of a service that was killed: it decided before its latest snapshot and after, a page an event."""
     folder = Path(tempfile.mkdtemp(prefix="releaf-killed-"))
     atexit.register(shutil.rmtree, folder)
-    address = str(folder / "store.db") if kind == "sqlite" else postgres.database()
+    address = str(folder / "store.db") if kind == "sqlite" else postgres_server.database()
     with Service(folder, address) as service:
         service.create(rewards={})
         for _ in range(BEFORE):
@@ -65,7 +65,7 @@ async def copied(address: str) -> str:
     import asyncpg
 
     copy, original = f"copy_{uuid.uuid4().hex}", address.rpartition("/")[2]
-    other = await asyncpg.connect(postgres.database())
+    other = await asyncpg.connect(postgres_server.database())
     await other.execute(f"CREATE DATABASE {copy} TEMPLATE {original}")
     await other.close()
     return address.replace(original, copy)

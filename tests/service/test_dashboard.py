@@ -19,9 +19,8 @@ from typing import Any
 
 import httpx
 import pytest
-
-from browser import FLAGS, executable
-from served import free_port, served
+from chromium import FLAGS, executable
+from running_service import free_port, served
 
 FEATURES = [
     {"name": "age", "kind": "continuous", "low": 0, "high": 120},

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
+import postgres_server
 import pytest
+from event_stores import acquired, commit, experiment, lasts, opened, page, run
 
-import postgres
 from releaf.service.store import (
     FIRST_CHECKSUM,
     Commit,
@@ -30,12 +31,11 @@ from releaf.service.store import (
 from releaf.service.store.migrations import POSTGRES, SQLITE
 from releaf.service.store.postgres import PostgresStore
 from releaf.service.store.sqlite import SqliteStore
-from stores import acquired, commit, experiment, lasts, opened, page, run
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return str(tmp_path / "store.db") if request.param == "sqlite" else postgres.database()
+    return str(tmp_path / "store.db") if request.param == "sqlite" else postgres_server.database()
 
 
 # --- experiments, snapshots, keys

@@ -11,10 +11,10 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from service_api import Api, asked
 from typer.testing import CliRunner
 
 import releaf
-from asking import Api, asked
 from releaf.cli import app
 
 FEATURES = [

@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from service_api import Api, asked
 
 import releaf
-from asking import Api, asked
 from releaf.service.http.routes import OPERATIONS
 
 JSON = {"Content-Type": "application/json"}

@@ -10,10 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import postgres_server
 import pytest
-
-import postgres
-from faults import PATIENCE, SHOP, Caller, Service, Unanswered
+from fault_injection import PATIENCE, SHOP, Caller, Service, Unanswered
 
 WARM_UP = 2_000
 GROWTH = 24 << 20  # bytes
@@ -249,7 +248,7 @@ def memory_of(service: Service) -> int:
     [("sqlite", 10_000), ("postgres", 4_000), pytest.param("postgres", 10_000, marks=pytest.mark.soak)],
 )
 def test_malformed_requests_are_rejected_without_memory_growth(tmp_path: Path, store: str, requests: int) -> None:
-    address = str(tmp_path / "store.db") if store == "sqlite" else postgres.database()
+    address = str(tmp_path / "store.db") if store == "sqlite" else postgres_server.database()
     with Service(tmp_path, address) as service:
         service.create()
         for _ in range(3):

@@ -13,8 +13,8 @@ from typing import Any
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 import schemathesis
+from service_api import Api, asked
 
-from asking import Api, asked
 from releaf.service.http.routes import OPERATIONS
 
 EXPERIMENTS: tuple[dict[str, Any], ...] = (

@@ -6,17 +6,17 @@ import asyncio
 import signal
 
 import asyncpg
+import postgres_server
 import pytest
+from event_stores import acquired, commit, experiment, lasts, opened, run
 
-import postgres
 from releaf.service.store import EventStore, LeaseLost, StoreError, open_store
 from releaf.service.store.postgres import PostgresStore
-from stores import acquired, commit, experiment, lasts, opened, run
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT, signal.SIGKILL])
 def test_the_store_recovers_when_postgresql_restarts(how: signal.Signals) -> None:
-    with postgres.own_server() as server:
+    with postgres_server.own_server() as server:
 
         async def test() -> None:
             async with experiment(server.database()) as (store, number):
@@ -34,7 +34,7 @@ def test_the_store_recovers_when_postgresql_restarts(how: signal.Signals) -> Non
                 await asyncio.to_thread(server.stop, how)
                 with pytest.raises(StoreError, match=r"server is unreachable|does not hold the lease") as gone:
                     await loading
-                assert postgres.PASSWORD not in str(gone.value)
+                assert postgres_server.PASSWORD not in str(gone.value)
                 assert not store.holds(number)
                 with pytest.raises(LeaseLost):
                     await store.commit([commit(number, acknowledged + 1)])
@@ -61,7 +61,7 @@ async def until_lost(store: EventStore, number: int) -> None:
 
 
 def test_a_lost_connection_loses_the_lease() -> None:
-    address = postgres.database()
+    address = postgres_server.database()
 
     async def test() -> None:
         async with experiment(address) as (store, number), opened(address) as second:
@@ -86,7 +86,7 @@ def test_a_lost_connection_loses_the_lease() -> None:
 
 def test_a_cancelled_commit_loses_the_lease_because_its_outcome_is_unknown() -> None:
     async def test() -> None:
-        async with experiment(postgres.database()) as (store, number):
+        async with experiment(postgres_server.database()) as (store, number):
             writing = asyncio.create_task(store.commit([commit(number, 1)]))
             await asyncio.sleep(0)
             await asyncio.sleep(0)
@@ -116,7 +116,7 @@ def test_the_error_for_a_wrong_address_has_no_password(wrong: str, message: str)
 
 
 def test_a_missing_database_or_privilege_is_an_error_with_advice() -> None:
-    address = postgres.database()
+    address = postgres_server.database()
 
     async def test() -> None:
         with pytest.raises(StoreError, match="database does not exist; create it"):

@@ -11,12 +11,12 @@ from typing import Any
 
 import httpx
 import pytest
+from running_service import served
+from service_api import Api, asked
 from typer.testing import CliRunner
 
-from asking import Api, asked
 from releaf.cli import app
 from releaf.service.http.routes import OPERATIONS
-from served import served
 
 EXPERIMENT = {"actions": ["a", "b"], "features": 2}
 ASK = {"context": [0.5, 0.5]}

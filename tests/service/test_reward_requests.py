@@ -8,8 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-
-from asking import Api, asked
+from service_api import Api, asked
 
 CONTEXT = [0.25, 0.75]
 SOON = 0.2  # seconds until a deadline

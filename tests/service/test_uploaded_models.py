@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow
 import pytest
 from pyarrow import parquet
+from service_api import asked
 
 import releaf
-from asking import asked
 from releaf.core.runtime import state_file
 from releaf.executors import Local
 from releaf.service.errors import ApiError

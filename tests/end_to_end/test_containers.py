@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from running_service import served
 from typer.main import get_command
 
 from releaf.cli import app
-from served import served
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))
 INSTRUCTIONS = re.findall(
     r"^([A-Z]+) (.*)$",

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from served import served
+from running_service import served
 
 IN_PAGES = "http://127.0.0.1:8000"  # the address of the service, as pages tell it
 ELLIPSIS = "…"  # in an answer that is shown: here is more

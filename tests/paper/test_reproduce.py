@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from chromium import opened
 from typer.testing import CliRunner
 
 import releaf
-from browser import opened
 from releaf import theory
 from releaf.cli import app
 from releaf.cli.reproduce import NAMES
@@ -32,7 +32,7 @@ from releaf.report.number_format import format_difference, format_mean
 from releaf.statistics import t_half_width
 from releaf.streams.synthetic import DRAFT_RELEVANCE
 
-DATA = Path(__file__).parents[2] / "shared" / "data"
+DATA = Path(__file__).parents[3] / "shared" / "data"
 
 
 @pytest.fixture(scope="module")

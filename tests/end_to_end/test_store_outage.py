@@ -13,10 +13,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import postgres_server
 import pytest
-
-import postgres
-from faults import OFTEN, PATIENCE, Load, Service, checked, settle, wait_until
+from fault_injection import OFTEN, PATIENCE, Load, Service, checked, settle, wait_until
 
 
 def refuses(load: Load, service: Service) -> None:
@@ -41,7 +40,7 @@ def recovers(load: Load, service: Service, *, words: str) -> bytes:
 
 @pytest.mark.parametrize("how", [signal.SIGQUIT, signal.SIGKILL])
 def test_the_service_recovers_when_the_server_restarts_under_load(tmp_path: Path, how: signal.Signals) -> None:
-    with postgres.own_server() as server:
+    with postgres_server.own_server() as server:
         address = server.database()
         with Service(tmp_path, address, *OFTEN) as service:
             service.create()
@@ -51,7 +50,7 @@ def test_the_service_recovers_when_the_server_restarts_under_load(tmp_path: Path
                 refuses(load, service)
                 server.start()
                 model = recovers(load, service, words="the server is unreachable")
-        assert postgres.PASSWORD not in service.said() + "".join(load.refusals)
+        assert postgres_server.PASSWORD not in service.said() + "".join(load.refusals)
         checked(address, load, model)
 
 
@@ -115,7 +114,7 @@ def test_a_full_disk_rejects_requests_until_there_is_space(tmp_path: Path) -> No
 
 
 def test_a_server_without_disk_space_rejects_requests_until_there_is_some(tmp_path: Path) -> None:
-    with small_disk(32) as disk, postgres.own_server() as server:
+    with small_disk(32) as disk, postgres_server.own_server() as server:
         user = pwd.getpwnam("postgres")
         os.chown(disk, user.pw_uid, user.pw_gid)
         address = asyncio.run(database_on(disk, server.database()))

@@ -17,6 +17,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
+from running_service import END_WITHIN, START_WITHIN, free_port
+
 from releaf.service.experiments.serialization import EXPERIMENT_FORMAT, to_bytes
 from releaf.service.experiments.state import ExperimentState
 from releaf.service.log.audit import ExperimentAudit, audit
@@ -24,7 +26,6 @@ from releaf.service.log.events import AnyEvent, Decided, Rewarded
 from releaf.service.log.page_chain import LogPosition, decode_events
 from releaf.service.log.snapshot_check import load_snapshot
 from releaf.service.store import EventStore, open_store
-from served import END_WITHIN, START_WITHIN, free_port
 
 PATIENCE = 60.0  # seconds, for what takes one or two on a machine that does nothing else
 COMPILED_WITHIN = 300.0

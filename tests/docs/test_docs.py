@@ -9,11 +9,11 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from console_blocks import Console, environment, exchanges, require_alike
 
 import releaf
-from console import Console, environment, exchanges, require_alike
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted(page for page in DOCS.rglob("*.md") if "_build" not in page.parts)
 LARGEST_PICTURE = 150_000

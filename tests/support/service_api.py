@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-
-from served import served
+from running_service import served
 
 FIRST_USE = 300  # seconds: kernels may have to be compiled, on a machine that does much else
 _numbers = itertools.count(1)

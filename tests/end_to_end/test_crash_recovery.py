@@ -8,17 +8,16 @@ import signal
 import time
 from pathlib import Path
 
+import postgres_server
 import pytest
-
-import postgres
-from faults import OFTEN, PATIENCE, Load, Service, checked, settle, wait_until
+from fault_injection import OFTEN, PATIENCE, Load, Service, checked, settle, wait_until
 
 LONG = 10.0  # seconds; a server notices after eight that a client's machine is gone
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return str(tmp_path / "store.db") if request.param == "sqlite" else postgres.database()
+    return str(tmp_path / "store.db") if request.param == "sqlite" else postgres_server.database()
 
 
 @pytest.mark.parametrize("kills", [6, pytest.param(50, marks=pytest.mark.soak)])
@@ -100,7 +99,7 @@ def test_a_paused_process_never_writes_after_a_standby_took_over(tmp_path: Path,
 
 
 def test_a_process_that_lost_its_connection_while_paused_does_not_write(tmp_path: Path) -> None:
-    address = postgres.database()
+    address = postgres_server.database()
     with Service(tmp_path, address) as first, Service(tmp_path, address) as second:
         first.create()
         await_standby(second)
