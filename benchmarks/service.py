@@ -178,7 +178,7 @@ def _postgres() -> Iterator[str | None]:
     sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
     import postgres_server
 
-    if postgres_server.binaries() is None:
+    if postgres_server.find_binaries() is None:
         print("PostgreSQL's server programs are not here: that side is left out", file=sys.stderr)
         yield None
         return

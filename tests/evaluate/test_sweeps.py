@@ -271,7 +271,7 @@ class Deadly:
 
     def map(self, function: Callable[[Any], Any], runs: Sequence[Any]) -> Iterator[tuple[int, Any]]:
         with Local(2, retries=1) as executor:
-            yield from executor.map(partial(executor_tasks.deadly, function, self.seeds), runs)
+            yield from executor.map(partial(executor_tasks.kill_worker_of_seeds, function, self.seeds), runs)
 
 
 def test_a_run_that_its_workers_die_of_does_not_bar_the_others(tmp_path: Path) -> None:
@@ -317,7 +317,7 @@ from releaf.executors import Local
 
 class Counting:
     def map(self, function, runs):
-        return Local(1).map(partial(executor_tasks.counted_slowly, function, Path(sys.argv[2])), runs)
+        return Local(1).map(partial(executor_tasks.count_runs_slowly, function, Path(sys.argv[2])), runs)
 
 if __name__ == "__main__":
     runs = grid(["UCB1"], {"breast_cancer": {"steps": 100}}, seeds=range(40))

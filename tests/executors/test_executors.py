@@ -14,7 +14,7 @@ from pathlib import Path
 import executor_tasks
 import numpy as np
 import pytest
-from polling import is_alive, noted_processes, times, until
+from polling import is_alive, recorded_processes, run_counts, wait_until
 
 from releaf import evaluate
 from releaf.evaluate import sweep
@@ -46,7 +46,7 @@ def test_results_come_as_they_are_done(engine: Engine, tmp_path: Path) -> None:
     """Task 0 ends only once the caller has another result in hand."""
     order = []
     with engine() as executor:
-        for number, _ in executor.map(partial(executor_tasks.wait_first, tmp_path / "another result"), range(6)):
+        for number, _ in executor.map(partial(executor_tasks.wait_for_signal, tmp_path / "another result"), range(6)):
             order.append(number)
             (tmp_path / "another result").touch()
     assert sorted(order) == list(range(6))
@@ -72,7 +72,7 @@ def test_what_the_function_carries_is_that_of_the_call() -> None:
 def test_workers_are_where_the_program_is(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with engine() as executor:
-        found = [told for _, told in executor.map(executor_tasks.where, range(4))]
+        found = [told for _, told in executor.map(executor_tasks.worker_location, range(4))]
     assert {folder for _, folder, _ in found} == {str(tmp_path)}
     assert os.getpid() not in {process for process, _, _ in found}
 
@@ -81,19 +81,19 @@ def test_processes_stay_for_further_tasks_until_the_executor_is_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Local(2) as executor:
-        first = {process for _, (process, _, _) in executor.map(executor_tasks.where, range(8))}
+        first = {process for _, (process, _, _) in executor.map(executor_tasks.worker_location, range(8))}
         monkeypatch.chdir(tmp_path)
-        again = [told for _, told in executor.map(executor_tasks.where, range(8))]
+        again = [told for _, told in executor.map(executor_tasks.worker_location, range(8))]
         assert {process for process, _, _ in again} <= first
         assert {folder for _, folder, _ in again} == {str(tmp_path)}
-    until(lambda: not any(map(is_alive, first)))
+    wait_until(lambda: not any(map(is_alive, first)))
     assert len(list(executor.map(executor_tasks.square, range(4)))) == 4
     executor.close()
 
 
 def test_processes_end_with_an_executor_that_nobody_holds() -> None:
-    processes = {process for _, (process, _, _) in Local(2).map(executor_tasks.where, range(8))}
-    until(lambda: not any(map(is_alive, processes)))
+    processes = {process for _, (process, _, _) in Local(2).map(executor_tasks.worker_location, range(8))}
+    wait_until(lambda: not any(map(is_alive, processes)))
 
 
 def test_tasks_may_be_asked_for_while_others_are_under_way() -> None:
@@ -115,9 +115,9 @@ def test_a_worker_that_is_killed_costs_only_its_task(
     engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with engine() as executor:
-        found = dict(executor.map(partial(executor_tasks.die_at_first, tmp_path), range(11)))
+        found = dict(executor.map(partial(executor_tasks.kill_worker_once, tmp_path), range(11)))
     assert found == {number: number**2 for number in range(11)}
-    assert times(tmp_path) == {number: 2 if number % 5 == 0 else 1 for number in range(11)}
+    assert run_counts(tmp_path) == {number: 2 if number % 5 == 0 else 1 for number in range(11)}
     assert capsys.readouterr().out == ""  # where results may be read from
 
 
@@ -126,8 +126,8 @@ def test_a_task_that_kills_its_workers_is_given_up_and_named(engine: Engine, tmp
         engine(retries=1) as executor,
         pytest.raises(LostWorkerError, match=r"task 3 \(3\) failed: its worker died 2 times"),
     ):
-        list(executor.map(partial(executor_tasks.die, tmp_path), range(6)))
-    assert times(tmp_path)[3] == 2
+        list(executor.map(partial(executor_tasks.kill_worker_of_task_3, tmp_path), range(6)))
+    assert run_counts(tmp_path)[3] == 2
 
 
 def test_what_a_task_raises_comes_as_it_is_and_names_the_task(engine: Engine) -> None:
@@ -140,13 +140,13 @@ def test_what_a_task_raises_comes_as_it_is_and_names_the_task(engine: Engine) ->
 
 def test_a_stop_ends_what_is_in_flight(engine: Engine, tmp_path: Path) -> None:
     with engine() as executor:
-        results = executor.map(partial(executor_tasks.sleep_for_ever, tmp_path), range(8))
+        results = executor.map(partial(executor_tasks.sleep_forever, tmp_path), range(8))
         assert next(results) == (0, 0)
         (tmp_path / "0").unlink()  # which is done, unlike those that sleep
-        until(lambda: noted_processes(tmp_path))
+        wait_until(lambda: recorded_processes(tmp_path))
         results.close()  # type: ignore[attr-defined]
-        asleep = noted_processes(tmp_path)
-        until(lambda: not any(map(is_alive, asleep)))
+        asleep = recorded_processes(tmp_path)
+        wait_until(lambda: not any(map(is_alive, asleep)))
         assert len(list(executor.map(executor_tasks.square, range(4)))) == 4
 
 
@@ -155,9 +155,9 @@ def test_what_is_done_is_told_before_an_error(engine: Engine, tmp_path: Path) ->
         for turn in range(3):  # two results that are there at the same time come in any order
             folder = tmp_path / f"{turn}"
             folder.mkdir()
-            results = executor.map(partial(executor_tasks.fail_last, folder), range(3))
+            results = executor.map(partial(executor_tasks.fail_after_others, folder), range(3))
             assert next(results) == (0, 0)
-            until(lambda folder=folder: (folder / "1").exists())  # type: ignore[misc]
+            wait_until(lambda folder=folder: (folder / "1").exists())  # type: ignore[misc]
             time.sleep(1.0)  # until both have arrived
             assert next(results) == (2, 2)
             with pytest.raises(ValueError, match="wrong"):
@@ -167,31 +167,34 @@ def test_what_is_done_is_told_before_an_error(engine: Engine, tmp_path: Path) ->
 def test_an_error_that_cannot_be_read_by_other_processes_is_no_death_of_a_worker(
     engine: Engine, tmp_path: Path
 ) -> None:
-    with engine() as executor, pytest.raises(RuntimeError, match=r"tasks\.Odd: odd number 1") as caught:
-        list(executor.map(partial(executor_tasks.odd, tmp_path), range(4)))
+    with (
+        engine() as executor,
+        pytest.raises(RuntimeError, match=r"UnpicklableError: odd number 1") as caught,
+    ):
+        list(executor.map(partial(executor_tasks.raise_unpicklable, tmp_path), range(4)))
     assert caught.value.__notes__ == ["task 1 (1) raised this"]
-    assert 'raise Odd("odd", number)' in str(caught.value.__cause__)
-    assert times(tmp_path)[1] == 1
+    assert 'raise UnpicklableError("odd", number)' in str(caught.value.__cause__)
+    assert run_counts(tmp_path)[1] == 1
 
 
 def test_an_error_comes_as_it_is_where_it_need_not_travel(tmp_path: Path) -> None:
-    with pytest.raises(executor_tasks.Odd, match="odd number 1"):
-        list(Local(1).map(partial(executor_tasks.odd, tmp_path), range(4)))
+    with pytest.raises(executor_tasks.UnpicklableError, match="odd number 1"):
+        list(Local(1).map(partial(executor_tasks.raise_unpicklable, tmp_path), range(4)))
 
 
 def test_an_exit_of_a_task_is_no_death_of_a_worker(engine: Engine, tmp_path: Path) -> None:
     with engine() as executor, pytest.raises(SystemExit) as caught:
-        list(executor.map(partial(executor_tasks.leave, tmp_path), range(4)))
+        list(executor.map(partial(executor_tasks.exit_worker, tmp_path), range(4)))
     assert caught.value.code == 3
     assert caught.value.__notes__ == ["task 1 (1) raised this"]
-    assert times(tmp_path)[1] == 1
+    assert run_counts(tmp_path)[1] == 1
 
 
 def test_a_result_that_cannot_be_read_is_no_death_of_a_worker(tmp_path: Path) -> None:
     with Local(2) as executor, pytest.raises(ValueError, match="no number") as caught:
-        list(executor.map(partial(executor_tasks.illegible, tmp_path), range(4)))
+        list(executor.map(partial(executor_tasks.return_unreadable, tmp_path), range(4)))
     assert caught.value.__notes__ == ["task 1 (1) raised this"]
-    assert times(tmp_path)[1] == 1
+    assert run_counts(tmp_path)[1] == 1
 
 
 UNGUARDED = """

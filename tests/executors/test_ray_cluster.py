@@ -16,7 +16,7 @@ import executor_tasks
 import numpy as np
 import polars as pl
 import pytest
-from polling import times, until
+from polling import run_counts, wait_until
 from typer.testing import CliRunner
 
 import releaf
@@ -36,9 +36,9 @@ SMALL = {"num_cpus": 1, "object_store_memory": 100 * 2**20}  # a node
 def test_the_tasks_of_a_node_that_is_killed_are_done_elsewhere(two_nodes: Any, tmp_path: Path) -> None:
     doomed = two_nodes.list_all_nodes()[1]
     with Ray(two_nodes.address) as executor:
-        results = executor.map(partial(executor_tasks.stuck_on, tmp_path, doomed.node_id), range(40))
+        results = executor.map(partial(executor_tasks.block_on_node, tmp_path, doomed.node_id), range(40))
         found = dict([next(results)])
-        until(lambda: times(tmp_path))  # the node has a task that would never end
+        wait_until(lambda: run_counts(tmp_path))  # the node has a task that would never end
         two_nodes.remove_node(doomed, allow_graceful=False)
         found |= dict(results)
     assert found == {number: number**2 for number in range(40)}
@@ -87,7 +87,7 @@ def test_a_sweep_through_the_loss_of_a_node_is_that_of_one_process(two_nodes: An
 
 def test_this_machines_releaf_can_be_sent_along(two_nodes: Any) -> None:
     with Ray(two_nodes.address, runtime_env={"py_modules": [releaf, executor_tasks]}) as executor:
-        ((_, (_, _, file)),) = executor.map(executor_tasks.where, [0])
+        ((_, (_, _, file)),) = executor.map(executor_tasks.worker_location, [0])
     assert PACKAGE not in Path(file).parents
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from chromium import opened
+from chromium import open_page
 from typer.testing import CliRunner
 
 import releaf
@@ -84,7 +84,7 @@ def test_a_second_run_takes_what_was_kept(quick: Path) -> None:
 
 @pytest.mark.parametrize("width", [1100, 390])
 def test_the_report_draws_its_plots_in_a_browser_and_fits_the_screen(quick: Path, width: int) -> None:
-    with opened(quick / "index.html", width) as (tab, errors):
+    with open_page(quick / "index.html", width) as (tab, errors):
         tab.wait_for_function(
             "document.querySelectorAll('.chart svg').length === document.querySelectorAll('.chart').length"
         )

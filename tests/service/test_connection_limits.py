@@ -16,7 +16,7 @@ from typing import Any
 
 import httpx
 import pytest
-from running_service import END_WITHIN, START_WITHIN, free_port, start
+from running_service import START_TIMEOUT_SECONDS, STOP_TIMEOUT_SECONDS, free_port, start_service
 from service_api import Api
 from starlette.routing import Route
 from typer.testing import CliRunner
@@ -51,7 +51,7 @@ def running(folder: Path, **further: Any) -> Iterator[Running]:
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
-        until = time.monotonic() + START_WITHIN
+        until = time.monotonic() + START_TIMEOUT_SECONDS
         while not server.started and time.monotonic() < until:
             time.sleep(0.02)
         port = server.servers[0].sockets[0].getsockname()[1]
@@ -60,7 +60,7 @@ def running(folder: Path, **further: Any) -> Iterator[Running]:
             yield Running(service, port, api)
     finally:
         server.should_exit = True
-        thread.join(END_WITHIN)
+        thread.join(STOP_TIMEOUT_SECONDS)
     assert not thread.is_alive()
 
 
@@ -218,7 +218,7 @@ def test_the_number_of_feeds_of_an_address_is_limited_and_closed_ones_are_releas
 
 def test_feeds_end_when_the_service_stops(tmp_path: Path) -> None:
     port = free_port()
-    process = start(tmp_path, port)
+    process = start_service(tmp_path, port)
     try:
         api = Api(f"http://127.0.0.1:{port}")
         path = api.new("EpsilonGreedy")
@@ -227,7 +227,7 @@ def test_feeds_end_when_the_service_stops(tmp_path: Path) -> None:
             assert next(lines) == ": watching"
             process.send_signal(signal.SIGTERM)
             assert not any(lines)  # and it ends as an answer should
-            assert process.wait(END_WITHIN) == 0
+            assert process.wait(STOP_TIMEOUT_SECONDS) == 0
         api.http.close()
     finally:
         process.kill()
@@ -272,7 +272,7 @@ def _read_to_the_end(lines: Iterator[str], api: Api, path: str) -> None:
     started = time.monotonic()
     try:
         for _ in lines:
-            assert time.monotonic() - started < END_WITHIN, "still told of events"
+            assert time.monotonic() - started < STOP_TIMEOUT_SECONDS, "still told of events"
     finally:
         ended.set()
         deciding.join()

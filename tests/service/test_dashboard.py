@@ -19,8 +19,8 @@ from typing import Any
 
 import httpx
 import pytest
-from chromium import FLAGS, executable
-from running_service import free_port, served
+from chromium import CHROMIUM_FLAGS, chromium_executable
+from running_service import free_port, run_service
 
 FEATURES = [
     {"name": "age", "kind": "continuous", "low": 0, "high": 120},
@@ -80,8 +80,8 @@ class Service:
 
 @contextmanager
 def serving(folder: Path, *options: str) -> Iterator[Service]:
-    executable()
-    with served(folder, *options) as url:
+    chromium_executable()
+    with run_service(folder, *options) as url:
         service = Service(url)
         with service.client:
             yield service
@@ -98,7 +98,7 @@ def chromium() -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=executable(), args=FLAGS)
+        browser = playwright.chromium.launch(executable_path=chromium_executable(), args=CHROMIUM_FLAGS)
         yield browser
         browser.close()
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import httpx
 import pytest
-from running_service import served
-from service_api import Api, asked
+from running_service import run_service
+from service_api import Api, running_api
 from typer.testing import CliRunner
 
 from releaf.cli import app
@@ -25,7 +25,7 @@ ASK = {"context": [0.5, 0.5]}
 @pytest.fixture(scope="module")
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     options = ("--body-limit", "20000", "--batch-limit", "10")
-    with asked(tmp_path_factory.mktemp("service"), *options) as api:
+    with running_api(tmp_path_factory.mktemp("service"), *options) as api:
         yield api
 
 
@@ -153,7 +153,7 @@ def test_a_websocket_upgrade_gets_a_plain_response(api: Api) -> None:
 
 
 def test_the_rate_limit_answers_429_with_retry_after(tmp_path: Path) -> None:
-    with served(tmp_path, "--rate-limit", "5") as url, httpx.Client(base_url=url, trust_env=False) as http:
+    with run_service(tmp_path, "--rate-limit", "5") as url, httpx.Client(base_url=url, trust_env=False) as http:
         answers = [http.get("/v1/policies") for _ in range(12)]
         refused = [answer for answer in answers if answer.status_code == 429]
         assert refused
@@ -176,7 +176,7 @@ def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str,
     folder = tmp_path_factory.mktemp("keyed")
     scopes = {who: f"one:{who}" for who in ("read", "decide", "reward", "admin")} | {"all": "*:admin"}
     made = {name: keys(folder, "add", name, "--scope", scope)["key"] for name, scope in scopes.items()}
-    with served(folder, "--require-keys") as url:
+    with run_service(folder, "--require-keys") as url:
         people = {name: Api(url, key) for name, key in made.items()}
         people |= {"nobody": Api(url), "guess": Api(url, "rlf_x_y")}
         try:

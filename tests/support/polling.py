@@ -1,4 +1,4 @@
-"""What tests of other processes wait for, and what these leave behind."""
+"""Polling for what other processes do, within one generous time-out."""
 
 from __future__ import annotations
 
@@ -9,27 +9,31 @@ from typing import Any
 
 import psutil
 
-PATIENCE = 60.0  # seconds
+TIMEOUT_SECONDS = 60.0  # for what takes one or two on an idle machine
 
 
-def until(happened: Callable[[], Any]) -> Any:
-    """What happens before long."""
-    end = time.monotonic() + PATIENCE
-    while time.monotonic() < end:
-        found = happened()
-        if found:
-            return found
-        time.sleep(0.05)
-    raise AssertionError("it did not happen in time")
+def wait_until(
+    condition: Callable[[], Any],
+    timeout: float = TIMEOUT_SECONDS,
+    message: str | Callable[[], str] = "the condition did not become true",
+) -> Any:
+    """Return the first true value of a condition; fail with a message after the time-out."""
+    deadline = time.monotonic() + timeout
+    while not (value := condition()):
+        if time.monotonic() > deadline:
+            reason = message if isinstance(message, str) else message()
+            raise AssertionError(f"{reason} (waited {timeout:g} s)")
+        time.sleep(0.02)
+    return value
 
 
-def times(folder: Path) -> dict[int, int]:
-    """How often each number was done."""
+def run_counts(folder: Path) -> dict[int, int]:
+    """How often each task ran, from the files of `executor_tasks.record_run`."""
     return {int(path.name): len(path.read_text().splitlines()) for path in folder.iterdir()}
 
 
-def noted_processes(folder: Path) -> set[int]:
-    """The processes that left a note; a file that is there and still empty is not written yet."""
+def recorded_processes(folder: Path) -> set[int]:
+    """The processes that recorded a run; a file that exists and is still empty counts for none."""
     return {
         int(line)
         for path in folder.iterdir()
