@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable
+from concurrent.futures import wait
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import executor_tasks
 import numpy as np
@@ -150,18 +151,22 @@ def test_a_stop_ends_what_is_in_flight(engine: Engine, tmp_path: Path) -> None:
         assert len(list(executor.map(executor_tasks.square, range(4)))) == 4
 
 
-def test_what_is_done_is_told_before_an_error(engine: Engine, tmp_path: Path) -> None:
+def test_results_that_are_done_are_yielded_before_an_error(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both tasks are done when the executor looks, since here it waits for all and not for the first."""
+    monkeypatch.setattr("releaf.executors.local.wait", lambda busy, return_when: wait(busy))
+    monkeypatch.setattr("releaf.executors.ray._wait_for_any", wait_for_all_on_ray)
     with engine() as executor:
-        for turn in range(3):  # two results that are there at the same time come in any order
-            folder = tmp_path / f"{turn}"
-            folder.mkdir()
-            results = executor.map(partial(executor_tasks.fail_after_others, folder), range(3))
-            assert next(results) == (0, 0)
-            wait_until(lambda folder=folder: (folder / "1").exists())  # type: ignore[misc]
-            time.sleep(1.0)  # until both have arrived
-            assert next(results) == (2, 2)
-            with pytest.raises(ValueError, match="wrong"):
-                next(results)
+        results = executor.map(executor_tasks.fail_first, range(2))
+        assert next(results) == (1, 1)
+        with pytest.raises(ValueError, match="wrong"):
+            next(results)
+
+
+def wait_for_all_on_ray(in_flight: list[Any]) -> list[Any]:
+    import ray
+
+    ready: list[Any] = ray.wait(in_flight, num_returns=len(in_flight))[0]
+    return ready
 
 
 def test_an_error_that_cannot_be_read_by_other_processes_is_no_death_of_a_worker(

@@ -19,14 +19,21 @@ pytestmark = pytest.mark.xdist_group("ray")
 # --- a stop in mid-sweep --------------------------------------------------------------------------------------
 
 PROGRAM = """
-import sys
+import sys, time
 from functools import partial
 from pathlib import Path
 import executor_tasks
 from releaf import evaluate
 from releaf.executors import Local, Ray
 
-store, counts, address = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
+store, counts, address, block_at = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])
+told = []
+
+def tell(run, _, kept):
+    print(kept, run.key, flush=True)
+    told.append(run)
+    if len(told) == block_at:  # here the program is stopped, while its workers are busy
+        time.sleep(600)
 
 class Counting:
     def __init__(self, executor):
@@ -39,7 +46,7 @@ if __name__ == "__main__":
     runs = evaluate.grid(tried, {"breast_cancer": {"steps": [100, 200]}}, seeds=range(30))
     assert len(runs) == 300
     executor = Counting(Local(2) if address == "cores" else Ray(address))
-    evaluate.sweep(runs, evaluate.Store(store), executor, lambda run, _, kept: print(kept, run.key, flush=True))
+    evaluate.sweep(runs, evaluate.Store(store), executor, tell)
 """
 
 
@@ -55,7 +62,7 @@ def test_of_300_runs_none_is_done_again_after_a_stop(
     said = tmp_path / "said"
     with (
         said.open("w") as errors,
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, **settings) as process,
+        subprocess.Popen([*command, "100"], stdout=subprocess.PIPE, stderr=errors, **settings) as process,
     ):
         assert process.stdout is not None
         for _ in range(100):
@@ -63,8 +70,8 @@ def test_of_300_runs_none_is_done_again_after_a_stop(
         process.send_signal(how)
         process.communicate(timeout=TIMEOUT_SECONDS)
     finished = {path.stem: path.stat().st_mtime_ns for path in (tmp_path / "runs").glob("*.parquet")}
-    assert 100 <= len(finished) < 300
-    done = subprocess.run(command, capture_output=True, timeout=2 * TIMEOUT_SECONDS, check=True, **settings)
+    assert len(finished) == 100
+    done = subprocess.run([*command, "0"], capture_output=True, timeout=2 * TIMEOUT_SECONDS, check=True, **settings)
     kept = {key for told, key in map(str.split, done.stdout.splitlines()) if told == "True"}
     assert kept == set(finished)
     files = {path.stem: path.stat().st_mtime_ns for path in (tmp_path / "runs").glob("*.parquet")}
@@ -144,7 +151,7 @@ def test_workers_that_start_say_nothing_of_an_interrupt(tmp_path: Path) -> None:
 
 
 def test_a_command_that_is_interrupted_while_its_workers_start_says_one_line(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "releaf", "compare", "ContextualZooming", "--steps", "50000", "--workers", "2"]
+    command = [sys.executable, "-m", "releaf", "compare", "ContextualZooming", "--steps", "1000000", "--workers", "2"]
     settings: dict[str, Any] = {"stderr": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "cwd": tmp_path}
     settings["env"] = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     with subprocess.Popen(command, start_new_session=True, **settings) as process:

@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 from chromium import open_page
+from polling import TIMEOUT_SECONDS, wait_until
+from running_service import COMPILE_TIMEOUT_SECONDS
 from typer.testing import CliRunner
 
 import releaf
@@ -243,11 +244,8 @@ def test_an_interrupt_stops_at_once_and_says_how_to_go_on(tmp_path: Path) -> Non
     command += ["--store", str(tmp_path / "runs"), "--report", str(tmp_path / "report")]
     settings: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     with subprocess.Popen(command, start_new_session=True, **settings) as process:
-        for _ in range(1_200):
-            if (tmp_path / "runs").exists() and list((tmp_path / "runs").glob("*.parquet")):
-                break
-            time.sleep(0.1)
+        wait_until(lambda: any((tmp_path / "runs").glob("*.parquet")), COMPILE_TIMEOUT_SECONDS)
         os.killpg(process.pid, signal.SIGINT)
-        output, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=TIMEOUT_SECONDS)
     assert process.returncode == 130
     assert "run the same command again to continue" in " ".join(output.split())

@@ -9,6 +9,7 @@ import asyncpg
 import postgres_server
 import pytest
 from event_stores import acquire_lease, commit, last_event_numbers, open_event_store, run_async, store_with_experiment
+from polling import TIMEOUT_SECONDS
 
 from releaf.service.store import EventStore, LeaseLost, StoreError, open_store
 from releaf.service.store.postgres import PostgresStore
@@ -71,7 +72,7 @@ def test_a_lost_connection_loses_the_lease() -> None:
             )
             await admin.close()
             assert await acquire_lease(second, number)
-            await asyncio.wait_for(until_lost(store, number), 10)
+            await asyncio.wait_for(until_lost(store, number), TIMEOUT_SECONDS)
             assert isinstance(store, PostgresStore)
             store._held.add(number)  # as if the connection had been cut in the moment the lease was given
             with pytest.raises(LeaseLost):

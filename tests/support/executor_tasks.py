@@ -8,6 +8,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from polling import wait_until
+
 
 def square(number: int) -> int:
     return number * number
@@ -15,9 +17,7 @@ def square(number: int) -> int:
 
 def wait_for_signal(signal: Path, number: int) -> int:
     """Task 0 waits until the file exists, within the time-out."""
-    end = time.monotonic() + 60.0
-    while number == 0 and not signal.exists() and time.monotonic() < end:
-        time.sleep(0.01)
+    wait_until(lambda: number != 0 or signal.exists())
     return number * number
 
 
@@ -96,13 +96,13 @@ def kill_worker_of_seeds(function: Any, seeds: tuple[int, ...], run: Any) -> Any
 
 
 def block_on_node(folder: Path, node: str, number: int) -> int:
-    """On one node of a cluster tasks never end; on the others they leave it the time to get one."""
+    """On one node of a cluster tasks never end; on the others they wait until that node has one."""
     import ray
 
     if ray.get_runtime_context().get_node_id() == node:
         record_run(folder, number)
         time.sleep(600)
-    time.sleep(0.5)
+    wait_until(lambda: any(folder.iterdir()))
     return number * number
 
 
@@ -143,13 +143,7 @@ def return_unreadable(folder: Path, number: int) -> Any:
     return UnreadableResult() if record_run(folder, number) == 1 else number
 
 
-def fail_after_others(folder: Path, number: int) -> int:
-    """The second of three fails, when the third is done."""
-    while number == 1 and not (folder / "2").exists():
-        time.sleep(0.01)
-    if number == 1:
-        time.sleep(1.5)  # so that the third's result has arrived
-    record_run(folder, number)
-    if number == 1:
+def fail_first(number: int) -> int:
+    if number == 0:
         raise ValueError("wrong")
     return number

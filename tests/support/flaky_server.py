@@ -13,8 +13,8 @@ from threading import Thread
 from typing import NamedTuple
 
 import httpx
+from polling import TIMEOUT_SECONDS
 
-SLOW_SECONDS = 2.0  # seconds
 LEFT_OUT = ("host", "connection", "transfer-encoding", "content-encoding")
 
 
@@ -31,9 +31,10 @@ class ReceivedRequest(NamedTuple):
 class FlakyServer(ThreadingHTTPServer):
     """Forwards requests to a service, and injects one fault into each of the first ones.
 
-    Faults: "lost" (the connection breaks before the service hears of it), "unanswered" (after it has done it), "cut"
-    (in the middle of the answer), "slow" (the answer comes too late), "unkept" (the second line of the answer says that
-    it could not be kept), "busy" (503), "rate" (429), "proxy" (502, in HTML); the latter three don't reach the service.
+    Faults: "lost" (the connection breaks before the service gets the request), "unanswered" (after it has executed
+    it), "cut" (in the middle of the response), "slow" (no response before the client gives up), "unkept" (the second
+    line of the response reports a failed commit), "busy" (503), "rate" (429), "proxy" (502, in HTML). The latter three
+    don't reach the service.
     """
 
     daemon_threads = True
@@ -81,7 +82,9 @@ class _Handler(BaseHTTPRequestHandler):
         finally:
             response.close()
         if fault == "slow":
-            time.sleep(SLOW_SECONDS)
+            self.connection.settimeout(TIMEOUT_SECONDS)
+            self.rfile.read(1)  # until the client closes the connection
+            return
         if fault == "unanswered":
             self._close_connection()
             return
