@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types unit browser postgres soak reproduce evidence bench bench-quality bench-service bench-scale docs clean
+.PHONY: help demo test quick lint types unit browser postgres soak test-lowest constraints reproduce evidence bench bench-quality bench-service bench-scale docs clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -14,6 +14,11 @@ demo: $(VENV)/ready ## run RELEAF on the breast-cancer table, next to the paper'
 	@$(BIN)/releaf demo
 
 test: browser postgres lint types unit ## check style, types and architecture, and run all tests
+
+# What takes long to start is marked in tests/support/setup_markers.py, what takes long to run in tests/conftest.py.
+QUICK := not (soak or slow or browser or postgresql or ray or service_process)
+quick: lint types ## check style and types, and run the tests that start nothing and take little: two minutes
+	$(BIN)/python -m pytest -n auto -m "$(QUICK)"
 
 lint: $(VENV)/ready-dev ## check style and the architecture's layers
 	$(BIN)/ruff check .
@@ -29,6 +34,20 @@ unit: $(VENV)/ready-dev browser postgres ## run the tests in parallel
 
 soak: $(VENV)/ready-dev postgres ## run the long tests
 	$(BIN)/python -m pytest -n auto -m soak
+
+# By hand, after a change of a lower bound in pyproject.toml. Newer tools than the lowest do no harm: only what the package
+# itself imports is tested.
+LOWEST := .venv-lowest
+test-lowest: ## run the quick tests with the lowest versions of all dependencies that pyproject.toml allows
+	$(PYTHON) -m venv --clear $(LOWEST)
+	$(LOWEST)/bin/pip install --quiet uv
+	VIRTUAL_ENV=$(LOWEST) $(LOWEST)/bin/uv pip install --quiet --resolution lowest-direct --editable ".[dev]"
+	NUMBA_CACHE_DIR=$(LOWEST)/kernels $(LOWEST)/bin/python -m pytest -n auto -m "$(QUICK)"
+
+constraints: $(VENV)/bin/python ## update requirements-dev.txt, the exact versions of the development environment
+	$(BIN)/pip install --quiet uv
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
+	--no-emit-find-links --extra dev --output-file requirements-dev.txt pyproject.toml
 
 browser: # for tests of pages: Debian's chromium, where it may be installed
 	@command -v chromium >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
@@ -70,12 +89,12 @@ bench-service: $(VENV)/ready-dev postgres ## measure the decision service next t
 bench-scale: $(VENV)/ready-dev ## measure training on 20 million rows with one worker, two, and Ray; and stale snapshots
 	$(BIN)/python -m benchmarks scale staleness
 
-docs: $(VENV)/ready-docs ## build the documentation into docs/_build/html
+docs: $(VENV)/ready-dev ## build the documentation into docs/_build/html
 	$(BIN)/sphinx-build -W --keep-going -n -q docs docs/_build/html
 	@echo "docs/_build/html/index.html is the first page"
 
 clean: ## remove the virtual environment and caches
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis docs/_build
+	rm -rf $(VENV) $(LOWEST) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis docs/_build
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:
@@ -86,8 +105,10 @@ $(VENV)/ready: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/pip install --quiet --editable .
 	@touch $@
 
-$(VENV)/ready-dev: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/pip install --quiet --editable ".[dev]"
+# The exact versions, checked by their hashes; the build backend is one of them.
+$(VENV)/ready-dev: pyproject.toml requirements-dev.txt | $(VENV)/bin/python
+	$(BIN)/pip install --quiet --require-hashes --requirement requirements-dev.txt
+	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $(VENV)/ready $@
 
 $(VENV)/ready-reproduce: pyproject.toml | $(VENV)/bin/python
@@ -96,8 +117,4 @@ $(VENV)/ready-reproduce: pyproject.toml | $(VENV)/bin/python
 
 $(VENV)/ready-bench: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/pip install --quiet --editable ".[bench]"
-	@touch $(VENV)/ready $@
-
-$(VENV)/ready-docs: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/pip install --quiet --editable ".[docs]"
 	@touch $(VENV)/ready $@

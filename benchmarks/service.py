@@ -175,14 +175,14 @@ def _process(command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]
 
 @contextmanager
 def _postgres() -> Iterator[str | None]:
-    sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-    import postgres
+    sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
+    import postgres_server
 
-    if postgres.binaries() is None:
+    if postgres_server.find_binaries() is None:
         print("PostgreSQL's server programs are not here: that side is left out", file=sys.stderr)
         yield None
         return
-    with postgres.own_server() as server:
+    with postgres_server.own_server() as server:
         yield server.database()
 
 

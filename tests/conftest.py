@@ -1,4 +1,4 @@
-"""A Ray cluster of two nodes, for all tests that need one.
+"""Markers of what tests need, and a Ray cluster of two nodes for those that need one.
 
 Those are of one xdist group, "ray": with ``--dist loadgroup`` one worker runs them with one cluster, otherwise each
 worker starts its own.
@@ -7,19 +7,39 @@ worker starts its own.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any
 
 import pytest
+from setup_markers import mark_by_setup
 
 from releaf.executors import Executor, Local, Ray
 
+TESTS = Path(__file__).parent
+SLOW = (  # folders and files of tests that take long to run, by measured CPU time
+    *("docs/test_docs.py", "end_to_end/", "executors/", "paper/"),
+    *("cli/test_cli.py", "cli/test_commands.py", "evaluate/test_sweeps.py", "service/test_experiment_state.py"),
+    *("core/test_exactness.py", "core/test_interval_rewards.py"),
+    *("policies/test_adaptive_releaf.py", "policies/test_guarantees.py", "policies/test_zooming.py"),
+)
 SMALL = {"num_cpus": 1, "object_store_memory": 100 * 2**20}
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in a background job of a shell; tests interrupt programs
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 # Loopback addresses only, for Ray in this process and in all that tests start: it heeds this when it is imported, and a
 # program that does otherwise would look for the cluster at another address than it listens at.
 os.environ |= {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark tests by what they need, and by their folder, so that ``make quick`` can leave them out."""
+    for item in items:
+        mark_by_setup(item)
+        if item.path.is_relative_to(TESTS) and str(item.path.relative_to(TESTS)).startswith(SLOW):
+            item.add_marker("slow")
 
 
 @pytest.fixture(scope="session")

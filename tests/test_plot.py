@@ -13,9 +13,9 @@ from xml.etree.ElementTree import Element, fromstring
 
 import numpy as np
 import pytest
+from chromium import open_page
 
 import releaf
-from browser import opened
 from releaf import plot
 from releaf.charts import HEIGHT, WIDTH
 from releaf.evaluate import run
@@ -324,7 +324,7 @@ def test_a_page_draws_itself_without_a_network(tmp_path: Path, learner: Any) -> 
     path = tmp_path / "effects.html"
     plot.partition(learner).save(path)
     assert not re.search(r"<(script|link)[^>]+(src|href)=.?https?:", path.read_text(encoding="utf-8"))
-    with opened(path, 900) as (tab, errors):
+    with open_page(path, 900) as (tab, errors):
         tab.wait_for_selector("#vis canvas, #vis svg")
         assert errors == []
 

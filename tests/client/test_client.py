@@ -17,6 +17,7 @@ import time
 import traceback
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
@@ -26,13 +27,14 @@ from uuid import uuid4
 import httpx
 import numpy as np
 import pytest
+from flaky_server import run_flaky_server
+from polling import TIMEOUT_SECONDS
 from pyarrow import parquet
+from running_service import free_port, run_service, start_service
 
 import releaf
 from releaf.client import AsyncClient, Client, Conflict, Decision, ServiceError, Unavailable
 from releaf.client.request_encoding import split_by_size
-from served import free_port, served, start
-from trouble import SLOW, trouble
 
 FEATURES = releaf.Schema(age=releaf.Continuous(0, 120), pulse=releaf.Quantile(missing=True), smoker=releaf.Boolean())
 ACTIONS = ["home", "ward"]
@@ -85,7 +87,7 @@ KINDS = {"blocking": Client, "asynchronous": Awaited}
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with served(tmp_path_factory.mktemp("service")) as url:
+    with run_service(tmp_path_factory.mktemp("service")) as url:
         yield url
 
 
@@ -124,9 +126,9 @@ def patients(number: int) -> Iterator[dict[str, Any]]:
 
 
 def test_every_method_works_against_a_service(kind: Any, service: str, tmp_path: Path) -> None:
-    with trouble(service) as way, kind(way.url) as client:
+    with run_flaky_server(service) as proxy, kind(proxy.url) as client:
         live_a_life(client, tmp_path)
-        called = {(arrived.method, arrived.path.partition("?")[0]) for arrived in way.arrived}
+        called = {(arrived.method, arrived.path.partition("?")[0]) for arrived in proxy.received}
     offered = httpx.get(f"{service}/openapi.json").json()["paths"]
     for path, methods in offered.items():
         if path.startswith("/v1/"):
@@ -167,10 +169,8 @@ def live_a_life(client: Any, folder: Path) -> None:
     assert [one["decision"] for one in client.decisions(name, outcome="waiting")] == [4]
     client.export(name, folder / "log.csv")
     feed = client.feed(name)
-    threading.Timer(
-        0.5, lambda: httpx.post(f"{client_url(client)}/v1/experiments/{name}/decide", json={"context": [1, 2, True]})
-    ).start()
-    assert next(feed).data["decision"] == 5
+    with Client(client_url(client)) as other, deciding(other, name):
+        assert next(feed).data["decision"] >= 5
     feed.close()
 
     assert client.add_action(name, "refer/élan ..")["actions"] == [*ACTIONS, "refer/élan .."]
@@ -303,6 +303,24 @@ def test_an_async_client_accepts_an_asynchronous_source(service: str, name: str)
         next(client.decide_stream(name, source()))
 
 
+@contextmanager
+def deciding(client: Client, name: str) -> Iterator[None]:
+    """Another client decides every 0.1 s, since a feed shows only what happens once it is connected."""
+    stop = threading.Event()
+
+    def decide() -> None:
+        while not stop.wait(0.1):
+            client.decide(name, PATIENT)
+
+    thread = threading.Thread(target=decide)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
 def test_chunks_are_limited_by_size() -> None:
     lines = [b"x" * 400_000] * 5 + [b"y" * 2_000_000] + [b"z"] * 3
     assert [len(portion) for portion in split_by_size(lines)] == [2, 2, 1, 1, 3]
@@ -332,40 +350,41 @@ def test_threads_share_a_client(service: str, name: str) -> None:
 
 # --- where things go wrong ----------------------------------------------------------------------------------
 
-FATES = ["lost", "unanswered", "cut", "slow", "busy", "rate", "proxy"]
+FAULTS = ["lost", "unanswered", "cut", "slow", "busy", "rate", "proxy"]
 
 
-@pytest.mark.parametrize("fate", FATES)
-def test_a_retried_decision_is_made_once(kind: Any, service: str, name: str, fate: str) -> None:
-    with trouble(service, fate, fate) as way, kind(way.url, timeout=SLOW / 2) as client:
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_retried_decision_is_made_once(kind: Any, service: str, name: str, fault: str) -> None:
+    timeout = 2.0 if fault == "slow" else TIMEOUT_SECONDS
+    with run_flaky_server(service, fault, fault) as proxy, kind(proxy.url, timeout=timeout) as client:
         decision = client.decide(name, PATIENT)
         assert decision.id == 1
         assert client.reward(name, decision, 1.0) == "learnt"
-        assert [arrived.fate for arrived in way.arrived] == [fate, fate, "well", "well"]
-        assert len({json.loads(arrived.body)["key"] for arrived in way.arrived[:3]}) == 1
+        assert [arrived.fault for arrived in proxy.received] == [fault, fault, "none", "none"]
+        assert len({json.loads(arrived.body)["key"] for arrived in proxy.received[:3]}) == 1
     assert decided(service, name) == 1
 
 
-@pytest.mark.parametrize("fate", ["unanswered", "cut"])
-def test_retried_batches_streams_and_rewards_happen_once(kind: Any, service: str, name: str, fate: str) -> None:
-    with trouble(service, fate) as way, kind(way.url) as client:
+@pytest.mark.parametrize("fault", ["unanswered", "cut"])
+def test_retried_batches_streams_and_rewards_happen_once(kind: Any, service: str, name: str, fault: str) -> None:
+    with run_flaky_server(service, fault) as proxy, kind(proxy.url) as client:
         batch = client.decide_many(name, patients(20))
-        way.fates.extend(["well", fate, fate])
+        proxy.faults.extend(["none", fault, fault])
         stream = list(client.decide_stream(name, patients(40), chunk=10))
         assert [decision.id for decision in [*batch, *stream]] == list(range(1, 61))
-        way.fates.append(fate)
+        proxy.faults.append(fault)
         assert client.reward_many(name, [(decision, 1.0) for decision in batch]) == ["repeated"] * 20
-        way.fates.append(fate)
+        proxy.faults.append(fault)
         assert list(client.reward_stream(name, [(decision, 0.0) for decision in stream])) == ["repeated"] * 40
         counts = client.info(name)["counts"]
     assert (counts["decisions"], counts["rewards"]) == (60, 60)
 
 
 def test_lines_that_were_not_committed_are_sent_again(kind: Any, service: str, name: str) -> None:
-    with trouble(service, "unkept") as way, kind(way.url) as client:
+    with run_flaky_server(service, "unkept") as proxy, kind(proxy.url) as client:
         assert [decision.id for decision in client.decide_stream(name, patients(5))] == [1, 2, 3, 4, 5]
-    assert way.arrived[0].body == way.arrived[1].body
-    with trouble(service, *["unkept"] * 100) as way, kind(way.url, retry_for=0.5) as client:
+    assert proxy.received[0].body == proxy.received[1].body
+    with run_flaky_server(service, *["unkept"] * 100) as proxy, kind(proxy.url, retry_for=0.5) as client:
         answers = list(client.decide_stream(name, patients(3)))
     assert [type(answer) for answer in answers] == [Decision, Unavailable, Decision]
     assert decided(service, name) == 8
@@ -374,12 +393,12 @@ def test_lines_that_were_not_committed_are_sent_again(kind: Any, service: str, n
 def test_a_stream_survives_a_killed_service(kind: Any, tmp_path: Path) -> None:
     """Killed in the middle and started again: each context is decided once, each reward learnt once."""
     port = free_port()
-    processes = [start(tmp_path, port)]
+    processes = [start_service(tmp_path, port)]
 
     def kill_and_start_again() -> None:
         processes[-1].kill()
         processes[-1].wait()
-        processes.append(start(tmp_path, port))
+        processes.append(start_service(tmp_path, port))
 
     try:
         with kind(f"http://127.0.0.1:{port}", retry_for=120.0) as client:
@@ -410,8 +429,8 @@ def test_a_client_waits_for_a_service_that_starts_late(kind: Any, service: str, 
     def start() -> None:
         asked.wait()
         time.sleep(0.5)
-        with trouble(service, port=port):
-            done.wait(30)
+        with run_flaky_server(service, port=port):
+            done.wait(TIMEOUT_SECONDS)
 
     done = threading.Event()
     late = threading.Thread(target=start)
@@ -432,8 +451,8 @@ def test_changes_that_can_not_have_arrived_are_retried(kind: Any, service: str) 
     done = threading.Event()
 
     def start() -> None:
-        with trouble(service, "rate", port=port):
-            done.wait(30)
+        with run_flaky_server(service, "rate", port=port):
+            done.wait(TIMEOUT_SECONDS)
 
     late = threading.Timer(0.3, start)
     late.start()
@@ -445,38 +464,38 @@ def test_changes_that_can_not_have_arrived_are_retried(kind: Any, service: str) 
         late.join()
 
 
-@pytest.mark.parametrize("fate", ["lost", "unanswered", "busy"])
-def test_changes_that_may_have_arrived_are_not_retried(kind: Any, service: str, fate: str) -> None:
+@pytest.mark.parametrize("fault", ["lost", "unanswered", "busy"])
+def test_changes_that_may_have_arrived_are_not_retried(kind: Any, service: str, fault: str) -> None:
     made = f"doubt-{uuid4().hex[:8]}"
-    with trouble(service, fate) as way, kind(way.url) as client:
+    with run_flaky_server(service, fault) as proxy, kind(proxy.url) as client:
         with pytest.raises(Unavailable) as error:
             client.create(made, ACTIONS, 3, policy="Random")
-        assert len(way.arrived) == 1
-        if fate != "busy":
+        assert len(proxy.received) == 1
+        if fault != "busy":
             assert "the outcome is unknown" in str(error.value)
         there = made in [one["name"] for one in client.experiments()]
-    assert there == (fate == "unanswered")
+    assert there == (fault == "unanswered")
 
 
 def test_the_client_respects_retry_after(kind: Any, service: str, name: str) -> None:
-    with trouble(service, "busy", retry_after="1") as way, kind(way.url) as client:
+    with run_flaky_server(service, "busy", retry_after="1") as proxy, kind(proxy.url) as client:
         client.decide(name, PATIENT)
-        first, second = way.arrived
-        assert 1.0 <= second.at - first.at < 10.0
-        soon = datetime.now(UTC) + timedelta(seconds=2)
-        way.retry_after = soon.strftime("%a, %d %b %Y %H:%M:%S GMT")
-        way.fates.append("busy")
+        first, second = proxy.received
+        assert second.at - first.at >= 1.0
+        soon = (datetime.now(UTC) + timedelta(seconds=2)).replace(microsecond=0)
+        proxy.retry_after = soon.strftime("%a, %d %b %Y %H:%M:%S GMT")
+        proxy.faults.append("busy")
         client.decide(name, PATIENT)
-        assert way.arrived[-1].at - way.arrived[-2].at > 0.9
+        assert datetime.now(UTC) >= soon
 
 
 def test_retries_end_after_retry_for_seconds(kind: Any, service: str, name: str) -> None:
-    with trouble(service, *["busy"] * 1_000) as way, kind(way.url, retry_for=1.0) as client:
+    with run_flaky_server(service, *["busy"] * 1_000) as proxy, kind(proxy.url, retry_for=2.0) as client:
         with pytest.raises(Unavailable, match="come back later") as error:
             client.decide(name, PATIENT)
         assert (error.value.status, error.value.code, error.value.retry_after) == (503, "busy", 0.0)
-        assert 3 <= len(way.arrived) <= 6
-        way.retry_after = "3600"
+        assert 2 <= len(proxy.received) <= 6  # pauses double from at least 0.05 s
+        proxy.retry_after = "3600"
         with pytest.raises(Unavailable) as error:
             client.decide(name, PATIENT)
         assert error.value.retry_after == 3600
@@ -487,31 +506,20 @@ def test_retries_end_after_retry_for_seconds(kind: Any, service: str, name: str)
 
 
 def test_a_broken_export_is_retried_from_the_start(kind: Any, service: str, name: str, tmp_path: Path) -> None:
-    with trouble(service) as way, kind(way.url) as client:
+    with run_flaky_server(service) as proxy, kind(proxy.url) as client:
         list(client.decide_stream(name, patients(500)))
-        way.fates.extend(["cut", "cut"])
+        proxy.faults.extend(["cut", "cut"])
         client.export(name, tmp_path / "log.ndjson")
-        assert len(way.arrived) == 1 + 3
+        assert len(proxy.received) == 1 + 3
     assert len((tmp_path / "log.ndjson").read_text().splitlines()) == 500
 
 
 def test_a_feed_reconnects(kind: Any, service: str, name: str) -> None:
-    with trouble(service, "busy", "cut") as way, kind(way.url) as client, Client(service) as other:
+    with run_flaky_server(service, "busy", "cut") as proxy, kind(proxy.url) as client, Client(service) as other:
         feed = client.feed(name)
-        stop = threading.Event()
-
-        def decide() -> None:
-            while not stop.wait(0.1):
-                other.decide(name, PATIENT)
-
-        thread = threading.Thread(target=decide)
-        thread.start()
-        try:
+        with deciding(other, name):
             seen = list(islice(feed, 4))
-        finally:
-            stop.set()
-            thread.join()
-            feed.close()
+        feed.close()
     assert [event.kind for event in seen] == ["decision", "reconnected", "decision", "decision"]
     numbers = [event.data["decision"] for event in seen if event.kind == "decision"]
     assert numbers == sorted(set(numbers))
@@ -544,7 +552,7 @@ SECRET = "rlf_Ab12Cd34_" + "s3cr3t" * 7
 
 def test_the_key_is_not_in_logs_or_errors(kind: Any, service: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    with trouble(service) as way, kind(way.url, key=SECRET) as client:
+    with run_flaky_server(service) as proxy, kind(proxy.url, key=SECRET) as client:
         shown = [repr(client), str(getattr(client, "_client", client))]
         with pytest.raises(ServiceError) as refused:
             client.info("nowhere")
@@ -572,7 +580,7 @@ def test_address_and_key_come_from_the_environment(
     add = [sys.executable, "-m", "releaf", "keys", "add", "test", "--scope", "mine:admin", "--json"]
     variables = {"PYTHONPATH": ":".join(sys.path)}
     key = json.loads(subprocess.run(add, cwd=tmp_path, env=variables, capture_output=True, check=True).stdout)["key"]
-    with served(tmp_path, "--require-keys") as locked:
+    with run_service(tmp_path, "--require-keys") as locked:
         monkeypatch.setenv("RELEAF_URL", locked)
         with kind() as client, pytest.raises(ServiceError) as nobody:
             client.create("mine", ACTIONS, 2, policy="Random")
@@ -616,10 +624,8 @@ def test_no_connection_is_left_open(kind: Any, service: str, name: str, tmp_path
     with kind(service) as client:
         client.decide(name, PATIENT)
         feed = client.feed(name)
-        threading.Timer(
-            0.2, lambda: httpx.post(f"{service}/v1/experiments/{name}/decide", json={"context": [1, 2, True]})
-        ).start()
-        next(feed)
+        with Client(service) as other, deciding(other, name):
+            next(feed)
         feed.close()
     gc.collect()
 

@@ -155,7 +155,7 @@ class MeetingLock:
     def __enter__(self) -> None:
         self._lock.acquire()
         with suppress(threading.BrokenBarrierError):
-            self._meeting.wait(5)
+            self._meeting.wait(1)
 
     def __exit__(self, *_: object) -> None:
         self._lock.release()
@@ -173,7 +173,7 @@ def test_two_threads_that_add_the_same_learners_the_other_way_round_do_not_wait_
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=20)
+        thread.join(timeout=60)
     assert sums == [expected, expected]
 
 

@@ -41,8 +41,8 @@ bandit = releaf.Releaf(2, 3, seed=0)
 contexts = np.random.default_rng(0).random((3_000_000, 3))
 rewards = contexts[:, :2]
 releaf.replay(bandit, contexts[:10], rewards[:10])
-threading.Timer(0.05, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
 try:
+    threading.Timer(0.05, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     releaf.replay(bandit, contexts, rewards)
     print("not interrupted")
 except KeyboardInterrupt:

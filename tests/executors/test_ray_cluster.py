@@ -12,18 +12,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import executor_tasks
 import numpy as np
 import polars as pl
 import pytest
+from polling import run_counts, wait_until
 from typer.testing import CliRunner
 
 import releaf
-import tasks
 from releaf import evaluate
 from releaf.cli import app
 from releaf.evaluate import Run, Store, sweep
 from releaf.executors import Local, Ray, executor_for
-from waiting import times, until
 
 pytestmark = pytest.mark.xdist_group("ray")
 PACKAGE = Path(releaf.__file__).parent
@@ -36,9 +36,9 @@ SMALL = {"num_cpus": 1, "object_store_memory": 100 * 2**20}  # a node
 def test_the_tasks_of_a_node_that_is_killed_are_done_elsewhere(two_nodes: Any, tmp_path: Path) -> None:
     doomed = two_nodes.list_all_nodes()[1]
     with Ray(two_nodes.address) as executor:
-        results = executor.map(partial(tasks.stuck_on, tmp_path, doomed.node_id), range(40))
+        results = executor.map(partial(executor_tasks.block_on_node, tmp_path, doomed.node_id), range(40))
         found = dict([next(results)])
-        until(lambda: times(tmp_path))  # the node has a task that would never end
+        wait_until(lambda: run_counts(tmp_path))  # the node has a task that would never end
         two_nodes.remove_node(doomed, allow_graceful=False)
         found |= dict(results)
     assert found == {number: number**2 for number in range(40)}
@@ -78,7 +78,7 @@ def test_a_sweep_through_the_loss_of_a_node_is_that_of_one_process(two_nodes: An
     with Ray(two_nodes.address) as executor:
         ledgers = sweep(runs, Store(tmp_path), executor, lose_a_node)
     assert told == [False] * 10
-    assert tasks.without_seconds(ledgers) == tasks.without_seconds(sweep(runs, None, Local(1)))
+    assert executor_tasks.without_seconds(ledgers) == executor_tasks.without_seconds(sweep(runs, None, Local(1)))
     assert len(list(tmp_path.glob("*.parquet"))) == 10
 
 
@@ -86,8 +86,8 @@ def test_a_sweep_through_the_loss_of_a_node_is_that_of_one_process(two_nodes: An
 
 
 def test_this_machines_releaf_can_be_sent_along(two_nodes: Any) -> None:
-    with Ray(two_nodes.address, runtime_env={"py_modules": [releaf, tasks]}) as executor:
-        ((_, (_, _, file)),) = executor.map(tasks.where, [0])
+    with Ray(two_nodes.address, runtime_env={"py_modules": [releaf, executor_tasks]}) as executor:
+        ((_, (_, _, file)),) = executor.map(executor_tasks.worker_location, [0])
     assert PACKAGE not in Path(file).parents
 
 
@@ -100,7 +100,7 @@ def test_a_node_with_another_releaf_is_refused(two_nodes: Any, tmp_path: Path) -
         Ray(two_nodes.address, runtime_env={"py_modules": [str(other)]}) as executor,
         pytest.raises(ImportError, match="has another releaf than the program that sent the task"),
     ):
-        list(executor.map(tasks.square, range(2)))
+        list(executor.map(executor_tasks.square, range(2)))
 
 
 def test_a_node_without_releaf_is_named(two_nodes: Any, tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_a_node_without_releaf_is_named(two_nodes: Any, tmp_path: Path) -> None:
         Ray(two_nodes.address, runtime_env={"py_modules": [str(tmp_path / "releaf")]}) as executor,
         pytest.raises(ImportError, match=r"a node has no releaf, .* \(ModuleNotFoundError: No module named 'releaf"),
     ):
-        list(executor.map(tasks.square, range(2)))
+        list(executor.map(executor_tasks.square, range(2)))
 
 
 def test_the_cluster_is_found_and_left_as_it_was(two_nodes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,7 +119,7 @@ def test_the_cluster_is_found_and_left_as_it_was(two_nodes: Any, monkeypatch: py
     monkeypatch.setenv("RAY_ADDRESS", two_nodes.address)
     for _ in range(2):
         with executor_for(workers=1, ray="auto") as executor:
-            assert len(list(executor.map(tasks.square, range(3)))) == 3
+            assert len(list(executor.map(executor_tasks.square, range(3)))) == 3
         assert not ray.is_initialized()
 
 
@@ -129,7 +129,7 @@ def test_a_program_that_is_connected_stays_so(two_nodes: Any) -> None:
     ray.init(two_nodes.address, log_to_driver=False)
     try:
         with Ray(two_nodes.address) as executor:
-            assert len(list(executor.map(tasks.square, range(3)))) == 3
+            assert len(list(executor.map(executor_tasks.square, range(3)))) == 3
         assert ray.is_initialized()
     finally:
         ray.shutdown()
@@ -138,10 +138,10 @@ def test_a_program_that_is_connected_stays_so(two_nodes: Any) -> None:
 def test_a_cluster_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("ray")
     with pytest.raises(ConnectionError, match=r"there is no Ray cluster at 127\.0\.0\.1:1 .*ray start --head"):
-        list(Ray("127.0.0.1:1").map(tasks.square, range(2)))
+        list(Ray("127.0.0.1:1").map(executor_tasks.square, range(2)))
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
     with pytest.raises(ConnectionError, match=r"there is no Ray cluster at 127\.0\.0\.1:1"):
-        list(Ray().map(tasks.square, range(2)))
+        list(Ray().map(executor_tasks.square, range(2)))
 
 
 def test_memory_that_no_node_has_is_refused(two_nodes: Any) -> None:
@@ -149,9 +149,9 @@ def test_memory_that_no_node_has_is_refused(two_nodes: Any) -> None:
         Ray(two_nodes.address, memory=2**45) as executor,
         pytest.raises(ValueError, match=r"memory is 35,184,372,088,832 bytes: expected at most [0-9,]+, which the "),
     ):
-        list(executor.map(tasks.square, range(2)))
+        list(executor.map(executor_tasks.square, range(2)))
     with Ray(two_nodes.address, memory=2**20) as executor:
-        assert len(list(executor.map(tasks.square, range(2)))) == 2
+        assert len(list(executor.map(executor_tasks.square, range(2)))) == 2
 
 
 class SaidError(Exception):
@@ -174,7 +174,7 @@ def test_a_cluster_that_can_grow_is_waited_for_and_that_is_said(
             Ray(two_nodes.address, memory=2**45) as executor,
             pytest.raises(SaidError, match="no node of the Ray cluster has started any of the pending tasks"),
         ):
-            list(executor.map(tasks.square, range(3)))
+            list(executor.map(executor_tasks.square, range(3)))
     finally:
         two_nodes.remove_node(grown, allow_graceful=False)
 

@@ -8,10 +8,12 @@ import threading
 import time
 import timeit
 from collections.abc import Iterator
+from statistics import median
 from typing import Any
 
 import pytest
 import uvicorn
+from polling import TIMEOUT_SECONDS
 
 from releaf.service.auth import origins
 from releaf.service.auth.access_control import AccessControl, client_address
@@ -590,7 +592,7 @@ def port() -> Iterator[int]:
     thread.start()
     yield listening.getsockname()[1]
     server.should_exit = True
-    thread.join(30)
+    thread.join(TIMEOUT_SECONDS)
     listening.close()
 
 
@@ -608,7 +610,7 @@ def port() -> Iterator[int]:
     ],
 )
 def test_a_real_server_rejects_the_same_requests(port: int, lines: str, answer: str) -> None:
-    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT_SECONDS) as connection:
         connection.sendall(f"{lines.format(port=port)}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n".encode())
         received = b""
         while part := connection.recv(4096):
@@ -617,6 +619,7 @@ def test_a_real_server_rejects_the_same_requests(port: int, lines: str, answer: 
 
 
 def test_access_control_is_faster_than_decoding_a_body() -> None:
+    """About ten times as fast, so that the comparison holds on a busy machine too."""
     gate = Gate(require_keys=True, rate_limit=1e9)
     gate.access = AccessControl(
         ServiceSettings(require_keys=True, rate_limit=1e9), gate.keyring, gate.sessions, clock=time.monotonic
@@ -626,4 +629,4 @@ def test_access_control_is_faster_than_decoding_a_body() -> None:
     checks = timeit.repeat(lambda: gate.access.admit(scope).allows("triage", "decide"), number=1_000, repeat=20)
     body = json.dumps({"contexts": [[0.123456] * 9] * 10})
     readings = timeit.repeat(lambda: json.loads(body), number=1_000, repeat=20)
-    assert min(checks) < min(readings)
+    assert median(checks) < median(readings)

@@ -15,11 +15,13 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import postgres_server
 import pytest
+from client_load import reward_of
+from service_process import ServiceProcess, wait_for_rewards
+from store_audit import audit_after_load
 from typer.testing import CliRunner
 
-import postgres
-from faults import Service, checked, reward_of, settle
 from releaf.cli import app
 from releaf.service.experiments.serialization import EXPERIMENT_FORMAT
 from releaf.service.experiments.state import ExperimentState
@@ -35,8 +37,8 @@ def killed(kind: str) -> str:
     """The store of a service that was killed: it decided before its latest snapshot and after, a page an event."""
     folder = Path(tempfile.mkdtemp(prefix="releaf-killed-"))
     atexit.register(shutil.rmtree, folder)
-    address = str(folder / "store.db") if kind == "sqlite" else postgres.database()
-    with Service(folder, address) as service:
+    address = str(folder / "store.db") if kind == "sqlite" else postgres_server.new_database()
+    with ServiceProcess(folder, address) as service:
         service.create(rewards={})
         for _ in range(BEFORE):
             decide_and_reward(service)
@@ -50,14 +52,14 @@ def killed(kind: str) -> str:
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def service(request: pytest.FixtureRequest, tmp_path: Path) -> Service:
+def service(request: pytest.FixtureRequest, tmp_path: Path) -> ServiceProcess:
     """One that was killed and is to be started again, with a store of its own."""
     address = killed(request.param)
     if request.param == "postgres":
-        return Service(tmp_path, asyncio.run(copied(address)))
+        return ServiceProcess(tmp_path, asyncio.run(copied(address)))
     for suffix in ("", "-wal"):
         shutil.copy(f"{address}{suffix}", tmp_path)
-    return Service(tmp_path, str(tmp_path / "store.db"))
+    return ServiceProcess(tmp_path, str(tmp_path / "store.db"))
 
 
 async def copied(address: str) -> str:
@@ -65,7 +67,7 @@ async def copied(address: str) -> str:
     import asyncpg
 
     copy, original = f"copy_{uuid.uuid4().hex}", address.rpartition("/")[2]
-    other = await asyncpg.connect(postgres.database())
+    other = await asyncpg.connect(postgres_server.new_database())
     await other.execute(f"CREATE DATABASE {copy} TEMPLATE {original}")
     await other.close()
     return address.replace(original, copy)
@@ -82,12 +84,12 @@ def altered(body: bytes) -> bytes:
     return body[:-9] + bytes([body[-9] ^ 1]) + body[-8:]
 
 
-def decide_and_reward(service: Service) -> None:
+def decide_and_reward(service: ServiceProcess) -> None:
     number = service.decide()["decision"]
     assert reward(service, number) == 200
 
 
-def reward(service: Service, number: int) -> int:
+def reward(service: ServiceProcess, number: int) -> int:
     body = {"decision": number, "reward": reward_of(number)}
     return int(service.call("POST", "/v1/experiments/shop/reward", body)[0])
 
@@ -125,25 +127,25 @@ def report(address: str) -> AuditReport[ExperimentState]:
     return asyncio.run(made())
 
 
-def told(service: Service, words: str) -> Any:
+def told(service: ServiceProcess, words: str) -> Any:
     """The experiment's description, which says so; so does the log of the process."""
     info = service.info()
     assert any(words in message for message in info["messages"]), info["messages"]
-    assert words in service.said()
+    assert words in service.log_text()
     return info
 
 
-def assert_sound_after(service: Service) -> None:
+def assert_sound_after(service: ServiceProcess) -> None:
     settle_waiting(service)
     model = service.model()
     assert service.stop() == 0
-    checked(service.store, model=model)
+    audit_after_load(service.store, model=model)
 
 
-def settle_waiting(service: Service) -> None:
+def settle_waiting(service: ServiceProcess) -> None:
     for number in range(1, service.info()["counts"]["decisions"] + 1):
         assert reward(service, number) in (200, 404)
-    settle(service)
+    wait_for_rewards(service)
 
 
 # --- releaf store check -----------------------------------------------------------------------------------------
@@ -155,7 +157,7 @@ def check(address: str, *options: str) -> tuple[int, str]:
     return done.exit_code, done.output
 
 
-def test_the_audit_of_a_store_replays_its_logs(service: Service) -> None:
+def test_the_audit_of_a_store_replays_its_logs(service: ServiceProcess) -> None:
     code, output = check(service.store, "--json")
     told = json.loads(output)
     (found,) = told.pop("experiments")
@@ -171,7 +173,7 @@ def test_the_audit_of_a_store_replays_its_logs(service: Service) -> None:
     assert "sound" in check(service.store)[1]
 
 
-def test_the_audit_finds_a_reward_that_differs_from_the_log(service: Service) -> None:
+def test_the_audit_finds_a_reward_that_differs_from_the_log(service: ServiceProcess) -> None:
     statement = "UPDATE {}rewards SET reward = '0.125' WHERE decision = 3"
     asyncio.run(execute(service.store, statement))
     code, output = check(service.store)
@@ -202,7 +204,7 @@ async def execute(address: str, statement: str) -> None:
 
 
 @pytest.mark.parametrize("harm", [cut, altered])
-def test_a_damaged_last_page_is_set_aside_and_reported(service: Service, harm: Harm) -> None:
+def test_a_damaged_last_page_is_set_aside_and_reported(service: ServiceProcess, harm: Harm) -> None:
     alter(service.store, "pages", LAST, harm)
     (found,) = report(service.store).experiments
     assert found.findings == [f"the log is damaged after event {LAST - 1}: its checksum does not match"]
@@ -220,7 +222,7 @@ def test_a_damaged_last_page_is_set_aside_and_reported(service: Service, harm: H
         assert service.info()["messages"] == []
 
 
-def test_pages_after_a_damaged_one_are_set_aside_too(service: Service) -> None:
+def test_pages_after_a_damaged_one_are_set_aside_too(service: ServiceProcess) -> None:
     alter(service.store, "pages", SNAPSHOT + 3, cut)
     with service:
         told(service, f"{LAST - SNAPSHOT - 2} pages with decisions {BEFORE + 2} to {BEFORE + AFTER + 1} were set aside")
@@ -229,7 +231,7 @@ def test_pages_after_a_damaged_one_are_set_aside_too(service: Service) -> None:
         assert_sound_after(service)
 
 
-def test_a_damaged_page_before_the_latest_snapshot_is_reported_and_loses_no_state(service: Service) -> None:
+def test_a_damaged_page_before_the_latest_snapshot_is_reported_and_loses_no_state(service: ServiceProcess) -> None:
     alter(service.store, "pages", SNAPSHOT, altered)
     with service:
         info = told(service, f"the log between events 0 and {SNAPSHOT} is damaged")
@@ -240,7 +242,7 @@ def test_a_damaged_page_before_the_latest_snapshot_is_reported_and_loses_no_stat
 # --- snapshots --------------------------------------------------------------------------------------------------
 
 
-def test_a_damaged_snapshot_is_reported_and_an_older_one_used(service: Service) -> None:
+def test_a_damaged_snapshot_is_reported_and_an_older_one_used(service: ServiceProcess) -> None:
     alter(service.store, "snapshots", SNAPSHOT, altered)
     (found,) = report(service.store).experiments
     assert found.findings == [f"the snapshot after event {SNAPSHOT} is damaged: its checksum does not match"]
@@ -253,7 +255,7 @@ def test_a_damaged_snapshot_is_reported_and_an_older_one_used(service: Service) 
         assert service.info()["messages"] == []
 
 
-def test_without_a_sound_snapshot_an_experiment_is_damaged_and_others_stay_live(service: Service) -> None:
+def test_without_a_sound_snapshot_an_experiment_is_damaged_and_others_stay_live(service: ServiceProcess) -> None:
     for last in (0, SNAPSHOT):
         alter(service.store, "snapshots", last, lambda body: body[1:])
     with service:
@@ -270,9 +272,9 @@ def test_without_a_sound_snapshot_an_experiment_is_damaged_and_others_stay_live(
 
 
 @pytest.fixture
-def embedded(tmp_path: Path) -> Service:
+def embedded(tmp_path: Path) -> ServiceProcess:
     """One that was killed, with all that it did still in the write-ahead log."""
-    with Service(tmp_path, str(tmp_path / "store.db")) as service:
+    with ServiceProcess(tmp_path, str(tmp_path / "store.db")) as service:
         service.create(rewards={})
         for _ in range(BEFORE):
             decide_and_reward(service)
@@ -280,18 +282,18 @@ def embedded(tmp_path: Path) -> Service:
         return service
 
 
-def test_a_truncated_write_ahead_log_is_reported(embedded: Service) -> None:
+def test_a_truncated_write_ahead_log_is_reported(embedded: ServiceProcess) -> None:
     wal = Path(f"{embedded.store}-wal")
     os.truncate(wal, wal.stat().st_size - 1000)
     with embedded:
-        assert "ends in the middle of a write" in embedded.said()
+        assert "ends in the middle of a write" in embedded.log_text()
         before = embedded.info()["counts"]["decisions"]
         assert before in (BEFORE - 1, BEFORE)
         assert embedded.decide()["decision"] == before + 1
         assert_sound_after(embedded)
 
 
-def test_altered_bytes_of_the_file_are_reported(embedded: Service) -> None:
+def test_altered_bytes_of_the_file_are_reported(embedded: ServiceProcess) -> None:
     embedded.start()
     assert embedded.stop() == 0  # all is in the file itself now
     path = Path(embedded.store)

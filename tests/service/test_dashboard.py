@@ -11,17 +11,16 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-
-from browser import FLAGS, executable
-from served import free_port, served
+from chromium import CHROMIUM_FLAGS, chromium_executable
+from polling import wait_until
+from running_service import START_TIMEOUT_SECONDS, STOP_TIMEOUT_SECONDS, free_port, run_service
 
 FEATURES = [
     {"name": "age", "kind": "continuous", "low": 0, "high": 120},
@@ -81,8 +80,8 @@ class Service:
 
 @contextmanager
 def serving(folder: Path, *options: str) -> Iterator[Service]:
-    executable()
-    with served(folder, *options) as url:
+    chromium_executable()
+    with run_service(folder, *options) as url:
         service = Service(url)
         with service.client:
             yield service
@@ -99,7 +98,7 @@ def chromium() -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=executable(), args=FLAGS)
+        browser = playwright.chromium.launch(executable_path=chromium_executable(), args=CHROMIUM_FLAGS)
         yield browser
         browser.close()
 
@@ -223,7 +222,7 @@ def test_an_experiment_is_created_decided_and_rewarded_and_the_charts_follow(ope
 
     if shutil.which("curl"):
         line = tab.locator("#series-empty .command pre").inner_text()
-        answered = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=True, timeout=30)
+        answered = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=True, timeout=60)
         assert json.loads(answered.stdout)["decision"] == 1
     else:
         decide_for_real(tab)
@@ -605,15 +604,18 @@ def standing_by(folder: Path) -> Iterator[str]:
     with (folder / "second.log").open("wb") as log:
         process = subprocess.Popen(command, cwd=folder, env=variables, stdout=log, stderr=log)
     try:
-        while process.poll() is None:
-            with suppress(httpx.TransportError):
-                httpx.get(f"http://127.0.0.1:{port}/healthz", trust_env=False).raise_for_status()
-                break
-            time.sleep(0.05)
+        wait_until(lambda: process.poll() is not None or _answers(f"http://127.0.0.1:{port}"), START_TIMEOUT_SECONDS)
         yield f"http://127.0.0.1:{port}"
     finally:
         process.terminate()
-        process.wait(60)
+        process.wait(STOP_TIMEOUT_SECONDS)
+
+
+def _answers(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/healthz", trust_env=False).is_success
+    except httpx.TransportError:
+        return False
 
 
 def test_rate_limited_requests_are_shown_and_retried(open_page: Open, tmp_path: Path) -> None:

@@ -11,10 +11,10 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from service_api import Api, running_api
 from typer.testing import CliRunner
 
 import releaf
-from asking import Api, asked
 from releaf.cli import app
 
 FEATURES = [
@@ -28,7 +28,7 @@ STEPS = 120
 
 @pytest.fixture(scope="module")
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
-    with asked(tmp_path_factory.mktemp("service")) as api:
+    with running_api(tmp_path_factory.mktemp("service")) as api:
         yield api
 
 

@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from service_api import Api, running_api
 
 import releaf
-from asking import Api, asked
 from releaf.service.http.routes import OPERATIONS
 
 JSON = {"Content-Type": "application/json"}
@@ -19,7 +19,7 @@ LEAST = [0.25, 0.75]  # a context of two features
 
 @pytest.fixture(scope="module")
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
-    with asked(tmp_path_factory.mktemp("service")) as api:
+    with running_api(tmp_path_factory.mktemp("service")) as api:
         yield api
 
 

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import postgres_server
 import pytest
-
-import postgres
-from faults import PATIENCE, SHOP, Caller, Service, Unanswered
+from polling import TIMEOUT_SECONDS
+from service_process import SHOP_EXPERIMENT, HttpConnection, NoResponse, ServiceProcess
 
 WARM_UP = 2_000
 GROWTH = 24 << 20  # bytes
@@ -70,7 +70,7 @@ SOUND: list[Any] = [
     {"rewards": [{"decision": 1, "reward": 0.5}, {"decision": 2, "reward": [0.1, 0.2, 0.3]}]},
     {"action": "rum"},
     {"name": "beside", "policy": {"name": "LinUCB", "parameters": {"alpha": 1}}},
-    SHOP,
+    SHOP_EXPERIMENT,
 ]
 ODD: list[Any] = [
     *(
@@ -159,8 +159,8 @@ HALF += b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"
 class Fuzz:
     """Sends odd requests and counts what comes back."""
 
-    def __init__(self, service: Service, seed: int) -> None:
-        self._chance, self._service, self._call = random.Random(seed), service, Caller(service.port)
+    def __init__(self, service: ServiceProcess, seed: int) -> None:
+        self._chance, self._service, self._call = random.Random(seed), service, HttpConnection(service.port)
         self.statuses: Counter[int] = Counter()
         self.failures: list[str] = []
 
@@ -185,7 +185,7 @@ class Fuzz:
             method = "PUT"  # the experiment is still wanted
         try:
             status, _, _ = self._call(method, path, body, **headers)
-        except Unanswered:
+        except NoResponse:
             return  # refused so firmly that the connection is closed
         except UnicodeEncodeError:
             self._call.close()
@@ -227,7 +227,7 @@ class Fuzz:
 
     def _raw(self, content: bytes, patience: float) -> None:
         """Bytes as they are; the connection is dropped soon after."""
-        with socket.create_connection(("127.0.0.1", self._service.port), PATIENCE) as connection:
+        with socket.create_connection(("127.0.0.1", self._service.port), TIMEOUT_SECONDS) as connection:
             try:
                 connection.sendall(content)
                 if patience:
@@ -239,7 +239,7 @@ class Fuzz:
                 return
 
 
-def memory_of(service: Service) -> int:
+def memory_of(service: ServiceProcess) -> int:
     """Bytes of it that are in memory."""
     return int(Path(f"/proc/{service.pid}/statm").read_text().split()[1]) * 4096
 
@@ -249,8 +249,8 @@ def memory_of(service: Service) -> int:
     [("sqlite", 10_000), ("postgres", 4_000), pytest.param("postgres", 10_000, marks=pytest.mark.soak)],
 )
 def test_malformed_requests_are_rejected_without_memory_growth(tmp_path: Path, store: str, requests: int) -> None:
-    address = str(tmp_path / "store.db") if store == "sqlite" else postgres.database()
-    with Service(tmp_path, address) as service:
+    address = str(tmp_path / "store.db") if store == "sqlite" else postgres_server.new_database()
+    with ServiceProcess(tmp_path, address) as service:
         service.create()
         for _ in range(3):
             service.decide()
@@ -264,5 +264,5 @@ def test_malformed_requests_are_rejected_without_memory_growth(tmp_path: Path, s
         assert growth < GROWTH
         assert len(fuzz.statuses) > 8
         service.decide()
-        assert "Traceback" not in service.said()
+        assert "Traceback" not in service.log_text()
         assert service.stop() == 0

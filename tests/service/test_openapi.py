@@ -13,8 +13,8 @@ from typing import Any
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 import schemathesis
+from service_api import Api, running_api
 
-from asking import Api, asked
 from releaf.service.http.routes import OPERATIONS
 
 EXPERIMENTS: tuple[dict[str, Any], ...] = (
@@ -43,7 +43,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def api(folder: Path) -> Iterator[Api]:
-    with asked(folder, "--rate-limit", "0") as api:
+    with running_api(folder, "--rate-limit", "0") as api:
         for experiment in EXPERIMENTS:
             assert api.http.post("/v1/experiments", json=experiment).status_code == 201
         contexts = [[0.5, 0.5], [0.1, 0.9]]

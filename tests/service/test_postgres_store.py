@@ -6,20 +6,21 @@ import asyncio
 import signal
 
 import asyncpg
+import postgres_server
 import pytest
+from event_stores import acquire_lease, commit, last_event_numbers, open_event_store, run_async, store_with_experiment
+from polling import TIMEOUT_SECONDS
 
-import postgres
 from releaf.service.store import EventStore, LeaseLost, StoreError, open_store
 from releaf.service.store.postgres import PostgresStore
-from stores import acquired, commit, experiment, lasts, opened, run
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT, signal.SIGKILL])
 def test_the_store_recovers_when_postgresql_restarts(how: signal.Signals) -> None:
-    with postgres.own_server() as server:
+    with postgres_server.own_server() as server:
 
         async def test() -> None:
-            async with experiment(server.database()) as (store, number):
+            async with store_with_experiment(server.database()) as (store, number):
                 acknowledged = 0
 
                 async def load() -> None:
@@ -34,7 +35,7 @@ def test_the_store_recovers_when_postgresql_restarts(how: signal.Signals) -> Non
                 await asyncio.to_thread(server.stop, how)
                 with pytest.raises(StoreError, match=r"server is unreachable|does not hold the lease") as gone:
                     await loading
-                assert postgres.PASSWORD not in str(gone.value)
+                assert postgres_server.PASSWORD not in str(gone.value)
                 assert not store.holds(number)
                 with pytest.raises(LeaseLost):
                     await store.commit([commit(number, acknowledged + 1)])
@@ -45,14 +46,14 @@ def test_the_store_recovers_when_postgresql_restarts(how: signal.Signals) -> Non
                 await store.ping()
                 with pytest.raises(LeaseLost):
                     await store.commit([commit(number, acknowledged + 1)])
-                assert await acquired(store, number)
-                written = await lasts(store, number)
+                assert await acquire_lease(store, number)
+                written = await last_event_numbers(store, number)
                 assert written == list(range(1, len(written) + 1))
                 assert len(written) - acknowledged in (0, 1)
                 assert list(await store.rewards(number, 1, 1_000_000)) == written
                 await store.commit([commit(number, len(written) + 1)])
 
-        run(test())
+        run_async(test())
 
 
 async def until_lost(store: EventStore, number: int) -> None:
@@ -61,17 +62,17 @@ async def until_lost(store: EventStore, number: int) -> None:
 
 
 def test_a_lost_connection_loses_the_lease() -> None:
-    address = postgres.database()
+    address = postgres_server.new_database()
 
     async def test() -> None:
-        async with experiment(address) as (store, number), opened(address) as second:
+        async with store_with_experiment(address) as (store, number), open_event_store(address) as second:
             admin = await asyncpg.connect(address)
             await admin.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND pid <> pg_backend_pid()"
             )
             await admin.close()
-            assert await acquired(second, number)
-            await asyncio.wait_for(until_lost(store, number), 10)
+            assert await acquire_lease(second, number)
+            await asyncio.wait_for(until_lost(store, number), TIMEOUT_SECONDS)
             assert isinstance(store, PostgresStore)
             store._held.add(number)  # as if the connection had been cut in the moment the lease was given
             with pytest.raises(LeaseLost):
@@ -81,12 +82,12 @@ def test_a_lost_connection_loses_the_lease() -> None:
             with pytest.raises(LeaseLost):
                 await store.commit([commit(number, 2)])
 
-    run(test())
+    run_async(test())
 
 
 def test_a_cancelled_commit_loses_the_lease_because_its_outcome_is_unknown() -> None:
     async def test() -> None:
-        async with experiment(postgres.database()) as (store, number):
+        async with store_with_experiment(postgres_server.new_database()) as (store, number):
             writing = asyncio.create_task(store.commit([commit(number, 1)]))
             await asyncio.sleep(0)
             await asyncio.sleep(0)
@@ -94,10 +95,10 @@ def test_a_cancelled_commit_loses_the_lease_because_its_outcome_is_unknown() -> 
             with pytest.raises(asyncio.CancelledError):
                 await writing
             assert not store.holds(number)
-            assert await acquired(store, number)
-            assert await lasts(store, number) in ([], [1])
+            assert await acquire_lease(store, number)
+            assert await last_event_numbers(store, number) in ([], [1])
 
-    run(test())
+    run_async(test())
 
 
 @pytest.mark.parametrize(
@@ -116,7 +117,7 @@ def test_the_error_for_a_wrong_address_has_no_password(wrong: str, message: str)
 
 
 def test_a_missing_database_or_privilege_is_an_error_with_advice() -> None:
-    address = postgres.database()
+    address = postgres_server.new_database()
 
     async def test() -> None:
         with pytest.raises(StoreError, match="database does not exist; create it"):
@@ -127,4 +128,4 @@ def test_a_missing_database_or_privilege_is_an_error_with_advice() -> None:
         with pytest.raises(StoreError, match="grant it CREATE on the database"):
             await open_store(address.replace("postgres:", "guest:")).open()
 
-    run(test())
+    run_async(test())

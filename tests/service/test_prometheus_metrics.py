@@ -6,6 +6,7 @@ import json
 import os
 import time
 import timeit
+from statistics import median
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -169,6 +170,7 @@ def test_histograms_equal_a_recount() -> None:
 
 
 def test_counting_a_decision_is_faster_than_encoding_its_answer() -> None:
+    """About ten times as fast, so that the comparison holds on a busy machine too."""
     metrics = Metrics()
     recent = metrics.recent_decisions("triage")
 
@@ -179,7 +181,7 @@ def test_counting_a_decision_is_faster_than_encoding_its_answer() -> None:
     answer = {"decision": 1, "action": "treat", "probability": 0.5, "estimates": {"treat": 0.7, "wait": 0.2}}
     counts = timeit.repeat(observe, number=1_000, repeat=20)
     answers = timeit.repeat(lambda: json.dumps(answer), number=1_000, repeat=20)
-    assert min(counts) < min(answers)
+    assert median(counts) < median(answers)
 
 
 def test_the_process_is_this_one() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,12 +10,13 @@ from typing import Any
 
 import httpx
 import pytest
+from polling import TIMEOUT_SECONDS, wait_until
+from running_service import run_service
+from service_api import Api, running_api
 from typer.testing import CliRunner
 
-from asking import Api, asked
 from releaf.cli import app
 from releaf.service.http.routes import OPERATIONS
-from served import served
 
 EXPERIMENT = {"actions": ["a", "b"], "features": 2}
 ASK = {"context": [0.5, 0.5]}
@@ -25,7 +25,7 @@ ASK = {"context": [0.5, 0.5]}
 @pytest.fixture(scope="module")
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     options = ("--body-limit", "20000", "--batch-limit", "10")
-    with asked(tmp_path_factory.mktemp("service"), *options) as api:
+    with running_api(tmp_path_factory.mktemp("service"), *options) as api:
         yield api
 
 
@@ -75,7 +75,7 @@ def test_a_learner_that_would_take_too_much_memory_is_rejected(api: Api, policy:
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(api.refused, 422, "invalid", "POST", "/v1/experiments", body)
         while not waiting.done():  # others are served meanwhile
-            assert httpx.get(f"{api.url}/healthz", timeout=20, trust_env=False).status_code == 200
+            assert httpx.get(f"{api.url}/healthz", timeout=TIMEOUT_SECONDS, trust_env=False).status_code == 200
         assert "MB, the maximum is" in waiting.result()
 
 
@@ -153,7 +153,7 @@ def test_a_websocket_upgrade_gets_a_plain_response(api: Api) -> None:
 
 
 def test_the_rate_limit_answers_429_with_retry_after(tmp_path: Path) -> None:
-    with served(tmp_path, "--rate-limit", "5") as url, httpx.Client(base_url=url, trust_env=False) as http:
+    with run_service(tmp_path, "--rate-limit", "5") as url, httpx.Client(base_url=url, trust_env=False) as http:
         answers = [http.get("/v1/policies") for _ in range(12)]
         refused = [answer for answer in answers if answer.status_code == 429]
         assert refused
@@ -176,7 +176,7 @@ def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str,
     folder = tmp_path_factory.mktemp("keyed")
     scopes = {who: f"one:{who}" for who in ("read", "decide", "reward", "admin")} | {"all": "*:admin"}
     made = {name: keys(folder, "add", name, "--scope", scope)["key"] for name, scope in scopes.items()}
-    with served(folder, "--require-keys") as url:
+    with run_service(folder, "--require-keys") as url:
         people = {name: Api(url, key) for name, key in made.items()}
         people |= {"nobody": Api(url), "guess": Api(url, "rlf_x_y")}
         try:
@@ -245,23 +245,15 @@ def test_a_key_allows_the_operations_of_its_scope_only(keyed: tuple[Path, str, d
     people["admin"].refused(403, "forbidden", "POST", "/v1/experiments", {"name": "four", **EXPERIMENT})
 
 
-def test_a_revoked_key_is_rejected_within_seconds(keyed: tuple[Path, str, dict[str, Api]]) -> None:
+def test_a_revoked_key_is_rejected_soon(keyed: tuple[Path, str, dict[str, Api]]) -> None:
     folder, url, people = keyed
     made = keys(folder, "add", "guest", "--scope", "one:read")
     guest = Api(url, made["key"])
     try:
-        assert _until(guest, 200), "a new key is good within seconds"
+        wait_until(lambda: guest.http.get("/v1/experiments/one").status_code == 200)
         keys(folder, "revoke", made["id"])
-        assert _until(guest, 401), "a revoked one is not"
+        wait_until(lambda: guest.http.get("/v1/experiments/one").status_code == 401)
         assert people["read"].get("/v1/experiments/one")["name"] == "one"
     finally:
         guest.http.close()
     assert made["key"] not in (folder / "service.log").read_text()
-
-
-def _until(someone: Api, status: int) -> bool:
-    for _ in range(100):
-        if someone.http.get("/v1/experiments/one").status_code == status:
-            return True
-        time.sleep(0.1)
-    return False

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-
-from asking import Api, asked
+from polling import wait_until
+from service_api import Api, running_api
 
 CONTEXT = [0.25, 0.75]
 SOON = 0.2  # seconds until a deadline
@@ -17,7 +16,7 @@ SOON = 0.2  # seconds until a deadline
 
 @pytest.fixture(scope="module")
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
-    with asked(tmp_path_factory.mktemp("service")) as api:
+    with running_api(tmp_path_factory.mktemp("service")) as api:
         yield api
 
 
@@ -28,15 +27,6 @@ def decide(api: Api, path: str, count: int = 1) -> list[Any]:
 
 def reward(api: Api, path: str, decision: int, value: Any) -> str:
     return str(api.post(f"{path}/reward", {"decision": decision, "reward": value})["status"])
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Wait for what the service does by itself within a second."""
-    for _ in range(400):
-        if condition():
-            return
-        time.sleep(0.05)
-    raise AssertionError("it did not come about")
 
 
 def unchanged(api: Api, path: str) -> tuple[bytes, Any]:
@@ -210,7 +200,7 @@ def test_a_missing_reward_is_replaced_by_the_default(api: Api) -> None:
         one["deadline"] > one_recorded["at"]
         for one, one_recorded in zip(answers, reversed(api.get(f"{path}/decisions")["decisions"]), strict=True)
     )
-    until(lambda: api.get(path)["counts"]["waiting"] == 0)
+    wait_until(lambda: api.get(path)["counts"]["waiting"] == 0)
     counts = api.get(path)["counts"]
     assert (counts["defaults"], counts["dropped"], counts["rewards"]) == (3, 0, 0)
     assert counts["mean_reward"] == 0.25
@@ -225,7 +215,7 @@ def test_a_missing_reward_is_replaced_by_the_default(api: Api) -> None:
 def test_a_decision_without_a_reward_is_dropped_if_there_is_no_default(api: Api) -> None:
     path = api.new("LinUCB", rewards={"within_seconds": SOON})
     decide(api, path, 3)
-    until(lambda: api.get(path)["counts"]["waiting"] == 0)
+    wait_until(lambda: api.get(path)["counts"]["waiting"] == 0)
     counts = api.get(path)["counts"]
     assert (counts["defaults"], counts["dropped"], counts["mean_reward"]) == (0, 3, None)
     api.refused(410, "too_late", "POST", f"{path}/reward", {"decision": 3, "reward": 1})
@@ -241,7 +231,7 @@ def test_the_default_for_all_actions_follows_changes_of_the_actions(api: Api) ->
     api.post(f"{more}/actions", {"action": "d"})
     for path in (fewer, more):
         decide(api, path, 3)
-        until(lambda path=path: api.get(path)["counts"]["waiting"] == 0)  # type: ignore[misc]
+        wait_until(lambda path=path: api.get(path)["counts"]["waiting"] == 0)  # type: ignore[misc]
     assert [one["reward"] for one in api.get(f"{fewer}/decisions")["decisions"]] == [[0.2, 0.3]] * 3
     assert {one["outcome"] for one in api.get(f"{more}/decisions")["decisions"]} == {"dropped"}
     assert decide(api, more)[0]["decision"] == 4

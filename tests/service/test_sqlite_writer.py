@@ -12,10 +12,33 @@ from pathlib import Path
 import apsw
 import pytest
 
-from releaf.service.store.sqlite_writer import CHECKPOINT_PAGES, INLINE_SECONDS, SqliteWriter
+from releaf.service.store.sqlite_writer import CHECKPOINT_PAGES, INLINE_SECONDS, THREAD_FACTOR, SqliteWriter
 
+MODULE = "releaf.service.store.sqlite_writer"
 HERE = threading.get_ident
 INSERT = "INSERT INTO numbers VALUES (?, ?)"
+
+
+class Clock:
+    """The writer's clock, which stands still unless a commit is said to take a while."""
+
+    sleep = staticmethod(time.sleep)
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def perf_counter(self) -> float:
+        return self.now
+
+    def advance(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(f"{MODULE}.time", made)
+    return made
 
 
 def connected(path: Path) -> apsw.Connection:
@@ -43,23 +66,27 @@ def kept(path: Path) -> list[int]:
         return [row[0] for row in connection.execute("SELECT number FROM numbers ORDER BY number")]
 
 
-def test_commits_run_inline_while_the_disk_is_fast(writer: SqliteWriter) -> None:
+def test_commits_run_inline_while_the_disk_is_fast(writer: SqliteWriter, clock: Clock) -> None:
     threads: list[int] = []
+
+    def fast() -> None:
+        threads.append(HERE())
+        clock.advance(INLINE_SECONDS / 2)
 
     async def commit_often() -> None:
         for _ in range(100):
-            await writer.commit(lambda: threads.append(HERE()))
+            await writer.commit(fast)
 
     asyncio.run(commit_often())
     assert set(threads) == {HERE()}
 
 
-def test_commits_run_in_the_thread_when_the_disk_becomes_slow(writer: SqliteWriter) -> None:
+def test_commits_run_in_the_thread_when_the_disk_becomes_slow(writer: SqliteWriter, clock: Clock) -> None:
     threads: list[int] = []
 
     def slow() -> None:
         threads.append(HERE())
-        time.sleep(20 * INLINE_SECONDS)
+        clock.advance(20 * INLINE_SECONDS)
 
     async def commit_slowly() -> None:
         for _ in range(5):
@@ -70,13 +97,13 @@ def test_commits_run_in_the_thread_when_the_disk_becomes_slow(writer: SqliteWrit
     assert HERE() not in threads[1:]
 
 
-def test_commits_run_inline_again_when_the_disk_is_fast_again(writer: SqliteWriter) -> None:
+def test_commits_run_inline_again_when_the_disk_is_fast_again(writer: SqliteWriter, clock: Clock) -> None:
     threads: list[int] = []
 
     async def commit_until_fast() -> None:
-        await writer.commit(time.sleep, 20 * INLINE_SECONDS)
+        await writer.commit(clock.advance, 20 * INLINE_SECONDS)
         await writer.commit(lambda: threads.append(HERE()))
-        writer._thread_until = time.perf_counter()
+        clock.advance(1_000 * THREAD_FACTOR * INLINE_SECONDS)
         await writer.commit(lambda: threads.append(HERE()))
 
     asyncio.run(commit_until_fast())
@@ -135,6 +162,8 @@ def test_checkpoints_bound_the_write_ahead_log(writer: SqliteWriter, tmp_path: P
     async def commit_much() -> None:
         for number in range(2 * CHECKPOINT_PAGES):
             await writer.commit(inserted, writer, number, filler)
+            if number % 50 == 0:
+                await writer.run(lambda: None)  # the thread gets its turn, however busy the machine is
 
     asyncio.run(commit_much())
     assert len(kept(tmp_path / "file.db")) == 2 * CHECKPOINT_PAGES

@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow
 import pytest
 from pyarrow import parquet
+from service_api import running_api
 
 import releaf
-from asking import asked
 from releaf.core.runtime import state_file
 from releaf.executors import Local
 from releaf.service.errors import ApiError
@@ -163,7 +163,7 @@ def test_a_learner_trained_on_a_log_continues_in_the_service(tmp_path: Path) -> 
     parquet.write_table(pyarrow.table(columns), tmp_path / "log.parquet")
     fitted = releaf.fit_log(tmp_path / "log.parquet", 2, observe="always", executor=Local(1))
     model = base64.b64encode(fitted.to_bytes()).decode()
-    with asked(tmp_path) as api:
+    with running_api(tmp_path) as api:
         path = api.new(policy="Releaf", model=model)
         assert api.model(path) == fitted.to_bytes()
         for context in ([0.95, 0.05], [0.05, 0.95]):
@@ -183,7 +183,7 @@ def test_a_learner_trained_on_a_log_continues_in_the_service(tmp_path: Path) -> 
 def test_a_policy_other_than_that_of_the_model_is_rejected(tmp_path: Path) -> None:
     model = base64.b64encode(LEARNER.to_bytes()).decode()
     body = {"name": "x", "actions": ["a", "b"], "features": 2, "model": model}
-    with asked(tmp_path) as api:
+    with running_api(tmp_path) as api:
         for policy in ({"name": "UCB1"}, {"name": "LinUCB", "parameters": {"alpha": 123.0}}):
             message = api.refused(422, "invalid", "POST", "/v1/experiments", {**body, "policy": policy})
             assert "the model is a LinUCB" in message
@@ -202,7 +202,7 @@ def test_the_size_of_a_batch_is_limited_by_its_duration(tmp_path: Path) -> None:
             experiment = await registry.create(NewExperiment(name="x", actions=["a", "b"], features=2, policy=LINEAR))
             await experiment.add_shadow(NewShadow(name="s", policy=PolicySpec(name="LinTS")))
             slots = [experiment.live().slot, *experiment.live().shadows]
-            assert all(0 < slot.decision_seconds < MAX_BATCH_SECONDS for slot in slots)
+            assert all(slot.decision_seconds > 0 for slot in slots)
             slots[0].decision_seconds, slots[1].decision_seconds = MAX_BATCH_SECONDS / 50, MAX_BATCH_SECONDS / 50
             experiment.limit_batch(25)
             with pytest.raises(ApiError, match="at most 25") as refusal:
@@ -222,7 +222,7 @@ def test_the_size_of_a_batch_is_limited_by_its_duration(tmp_path: Path) -> None:
 
 def test_the_error_for_a_long_batch_has_the_allowed_size(tmp_path: Path) -> None:
     context = [0.5] * 100
-    with asked(tmp_path) as api:
+    with running_api(tmp_path) as api:
         path = api.new(policy="LinUCB", actions=range(1000), features=100)
         message = api.refused(413, "too_many", "POST", f"{path}/decide", {"contexts": [context] * 3000})
         fit = int(message.rsplit(" ", 1)[1].replace(",", ""))

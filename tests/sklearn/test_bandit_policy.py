@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sklearn
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import releaf
-import sklearn
 from releaf.sklearn import BanditPolicy
 
 

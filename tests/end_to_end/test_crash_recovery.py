@@ -8,35 +8,37 @@ import signal
 import time
 from pathlib import Path
 
+import postgres_server
 import pytest
-
-import postgres
-from faults import OFTEN, PATIENCE, Load, Service, checked, settle, wait_until
+from client_load import ClientLoad
+from polling import wait_until
+from service_process import FREQUENT_SNAPSHOTS, ServiceProcess, wait_for_rewards
+from store_audit import audit_after_load
 
 LONG = 10.0  # seconds; a server notices after eight that a client's machine is gone
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return str(tmp_path / "store.db") if request.param == "sqlite" else postgres.database()
+    return str(tmp_path / "store.db") if request.param == "sqlite" else postgres_server.new_database()
 
 
 @pytest.mark.parametrize("kills", [6, pytest.param(50, marks=pytest.mark.soak)])
 def test_acknowledged_events_survive_kills_at_any_moment(tmp_path: Path, address: str, kills: int) -> None:
     chance = random.Random(kills)
-    with Service(tmp_path, address, *OFTEN) as service:
+    with ServiceProcess(tmp_path, address, *FREQUENT_SNAPSHOTS) as service:
         service.create()
-        with Load(service.port, seed=kills) as load:
+        with ClientLoad(service.port, seed=kills) as load:
             for _ in range(kills):
-                load.await_progress(chance.randint(1, 800))
+                load.wait_for_progress(chance.randint(1, 800))
                 load.pause(chance.uniform(0, 0.05))
                 service.kill()
                 service.start()
-            load.await_progress(100)
-        settle(service)
+            load.wait_for_progress(100)
+        wait_for_rewards(service)
         model, info = service.model(), service.info()
         assert service.stop() == 0
-    found = checked(address, load, model)
+    found = audit_after_load(address, load, model)
     assert (found.events, found.decisions) == (info["events"], info["counts"]["decisions"])
     assert len(found.snapshots) == 3
     assert load.changes
@@ -44,15 +46,15 @@ def test_acknowledged_events_survive_kills_at_any_moment(tmp_path: Path, address
 
 
 def test_a_service_that_gets_sigterm_finishes_running_requests(tmp_path: Path, address: str) -> None:
-    with Service(tmp_path, address) as service:
+    with ServiceProcess(tmp_path, address) as service:
         service.create()
-        with Load(service.port, seed=8) as load:
-            load.await_progress(500)
+        with ClientLoad(service.port, seed=8) as load:
+            load.wait_for_progress(500)
             assert service.stop() == 0
-        found = checked(address, load)
+        found = audit_after_load(address, load)
         assert found.snapshots == [0, found.events]
         service.start()
-        assert "with 0 events after the snapshot" in service.said()
+        assert "with 0 events after the snapshot" in service.log_text()
         assert service.decide()["decision"] == found.decisions + 1
 
 
@@ -60,76 +62,79 @@ def test_a_service_that_gets_sigterm_finishes_running_requests(tmp_path: Path, a
 
 
 def test_a_standby_takes_over_from_a_killed_process(tmp_path: Path, address: str) -> None:
-    with Service(tmp_path, address, *OFTEN) as first, Service(tmp_path, address, *OFTEN) as second:
+    with (
+        ServiceProcess(tmp_path, address, *FREQUENT_SNAPSHOTS) as first,
+        ServiceProcess(tmp_path, address, *FREQUENT_SNAPSHOTS) as second,
+    ):
         first.create()
         await_standby(second)
-        with Load(first.port, seed=1) as load:
-            load.await_progress(300)
+        with ClientLoad(first.port, seed=1) as load:
+            load.wait_for_progress(300)
             assert_stands_by(second)
             first.kill()
-            seconds = second.decides_again()
-        settle(second)
+            seconds = second.wait_for_decision()
+        wait_for_rewards(second)
         model = second.model()
         first.start()
         await_standby(first)
         assert second.stop() == 0
-        took_back = first.decides_again()
+        took_back = first.wait_for_decision()
         assert first.stop() == 0
-    checked(address, load)
+    audit_after_load(address, load)
     print(f"took over in {seconds:.2f} s after a kill, in {took_back:.2f} s after an end; {len(model)} bytes")
 
 
 def test_a_paused_process_never_writes_after_a_standby_took_over(tmp_path: Path, address: str) -> None:
-    with Service(tmp_path, address) as first, Service(tmp_path, address) as second:
+    with ServiceProcess(tmp_path, address) as first, ServiceProcess(tmp_path, address) as second:
         first.create()
         await_standby(second)
-        with Load(first.port, seed=2) as load:
-            load.await_progress(100)
+        with ClientLoad(first.port, seed=2) as load:
+            load.wait_for_progress(100)
             first.send(signal.SIGSTOP)
             until = time.monotonic() + LONG
             while time.monotonic() < until:
                 assert_stands_by(second)
                 time.sleep(0.2)
             first.send(signal.SIGCONT)
-            load.await_progress(100)
+            load.wait_for_progress(100)
         assert_stands_by(second)
         assert first.stop() == 0
-        second.decides_again()
+        second.wait_for_decision()
         assert second.stop() == 0
-    checked(address, load)
+    audit_after_load(address, load)
 
 
 def test_a_process_that_lost_its_connection_while_paused_does_not_write(tmp_path: Path) -> None:
-    address = postgres.database()
-    with Service(tmp_path, address) as first, Service(tmp_path, address) as second:
+    address = postgres_server.new_database()
+    with ServiceProcess(tmp_path, address) as first, ServiceProcess(tmp_path, address) as second:
         first.create()
         await_standby(second)
-        with Load(first.port, seed=3) as load:
-            load.await_progress(100)
+        with ClientLoad(first.port, seed=3) as load:
+            load.wait_for_progress(100)
             first.send(signal.SIGSTOP)
             asyncio.run(end_session_with_leases(address))
-            second.decides_again()
-            with Load(second.port, seed=4) as other:
-                other.await_progress(100)
+            second.wait_for_decision()
+            with ClientLoad(second.port, seed=4) as other:
+                other.wait_for_progress(100)
                 first.send(signal.SIGCONT)
-                wait_until(lambda: load.statuses[503] > 5, PATIENCE, f"the first goes on: {load.statuses}")
+                wait_until(lambda: load.statuses[503] > 5, message=lambda: f"no 503: {load.statuses}")
                 await_standby(first)
-                other.await_progress(100)
+                other.wait_for_progress(100)
         assert first.stop() == 0
         assert second.stop() == 0
-    checked(address, load)
-    checked(address, other)
+    audit_after_load(address, load)
+    audit_after_load(address, other)
 
 
-def await_standby(service: Service) -> None:
+def await_standby(service: ServiceProcess) -> None:
     def stands_by() -> bool:
         _, _, told = service.call("GET", "/v1/experiments")
         return [one["status"] for one in told["experiments"]] == ["standby"]
 
-    wait_until(stands_by, PATIENCE, "it does not stand by")
+    wait_until(stands_by, message="the process is no standby")
 
 
-def assert_stands_by(service: Service) -> None:
+def assert_stands_by(service: ServiceProcess) -> None:
     status, headers, told = service.call("POST", "/v1/experiments/shop/decide", {"context": [40, 7.5, "plus"]})
     assert (status, headers["Retry-After"]) == (503, "1"), told
     assert "another process serves this experiment" in told["error"]["message"]
@@ -165,22 +170,22 @@ def test_a_clock_that_is_set_back_stops_neither_decisions_nor_deadlines(tmp_path
     program, ahead = tmp_path / "with_another_clock.py", tmp_path / "ahead"
     program.write_text(WITH_ANOTHER_CLOCK)
     ahead.write_text("0")
-    with Service(tmp_path, address, *OFTEN, program=(str(program), str(ahead))) as service:
+    with ServiceProcess(tmp_path, address, *FREQUENT_SNAPSHOTS, program=(str(program), str(ahead))) as service:
         service.create()
-        with Load(service.port, seed=6) as load:
-            load.await_progress(100)
+        with ClientLoad(service.port, seed=6) as load:
+            load.wait_for_progress(100)
             ahead.write_text("-3600")
-            load.await_progress(100)
+            load.wait_for_progress(100)
             service.kill()
             service.start()
-            load.await_progress(100)
+            load.wait_for_progress(100)
             ahead.write_text("-90000")
-            load.await_progress(100)
+            load.wait_for_progress(100)
         defaults = service.info()["counts"]["defaults"]
         for _ in range(5):
             service.decide()
-        settle(service)
+        wait_for_rewards(service)
         assert service.info()["counts"]["defaults"] > defaults
         model = service.model()
         assert service.stop() == 0
-    checked(address, load, model)  # which also sees that times never go back
+    audit_after_load(address, load, model)  # which also sees that times never go back

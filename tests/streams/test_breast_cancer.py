@@ -40,7 +40,7 @@ def test_458_cases_are_benign_and_the_rest_malignant() -> None:
 
 
 def test_the_table_is_the_one_that_was_published_row_by_row() -> None:
-    folder = Path(os.environ.get("RELEAF_DATA") or Path(__file__).parents[2] / "shared" / "data")
+    folder = Path(os.environ.get("RELEAF_DATA") or Path(__file__).parents[3] / "shared" / "data")
     source = folder / "breast-cancer-wisconsin.data"
     if not source.exists():
         pytest.skip("needs breast-cancer-wisconsin.data in $RELEAF_DATA or in ../shared/data beside the repository")

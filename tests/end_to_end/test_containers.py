@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from running_service import run_service
 from typer.main import get_command
 
 from releaf.cli import app
-from served import served
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))
 INSTRUCTIONS = re.findall(
     r"^([A-Z]+) (.*)$",
@@ -49,7 +49,7 @@ def test_the_image_runs_a_command_that_there_is_as_somebody_without_rights() -> 
 def test_its_health_check_finds_a_service_that_lives(tmp_path: Path) -> None:
     check = dict(INSTRUCTIONS)["HEALTHCHECK"]
     _, *command = json.loads(check[check.index("CMD ") + 4 :])
-    with served(tmp_path) as url:
+    with run_service(tmp_path) as url:
         alive = [part.replace("http://127.0.0.1:8000", url) for part in command]
         assert subprocess.run([sys.executable, *alive], timeout=60).returncode == 0
     assert subprocess.run([sys.executable, *alive], timeout=60, stderr=subprocess.DEVNULL).returncode != 0

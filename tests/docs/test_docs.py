@@ -9,11 +9,11 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from console_blocks import Console, commands_with_output, console_environment, require_same_shape
 
 import releaf
-from console import Console, environment, exchanges, require_alike
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted(page for page in DOCS.rglob("*.md") if "_build" not in page.parts)
 LARGEST_PICTURE = 150_000
@@ -33,13 +33,13 @@ def test_the_examples_run_in_their_order(page: Path, tmp_path: Path, monkeypatch
             elif kind.startswith(FILE):
                 (tmp_path / kind.removeprefix(FILE)).write_text(block)
             else:
-                for command, shown in exchanges(block):
+                for command, shown in commands_with_output(block):
                     console.run(command, shown)
 
 
 def test_commands_are_found_and_their_failures_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     block = "$ releaf demo \\\n    --seeds 1\noutput\n$ curl -d '{\n  \"a\": 1\n}' http://x\n{}\n\n$ ls\n"
-    assert list(exchanges(block)) == [
+    assert list(commands_with_output(block)) == [
         ("releaf demo     --seeds 1", "output\n"),
         ("curl -d '{\n  \"a\": 1\n}' http://x", "{}\n\n"),
         ("ls", ""),
@@ -50,9 +50,9 @@ def test_commands_are_found_and_their_failures_noticed(tmp_path: Path, monkeypat
 
 def test_answers_that_are_shown_must_be_of_the_same_shape() -> None:
     given = '{"decision": 3, "action": "b", "estimates": {"a": 0.5}, "list": [1, 2]}'
-    require_alike('{"decision": 1, "action": "a", "estimates": {"…": 0}, "list": [1, "…"]}', given, "")
-    require_alike("", given, "")
-    require_alike("a,b\n…", "a,b\n1,2\n", "")
+    require_same_shape('{"decision": 1, "action": "a", "estimates": {"…": 0}, "list": [1, "…"]}', given, "")
+    require_same_shape("", given, "")
+    require_same_shape("a,b\n…", "a,b\n1,2\n", "")
     for wrong, why in {
         '{"decision": 1, "…": 0, "other": 1}': "other",
         '{"decision": 1}': "there but not shown",
@@ -62,7 +62,7 @@ def test_answers_that_are_shown_must_be_of_the_same_shape() -> None:
         "a,c\n…": '"decision": 3',
     }.items():
         with pytest.raises(AssertionError, match=re.escape(why)):
-            require_alike(wrong, given, "")
+            require_same_shape(wrong, given, "")
 
 
 def test_the_tables_are_up_to_date() -> None:
@@ -76,7 +76,7 @@ def test_the_tables_are_up_to_date() -> None:
 )
 def test_the_pictures_can_be_made_anew_and_are_small(tool: str, pictures: str, tmp_path: Path) -> None:
     command = [sys.executable, str(ROOT / "tools" / f"{tool}.py"), str(tmp_path)]
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, env=console_environment(), capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     made, kept = sorted(tmp_path.glob("*.svg")), sorted(DOCS.glob(pictures))
     assert [path.name for path in made] == [path.name for path in kept]
@@ -93,7 +93,11 @@ def test_the_pages_are_built_without_a_warning(tmp_path: Path) -> None:
     """Links that lead nowhere, pages that nothing leads to, and docstrings that can't be read are warnings."""
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-n", "-q", "-d", str(tmp_path / "trees")]
     done = subprocess.run(
-        [*command, str(DOCS), str(tmp_path / "html")], env=environment(), capture_output=True, text=True, timeout=300
+        [*command, str(DOCS), str(tmp_path / "html")],
+        env=console_environment(),
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "html" / "index.html").exists()

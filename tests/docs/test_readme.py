@@ -9,7 +9,7 @@ import pytest
 
 import releaf
 
-README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_readme_opens_with_the_two_commands() -> None:

@@ -8,17 +8,18 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from chromium import open_page
+from polling import TIMEOUT_SECONDS, wait_until
+from running_service import COMPILE_TIMEOUT_SECONDS
 from typer.testing import CliRunner
 
 import releaf
-from browser import opened
 from releaf import theory
 from releaf.cli import app
 from releaf.cli.reproduce import NAMES
@@ -32,7 +33,7 @@ from releaf.report.number_format import format_difference, format_mean
 from releaf.statistics import t_half_width
 from releaf.streams.synthetic import DRAFT_RELEVANCE
 
-DATA = Path(__file__).parents[2] / "shared" / "data"
+DATA = Path(__file__).parents[3] / "shared" / "data"
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +85,7 @@ def test_a_second_run_takes_what_was_kept(quick: Path) -> None:
 
 @pytest.mark.parametrize("width", [1100, 390])
 def test_the_report_draws_its_plots_in_a_browser_and_fits_the_screen(quick: Path, width: int) -> None:
-    with opened(quick / "index.html", width) as (tab, errors):
+    with open_page(quick / "index.html", width) as (tab, errors):
         tab.wait_for_function(
             "document.querySelectorAll('.chart svg').length === document.querySelectorAll('.chart').length"
         )
@@ -243,11 +244,8 @@ def test_an_interrupt_stops_at_once_and_says_how_to_go_on(tmp_path: Path) -> Non
     command += ["--store", str(tmp_path / "runs"), "--report", str(tmp_path / "report")]
     settings: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     with subprocess.Popen(command, start_new_session=True, **settings) as process:
-        for _ in range(1_200):
-            if (tmp_path / "runs").exists() and list((tmp_path / "runs").glob("*.parquet")):
-                break
-            time.sleep(0.1)
+        wait_until(lambda: any((tmp_path / "runs").glob("*.parquet")), COMPILE_TIMEOUT_SECONDS)
         os.killpg(process.pid, signal.SIGINT)
-        output, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=TIMEOUT_SECONDS)
     assert process.returncode == 130
     assert "run the same command again to continue" in " ".join(output.split())

@@ -1,4 +1,4 @@
-"""A real service, in a process of its own on a free port of the loopback address."""
+"""``releaf serve`` in a process of its own, on a free port of the loopback address."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from pathlib import Path
 
 import httpx
 
-START_WITHIN = 120.0  # seconds, on a machine that does much else
-END_WITHIN = 60.0
+START_TIMEOUT_SECONDS = 120.0  # on a busy machine
+COMPILE_TIMEOUT_SECONDS = 300.0  # for a first request, where kernels are not cached yet
+STOP_TIMEOUT_SECONDS = 60.0
 
 
 def free_port() -> int:
@@ -25,23 +26,23 @@ def free_port() -> int:
 
 
 @contextmanager
-def served(folder: Path, *options: str, environment: Mapping[str, str] | None = None) -> Iterator[str]:
+def run_service(folder: Path, *options: str, environment: Mapping[str, str] | None = None) -> Iterator[str]:
     """The address of ``releaf serve`` with these options, run in a folder; ended by the signal of Ctrl-C."""
     port = free_port()
-    process = start(folder, port, *options, environment=environment)
+    process = start_service(folder, port, *options, environment=environment)
     try:
         yield f"http://127.0.0.1:{port}"
     finally:
         process.send_signal(signal.SIGINT)
         try:
-            process.wait(END_WITHIN)
+            process.wait(STOP_TIMEOUT_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
             raise
 
 
-def start(
+def start_service(
     folder: Path, port: int, *options: str, environment: Mapping[str, str] | None = None
 ) -> subprocess.Popen[bytes]:
     """A process of the service that is ready; whoever starts it has to end it."""
@@ -59,8 +60,8 @@ def start(
 
 
 def _wait_until_ready(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
-    until = time.monotonic() + START_WITHIN
-    while time.monotonic() < until:
+    deadline = time.monotonic() + START_TIMEOUT_SECONDS
+    while time.monotonic() < deadline:
         if process.poll() is not None:
             break
         try:

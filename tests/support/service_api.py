@@ -1,4 +1,4 @@
-"""Asking a real service over HTTP, and saying what is expected of its answers."""
+"""HTTP client of a running service that checks the status of every response."""
 
 from __future__ import annotations
 
@@ -10,17 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from running_service import COMPILE_TIMEOUT_SECONDS, run_service
 
-from served import served
-
-FIRST_USE = 300  # seconds: kernels may have to be compiled, on a machine that does much else
 _numbers = itertools.count(1)
 
 
 @contextmanager
-def asked(folder: Path, *options: str) -> Iterator[Api]:
-    """A service of its own to be asked."""
-    with served(folder, *options) as url:
+def running_api(folder: Path, *options: str) -> Iterator[Api]:
+    """A client of a service that is started for it."""
+    with run_service(folder, *options) as url:
         api = Api(url)
         try:
             yield api
@@ -34,7 +32,7 @@ class Api:
     def __init__(self, url: str, key: str | None = None) -> None:
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
         self.url = url
-        self.http = httpx.Client(base_url=url, headers=headers, timeout=FIRST_USE, trust_env=False)
+        self.http = httpx.Client(base_url=url, headers=headers, timeout=COMPILE_TIMEOUT_SECONDS, trust_env=False)
 
     def new(self, policy: str = "AdaptiveReleaf", actions: Any = ("a", "b"), features: Any = 2, **further: Any) -> str:
         """Create an experiment with a name of its own; its address is returned."""

@@ -1,4 +1,4 @@
-"""A way to a real service that misbehaves as it is told to, for clients that have to cope with it."""
+"""A proxy in front of a running service that injects faults, for tests of clients' retries."""
 
 from __future__ import annotations
 
@@ -13,35 +13,36 @@ from threading import Thread
 from typing import NamedTuple
 
 import httpx
+from polling import TIMEOUT_SECONDS
 
-SLOW = 2.0  # seconds
 LEFT_OUT = ("host", "connection", "transfer-encoding", "content-encoding")
 
 
-class Arrived(NamedTuple):
-    """A request that got here."""
+class ReceivedRequest(NamedTuple):
+    """A request that reached the proxy."""
 
     at: float
     method: str
     path: str
     body: bytes
-    fate: str
+    fault: str
 
 
-class Trouble(ThreadingHTTPServer):
-    """Hands requests on to a service. Those with a fate don't go well.
+class FlakyServer(ThreadingHTTPServer):
+    """Forwards requests to a service, and injects one fault into each of the first ones.
 
-    Fates: "lost" (the connection breaks before the service hears of it), "unanswered" (after it has done it), "cut"
-    (in the middle of the answer), "slow" (the answer comes too late), "unkept" (the second line of the answer says that
-    it could not be kept), "busy" (503), "rate" (429), "proxy" (502, in HTML); the latter three don't reach the service.
+    Faults: "lost" (the connection breaks before the service gets the request), "unanswered" (after it has executed
+    it), "cut" (in the middle of the response), "slow" (no response before the client gives up), "unkept" (the second
+    line of the response reports a failed commit), "busy" (503), "rate" (429), "proxy" (502, in HTML). The latter three
+    don't reach the service.
     """
 
     daemon_threads = True
 
-    def __init__(self, service: str, fates: Iterable[str] = (), port: int = 0, retry_after: str = "0") -> None:
+    def __init__(self, service: str, faults: Iterable[str] = (), port: int = 0, retry_after: str = "0") -> None:
         super().__init__(("127.0.0.1", port), _Handler)
-        self.service, self.fates, self.retry_after = service, deque(fates), retry_after
-        self.arrived: list[Arrived] = []
+        self.service, self.faults, self.retry_after = service, deque(faults), retry_after
+        self.received: list[ReceivedRequest] = []
         self.upstream = httpx.Client(base_url=service, trust_env=False, timeout=120)
 
     @property
@@ -49,60 +50,62 @@ class Trouble(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_address[1]}"
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Clients that went away are part of the plan."""
+        """Ignore clients that disconnect."""
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: Trouble
+    server: FlakyServer
     protocol_version = "HTTP/1.1"
 
-    def _pass_on(self) -> None:
+    def _handle(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        fate = self.server.fates.popleft() if self.server.fates else "well"
-        self.server.arrived.append(Arrived(time.monotonic(), self.command, self.path, body, fate))
-        if fate in ("busy", "rate", "proxy"):
-            self._refuse(fate)
-        elif fate == "lost":
-            self._break()
+        fault = self.server.faults.popleft() if self.server.faults else "none"
+        self.server.received.append(ReceivedRequest(time.monotonic(), self.command, self.path, body, fault))
+        if fault in ("busy", "rate", "proxy"):
+            self._refuse(fault)
+        elif fault == "lost":
+            self._close_connection()
         else:
-            self._hand_on(body, fate)
+            self._forward(body, fault)
 
-    do_GET = do_POST = do_DELETE = _pass_on  # noqa: N815  (names that the base class looks for)
+    do_GET = do_POST = do_DELETE = _handle  # noqa: N815  (names that the base class looks for)
 
-    def _hand_on(self, body: bytes, fate: str) -> None:
+    def _forward(self, body: bytes, fault: str) -> None:
         headers = {name: value for name, value in self.headers.items() if name.lower() not in LEFT_OUT}
         request = self.server.upstream.build_request(self.command, self.path, content=body, headers=headers)
         response = self.server.upstream.send(request, stream=True)
         try:
             if "event-stream" in response.headers["content-type"]:
-                self._stream(response, fate)
+                self._stream(response, fault)
                 return
             content = response.read()
         finally:
             response.close()
-        if fate == "slow":
-            time.sleep(SLOW)
-        if fate == "unanswered":
-            self._break()
+        if fault == "slow":
+            self.connection.settimeout(TIMEOUT_SECONDS)
+            self.rfile.read(1)  # until the client closes the connection
             return
-        if fate == "unkept":
+        if fault == "unanswered":
+            self._close_connection()
+            return
+        if fault == "unkept":
             first, _, *rest = content.splitlines()
             unkept = b'{"error":{"status":503,"code":"unavailable","message":"the disk is full"}}'
             content = b"\n".join([first, unkept, *rest])
         self._head(response, str(len(content)))
-        self.wfile.write(content[: len(content) // 2] if fate == "cut" else content)
-        if fate == "cut":
-            self._break()
+        self.wfile.write(content[: len(content) // 2] if fault == "cut" else content)
+        if fault == "cut":
+            self._close_connection()
 
-    def _stream(self, response: httpx.Response, fate: str) -> None:
+    def _stream(self, response: httpx.Response, fault: str) -> None:
         """Hand a feed on; "cut" lets one event through."""
         self._head(response, None)
         for line in response.iter_lines():
             self.wfile.write(line.encode() + b"\n")
             self.wfile.flush()
-            if fate == "cut" and line.startswith("data:"):
+            if fault == "cut" and line.startswith("data:"):
                 self.wfile.write(b"\n")
-                self._break()
+                self._close_connection()
                 return
 
     def _head(self, response: httpx.Response, length: str | None) -> None:
@@ -116,30 +119,30 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Length", length)
         self.end_headers()
 
-    def _refuse(self, fate: str) -> None:
-        status = {"busy": 503, "rate": 429, "proxy": 502}[fate]
-        error = json.dumps({"error": {"status": status, "code": fate, "message": "come back later"}}).encode()
-        content = b"<html>Bad gateway</html>" if fate == "proxy" else error
+    def _refuse(self, fault: str) -> None:
+        status = {"busy": 503, "rate": 429, "proxy": 502}[fault]
+        error = json.dumps({"error": {"status": status, "code": fault, "message": "come back later"}}).encode()
+        content = b"<html>Bad gateway</html>" if fault == "proxy" else error
         self.send_response(status)
         self.send_header("Content-Length", str(len(content)))
-        if fate != "proxy":
+        if fault != "proxy":
             self.send_header("Retry-After", self.server.retry_after)
         self.end_headers()
         self.wfile.write(content)
 
-    def _break(self) -> None:
+    def _close_connection(self) -> None:
         self.close_connection = True
         self.wfile.flush()
         self.connection.shutdown(socket.SHUT_RDWR)
 
     def log_message(self, *args: object) -> None:
-        """Nobody reads it."""
+        """Log nothing."""
 
 
 @contextmanager
-def trouble(service: str, *fates: str, port: int = 0, retry_after: str = "0") -> Iterator[Trouble]:
-    """A running server; the first requests have these fates, the others go well."""
-    server = Trouble(service, fates, port, retry_after)
+def run_flaky_server(service: str, *faults: str, port: int = 0, retry_after: str = "0") -> Iterator[FlakyServer]:
+    """A running proxy; the first requests have these faults, the others none."""
+    server = FlakyServer(service, faults, port, retry_after)
     thread = Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
     try:

@@ -1,4 +1,4 @@
-"""A PostgreSQL of the tests' own: one for all tests of a process, and more for tests that stop and start it."""
+"""A temporary PostgreSQL server: one shared by the tests of a process, and own ones for tests that stop it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from polling import TIMEOUT_SECONDS
 
 PASSWORD = "open-sesame"  # the server trusts everyone here; tests look for it where it must not appear
-PATIENCE = 60.0  # seconds
 SETTINGS = {"fsync": "on", "shared_buffers": "32MB", "max_connections": "100", "listen_addresses": "127.0.0.1"}
 
 
-def binaries() -> Path | None:
+def find_binaries() -> Path | None:
     """The folder of the server's programs, which Debian keeps off the path."""
     on_path = shutil.which("initdb")
     folders = [Path(on_path).resolve().parent] if on_path else []
@@ -33,11 +33,11 @@ def binaries() -> Path | None:
     return next((folder for folder in folders if (folder / "initdb").exists() and (folder / "postgres").exists()), None)
 
 
-class Server:
+class PostgresServer:
     """A server in a temporary folder, on a loopback port that it keeps when it is started again."""
 
     def __init__(self) -> None:
-        found = binaries()
+        found = find_binaries()
         if found is None:
             pytest.skip("needs PostgreSQL's server; `make test` installs it where it may (apt-get, as root)")
         self._programs = found
@@ -60,14 +60,14 @@ class Server:
 
     def _run(self, program: str, *options: str) -> None:
         command = [*self._as_user, str(self._programs / program), *options]
-        done = subprocess.run(command, cwd=self._folder, capture_output=True, text=True, timeout=PATIENCE)
+        done = subprocess.run(command, cwd=self._folder, capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
         assert done.returncode == 0, f"{program}: {done.stdout}{done.stderr}"
 
     def start(self) -> None:
         """Start it and wait until it answers; after a kill, processes of the former one may be in the way a while."""
-        until = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         while not self._answers():
-            assert time.monotonic() < until, f"PostgreSQL does not start: {self._log.read_text()[-2000:]}"
+            assert time.monotonic() < deadline, f"PostgreSQL does not start: {self._log.read_text()[-2000:]}"
             if self._process is None or self._process.poll() is not None:
                 self._launch()
             time.sleep(0.05)
@@ -83,19 +83,19 @@ class Server:
         if self._process is None or self._process.poll() is not None:
             return False
         ready = [str(self._programs / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self.port)]
-        return subprocess.run(ready, timeout=PATIENCE).returncode == 0
+        return subprocess.run(ready, timeout=TIMEOUT_SECONDS).returncode == 0
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
         """End it: SIGINT closes connections and exits, SIGQUIT exits at once, SIGKILL is what it says."""
         if self._process is not None:
             self._process.send_signal(how)
-            self._process.wait(PATIENCE)
+            self._process.wait(TIMEOUT_SECONDS)
             self._process = None
 
     def remove(self) -> None:
         self.stop(signal.SIGQUIT)
-        until = time.monotonic() + PATIENCE
-        while self._folder.exists() and time.monotonic() < until:  # processes of a killed one may still write there
+        deadline = time.monotonic() + TIMEOUT_SECONDS
+        while self._folder.exists() and time.monotonic() < deadline:  # processes of a killed one may still write there
             subprocess.run(["rm", "-rf", self._folder], start_new_session=True)  # goes on where the tests are ended
 
     def database(self) -> str:
@@ -129,22 +129,22 @@ def _free_port() -> int:
 
 
 @functools.cache
-def _shared() -> Server:
-    server = Server()
+def _shared() -> PostgresServer:
+    server = PostgresServer()
     atexit.register(server.remove)
     server.start()
     return server
 
 
-def database() -> str:
+def new_database() -> str:
     """The address of a new database on the server that tests of this process share."""
     return _shared().database()
 
 
 @contextmanager
-def own_server() -> Iterator[Server]:
+def own_server() -> Iterator[PostgresServer]:
     """A running server for a test that stops it."""
-    server = Server()
+    server = PostgresServer()
     try:
         server.start()
         yield server

@@ -1,4 +1,4 @@
-"""The console blocks of a page, run line by line: commands of releaf, and curl with a service that is really there."""
+"""Run the console blocks of a documentation page: commands of releaf, and curl against a running service."""
 
 from __future__ import annotations
 
@@ -14,19 +14,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from running_service import run_service
 
-from served import served
-
-IN_PAGES = "http://127.0.0.1:8000"  # the address of the service, as pages tell it
+DOCUMENTED_URL = "http://127.0.0.1:8000"  # the address of the service, as pages tell it
 ELLIPSIS = "…"  # in an answer that is shown: here is more
 
 
-def environment() -> dict[str, str]:
+def console_environment() -> dict[str, str]:
     """That of these tests, with the package where they find it, in a terminal that is wide enough."""
     return os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "COLUMNS": "120", "PYTHONIOENCODING": "utf-8"}
 
 
-def exchanges(block: str) -> Iterator[tuple[str, str]]:
+def commands_with_output(block: str) -> Iterator[tuple[str, str]]:
     """The commands of a block, those that go on over lines whole, each with the output that is shown after it."""
     command, shown = "", ""
     for line in block.splitlines():
@@ -51,27 +50,32 @@ class Console:
 
     def __init__(self, folder: Path, stack: ExitStack, monkeypatch: pytest.MonkeyPatch) -> None:
         self._folder, self._stack, self._monkeypatch = folder, stack, monkeypatch
-        self._url = IN_PAGES
+        self._url = DOCUMENTED_URL
 
     def run(self, command: str, shown: str) -> None:
         program, *options = shlex.split(command)
         if [program, *options[:1]] == ["releaf", "serve"]:
-            self._url = self._stack.enter_context(served(self._folder, *options[1:]))
+            self._url = self._stack.enter_context(run_service(self._folder, *options[1:]))
             self._monkeypatch.setenv("RELEAF_URL", self._url)
         elif program == "releaf":
             self._output(command.replace("releaf ", f'"{sys.executable}" -m releaf ', 1), command)
         elif program == "curl":
-            require_alike(shown, self._output(command.replace(IN_PAGES, self._url), command), command)
+            require_same_shape(shown, self._output(command.replace(DOCUMENTED_URL, self._url), command), command)
 
     def _output(self, line: str, command: str) -> str:
         done = subprocess.run(
-            ["bash", "-c", line], cwd=self._folder, env=environment(), capture_output=True, text=True, timeout=300
+            ["bash", "-c", line],
+            cwd=self._folder,
+            env=console_environment(),
+            capture_output=True,
+            text=True,
+            timeout=300,
         )
         assert done.returncode == 0, f"$ {command}\n{done.stdout}\n{done.stderr}"
         return done.stdout
 
 
-def require_alike(shown: str, given: str, command: str) -> None:
+def require_same_shape(shown: str, given: str, command: str) -> None:
     """Raise unless an answer has the fields, and kinds of values, that a page shows."""
     wanted = shown.strip()
     try:

@@ -1,4 +1,4 @@
-"""A real browser: Debian's chromium, or what stands in for it, driven by Playwright."""
+"""Chromium, driven by Playwright; tests are skipped where it is not installed."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-FLAGS = [
+CHROMIUM_FLAGS = [
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
     *("--disable-component-update", "--disable-sync"),
 ]
 
 
-def executable() -> str:
+def chromium_executable() -> str:
     found = next(
         (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
     )
@@ -26,12 +26,12 @@ def executable() -> str:
 
 
 @contextmanager
-def opened(path: Path, width: int) -> Iterator[tuple[Any, list[str]]]:
-    """The page of a file in a window of some width, and what went wrong in it; asking for other files is wrong too."""
+def open_page(path: Path, width: int) -> Iterator[tuple[Any, list[str]]]:
+    """The page of a file and its errors, which include every request for another file."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=executable(), args=FLAGS)
+        browser = playwright.chromium.launch(executable_path=chromium_executable(), args=CHROMIUM_FLAGS)
         page = browser.new_page(viewport={"width": width, "height": 900})
         errors: list[str] = []
         page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)

@@ -1,4 +1,4 @@
-"""Stores to test with, and what is written to them."""
+"""Event stores to test with, and pages and commits to write to them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
-from releaf.service.store import FIRST_CHECKSUM, Commit, EventStore, LogPage, RewardRow, open_store
+from polling import TIMEOUT_SECONDS
 
-PATIENCE = 20.0  # seconds until a lease has to be free
+from releaf.service.store import FIRST_CHECKSUM, Commit, EventStore, LogPage, RewardRow, open_store
 
 
 @asynccontextmanager
-async def opened(address: str) -> AsyncIterator[EventStore]:
+async def open_event_store(address: str) -> AsyncIterator[EventStore]:
     store = open_store(address)
     await store.open()
     try:
@@ -24,16 +24,16 @@ async def opened(address: str) -> AsyncIterator[EventStore]:
 
 
 @asynccontextmanager
-async def experiment(address: str) -> AsyncIterator[tuple[EventStore, int]]:
-    """A store with an experiment that it may write to."""
-    async with opened(address) as store:
+async def store_with_experiment(address: str) -> AsyncIterator[tuple[EventStore, int]]:
+    """A store and the number of an experiment whose lease it holds."""
+    async with open_event_store(address) as store:
         made = await store.create("shop", 1.0, b"{}", b"first")
         assert await store.acquire(made.id)
         yield store, made.id
 
 
-def run(test: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(test, 120))
+def run_async(test: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(test, 2 * TIMEOUT_SECONDS))
 
 
 def page(number: int, last: int, events: int = 1, decision: int | None = None, body: bytes = b"events") -> LogPage:
@@ -44,15 +44,15 @@ def commit(number: int, last: int, *rewarded: int) -> Commit:
     return Commit(page(number, last), [RewardRow(n, "rewarded", "0.5", 7.25) for n in rewarded])
 
 
-async def lasts(store: EventStore, number: int, after: int = 0) -> list[int]:
-    return [found.last async for found in store.pages(number, after)]
+async def last_event_numbers(store: EventStore, number: int, after: int = 0) -> list[int]:
+    return [page.last async for page in store.pages(number, after)]
 
 
-async def acquired(store: EventStore, number: int) -> bool:
-    """Ask for a lease until it is there; False when it takes too long."""
-    until = time.monotonic() + PATIENCE
+async def acquire_lease(store: EventStore, number: int) -> bool:
+    """Ask for a lease until it is granted; False after the time-out."""
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while not await store.acquire(number):
-        if time.monotonic() > until:
+        if time.monotonic() > deadline:
             return False
         await asyncio.sleep(0.02)
     return True

@@ -27,7 +27,7 @@ TABLES: dict[str, Any] = {
     "polars, categories": pl.DataFrame(ROWS).with_columns(pl.col("plan").cast(pl.Categorical)),
     "pyarrow": pa.table(ROWS),
     "pyarrow, dictionary": pa.table({**ROWS, "plan": pa.array(ROWS["plan"]).dictionary_encode()}),
-    "pyarrow batch": pa.record_batch(ROWS),
+    "pyarrow batch": pa.RecordBatch.from_pydict(ROWS),
 }
 
 

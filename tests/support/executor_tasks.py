@@ -1,4 +1,4 @@
-"""What workers are asked to do in tests of executors: importable wherever they run."""
+"""Tasks for tests of executors, in a module that every worker can import."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import time
 from pathlib import Path
 from typing import Any
 
+from polling import wait_until
+
 
 def square(number: int) -> int:
     return number * number
 
 
-def wait_first(signal: Path, number: int) -> int:
-    """Task 0 waits for the signal, within a minute."""
-    end = time.monotonic() + 60.0
-    while number == 0 and not signal.exists() and time.monotonic() < end:
-        time.sleep(0.01)
+def wait_for_signal(signal: Path, number: int) -> int:
+    """Task 0 waits until the file exists, within the time-out."""
+    wait_until(lambda: number != 0 or signal.exists())
     return number * number
 
 
@@ -25,32 +25,32 @@ def column_sum(table: Any, column: int) -> float:
     return float(table[:, column].sum())
 
 
-def where(_: int) -> tuple[int, str, str]:
+def worker_location(_: int) -> tuple[int, str, str]:
     """The process, its folder, and where it has releaf from."""
     import releaf
 
     return os.getpid(), os.getcwd(), str(releaf.__file__)
 
 
-def note(folder: Path, number: int) -> int:
-    """Leave a file for each time that it is done."""
+def record_run(folder: Path, number: int) -> int:
+    """Add a line with this process to the file of a task."""
     with (folder / f"{number}").open("a") as file:
         file.write(f"{os.getpid()}\n")
     return number
 
 
-def die_at_first(folder: Path, number: int) -> int:
+def kill_worker_once(folder: Path, number: int) -> int:
     """The worker of every fifth number is killed, the first time."""
     first = not (folder / f"{number}").exists()
-    note(folder, number)
+    record_run(folder, number)
     if first and number % 5 == 0:
         os.kill(os.getpid(), signal.SIGKILL)
     return number * number
 
 
-def die(folder: Path, number: int) -> int:
+def kill_worker_of_task_3(folder: Path, number: int) -> int:
     """The worker of number 3 is killed each time."""
-    note(folder, number)
+    record_run(folder, number)
     if number == 3:
         os.kill(os.getpid(), signal.SIGKILL)
     return number
@@ -62,47 +62,47 @@ def missing_file(number: int) -> int:
     return number
 
 
-def sleep_for_ever(folder: Path, number: int) -> int:
-    note(folder, number)
+def sleep_forever(folder: Path, number: int) -> int:
+    record_run(folder, number)
     if number > 0:
         time.sleep(600)
     return number
 
 
-def sleep_with(table: Any, folder: Path, number: int) -> int:
-    return sleep_for_ever(folder, number)
+def sleep_forever_with(table: Any, folder: Path, number: int) -> int:
+    return sleep_forever(folder, number)
 
 
-def counted(function: Any, folder: Path, run: Any) -> Any:
+def count_runs(function: Any, folder: Path, run: Any) -> Any:
     """What a function does, with a file for each run that is done and a line for each time."""
     with (folder / run.key).open("a") as file:
         file.write("once\n")
     return function(run)
 
 
-def counted_slowly(function: Any, folder: Path, run: Any) -> Any:
+def count_runs_slowly(function: Any, folder: Path, run: Any) -> Any:
     """The same for what is executed, not found, and takes its time."""
     outcome = function(run)
     if not getattr(outcome, "kept", False):
-        note(folder, run.seed)
+        record_run(folder, run.seed)
         time.sleep(0.2)
     return outcome
 
 
-def deadly(function: Any, seeds: tuple[int, ...], run: Any) -> Any:
+def kill_worker_of_seeds(function: Any, seeds: tuple[int, ...], run: Any) -> Any:
     if run.seed in seeds:
         os.kill(os.getpid(), signal.SIGKILL)
     return function(run)
 
 
-def stuck_on(folder: Path, node: str, number: int) -> int:
-    """On one node of a cluster tasks never end; on the others they leave it the time to get one."""
+def block_on_node(folder: Path, node: str, number: int) -> int:
+    """On one node of a cluster tasks never end; on the others they wait until that node has one."""
     import ray
 
     if ray.get_runtime_context().get_node_id() == node:
-        note(folder, number)
+        record_run(folder, number)
         time.sleep(600)
-    time.sleep(0.5)
+    wait_until(lambda: any(folder.iterdir()))
     return number * number
 
 
@@ -111,45 +111,39 @@ def without_seconds(ledgers: list[Any]) -> list[dict[str, Any]]:
     return [{**ledger.to_dict(), "seconds": 0.0} for ledger in ledgers]
 
 
-class Odd(Exception):
+class UnpicklableError(Exception):
     """Its message is all that is pickled, which is not enough to make another."""
 
     def __init__(self, what: str, number: int) -> None:
         super().__init__(f"{what} number {number}")
 
 
-def odd(folder: Path, number: int) -> int:
-    note(folder, number)
+def raise_unpicklable(folder: Path, number: int) -> int:
+    record_run(folder, number)
     if number == 1:
-        raise Odd("odd", number)
+        raise UnpicklableError("odd", number)
     return number
 
 
-def leave(folder: Path, number: int) -> int:
-    note(folder, number)
+def exit_worker(folder: Path, number: int) -> int:
+    record_run(folder, number)
     if number == 1:
         raise SystemExit(3)
     return number
 
 
-class Illegible:
+class UnreadableResult:
     """A result that can be sent, and not be read."""
 
     def __reduce__(self) -> Any:
         return int, ("no number",)
 
 
-def illegible(folder: Path, number: int) -> Any:
-    return Illegible() if note(folder, number) == 1 else number
+def return_unreadable(folder: Path, number: int) -> Any:
+    return UnreadableResult() if record_run(folder, number) == 1 else number
 
 
-def fail_last(folder: Path, number: int) -> int:
-    """The second of three fails, when the third is done."""
-    while number == 1 and not (folder / "2").exists():
-        time.sleep(0.01)
-    if number == 1:
-        time.sleep(1.5)  # so that the third's result has arrived
-    note(folder, number)
-    if number == 1:
+def fail_first(number: int) -> int:
+    if number == 0:
         raise ValueError("wrong")
     return number

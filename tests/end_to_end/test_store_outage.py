@@ -13,26 +13,31 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import postgres_server
 import pytest
+from client_load import ClientLoad
+from polling import wait_until
+from service_process import FREQUENT_SNAPSHOTS, ServiceProcess, wait_for_rewards
+from store_audit import audit_after_load
 
-import postgres
-from faults import OFTEN, PATIENCE, Load, Service, checked, settle, wait_until
 
-
-def refuses(load: Load, service: Service) -> None:
+def refuses(load: ClientLoad, service: ServiceProcess) -> None:
     """Wait until requests are refused, which the service has to say of itself too."""
     before = load.statuses[503]
-    wait_until(lambda: load.statuses[503] > before + 5, PATIENCE, f"it does not refuse: {load.statuses}")
+    wait_until(
+        lambda: load.statuses[503] > before + 5,
+        message=lambda: f"no 503: {load.statuses}",
+    )
     assert service.call("GET", "/healthz")[0] == 200
-    wait_until(lambda: service.call("GET", "/readyz")[0] == 503, PATIENCE, "it takes itself for ready")
+    wait_until(lambda: service.call("GET", "/readyz")[0] == 503, message="the service reports itself ready")
 
 
-def recovers(load: Load, service: Service, *, words: str) -> bytes:
+def recovers(load: ClientLoad, service: ServiceProcess, *, words: str) -> bytes:
     """Wait until clients get on again; returns the model at the end. They were told ``words`` meanwhile."""
-    load.await_progress(200)
+    load.wait_for_progress(200)
     assert any(words in refusal for refusal in load.refusals), set(load.refusals)
     load.stop()
-    settle(service)
+    wait_for_rewards(service)
     assert any("a commit failed, recovering from the log" in message for message in service.info()["messages"])
     model = service.model()
     assert service.stop() == 0
@@ -41,31 +46,31 @@ def recovers(load: Load, service: Service, *, words: str) -> bytes:
 
 @pytest.mark.parametrize("how", [signal.SIGQUIT, signal.SIGKILL])
 def test_the_service_recovers_when_the_server_restarts_under_load(tmp_path: Path, how: signal.Signals) -> None:
-    with postgres.own_server() as server:
+    with postgres_server.own_server() as server:
         address = server.database()
-        with Service(tmp_path, address, *OFTEN) as service:
+        with ServiceProcess(tmp_path, address, *FREQUENT_SNAPSHOTS) as service:
             service.create()
-            with Load(service.port, seed=31) as load:
-                load.await_progress(200)
+            with ClientLoad(service.port, seed=31) as load:
+                load.wait_for_progress(200)
                 server.stop(how)
                 refuses(load, service)
                 server.start()
                 model = recovers(load, service, words="the server is unreachable")
-        assert postgres.PASSWORD not in service.said() + "".join(load.refusals)
-        checked(address, load, model)
+        assert postgres_server.PASSWORD not in service.log_text() + "".join(load.refusals)
+        audit_after_load(address, load, model)
 
 
 def test_the_service_recovers_when_the_file_is_moved_under_load(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
-    with Service(tmp_path, str(path), *OFTEN) as service:
+    with ServiceProcess(tmp_path, str(path), *FREQUENT_SNAPSHOTS) as service:
         service.create()
-        with Load(service.port, seed=32) as load:
-            load.await_progress(200)
+        with ClientLoad(service.port, seed=32) as load:
+            load.wait_for_progress(200)
             path.rename(tmp_path / "elsewhere.db")
             refuses(load, service)
             (tmp_path / "elsewhere.db").rename(path)
             model = recovers(load, service, words="restore the file")
-    checked(str(path), load, model)
+    audit_after_load(str(path), load, model)
 
 
 # --- full disks -------------------------------------------------------------------------------------------------
@@ -103,31 +108,31 @@ def fill(disk: Path) -> Path:
 def test_a_full_disk_rejects_requests_until_there_is_space(tmp_path: Path) -> None:
     with small_disk(16) as disk:
         address = str(disk / "store.db")
-        with Service(tmp_path, address, *OFTEN) as service:
+        with ServiceProcess(tmp_path, address, *FREQUENT_SNAPSHOTS) as service:
             service.create()
-            with Load(service.port, seed=33) as load:
-                load.await_progress(200)
+            with ClientLoad(service.port, seed=33) as load:
+                load.wait_for_progress(200)
                 ballast = fill(disk)
                 refuses(load, service)
                 ballast.unlink()
                 model = recovers(load, service, words="free some space")
-        checked(address, load, model)
+        audit_after_load(address, load, model)
 
 
 def test_a_server_without_disk_space_rejects_requests_until_there_is_some(tmp_path: Path) -> None:
-    with small_disk(32) as disk, postgres.own_server() as server:
+    with small_disk(32) as disk, postgres_server.own_server() as server:
         user = pwd.getpwnam("postgres")
         os.chown(disk, user.pw_uid, user.pw_gid)
         address = asyncio.run(database_on(disk, server.database()))
-        with Service(tmp_path, address, *OFTEN) as service:
+        with ServiceProcess(tmp_path, address, *FREQUENT_SNAPSHOTS) as service:
             service.create()
-            with Load(service.port, seed=34) as load:
-                load.await_progress(200)
+            with ClientLoad(service.port, seed=34) as load:
+                load.wait_for_progress(200)
                 ballast = fill(disk)
                 refuses(load, service)
                 ballast.unlink()
                 model = recovers(load, service, words="the server is out of disk space")
-        checked(address, load, model)
+        audit_after_load(address, load, model)
 
 
 async def database_on(disk: Path, address: str) -> str:
