@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from releaf._version import __version__
+from releaf.atomic_file import replace_file
 from releaf.evaluate.ledger import Ledger
 from releaf.evaluate.runs import Run
 
@@ -78,15 +78,8 @@ class Store:
         table = pyarrow.Table.from_pylist([row])
         table = table.replace_schema_metadata({_DIGEST: _digest(*table.to_pylist())})
         self.folder.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=self.folder, suffix=".tmp")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                parquet.write_table(table, file)
-                file.flush()
-                os.fsync(handle)  # otherwise a power failure could leave an empty file
-            os.replace(temporary, self._path(key or run.key))
-        finally:
-            Path(temporary).unlink(missing_ok=True)
+        with replace_file(self._path(key or run.key)) as file:
+            parquet.write_table(table, file)
 
 
 def _digest(row: dict[str, Any]) -> bytes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import hashlib
 import os
-import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -14,6 +13,8 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+
+from releaf.atomic_file import replace_file
 
 DownloadProgress = Callable[[int, int], None]  # bytes done, bytes in total (0 if unknown)
 _CHUNK = 1 << 20
@@ -82,22 +83,18 @@ def _digest(path: Path) -> str:
 def _download(url: str, path: Path, sha256: str, progress: DownloadProgress | None) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     digest = hashlib.sha256()
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
     try:
-        with os.fdopen(handle, "wb") as file:
+        with replace_file(path) as file:
             for chunk in _chunks(url, progress):
                 digest.update(chunk)
                 file.write(chunk)
-        if digest.hexdigest() != sha256:
-            raise DataError(f"{url} returned the wrong content (its sha256 is {digest.hexdigest()})")
-        os.replace(temporary, path)
+            if digest.hexdigest() != sha256:
+                raise DataError(f"{url} returned the wrong content (its sha256 is {digest.hexdigest()})")
     except (OSError, urllib.error.URLError) as error:
         raise DataError(
             f"{path.name} could not be downloaded from {url} ({error}). "
             f"Download it on a machine with network access, put it in a folder, and set RELEAF_DATA to that folder"
         ) from error
-    finally:
-        Path(temporary).unlink(missing_ok=True)
 
 
 def _chunks(url: str, progress: DownloadProgress | None) -> Iterator[bytes]:
