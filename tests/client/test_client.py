@@ -123,6 +123,14 @@ def patients(number: int) -> Iterator[dict[str, Any]]:
 # --- what the service offers --------------------------------------------------------------------------------
 
 
+def test_a_blocking_client_works_inside_a_running_event_loop(service: str, name: str) -> None:
+    async def main() -> list[Any]:
+        with Client(service) as client:
+            return [client.decide(name, PATIENT), *client.decide_stream(name, patients(3), chunk=2)]
+
+    assert [decision.id for decision in asyncio.run(main())] == [1, 2, 3, 4]
+
+
 def test_every_method_works_against_a_service(kind: Any, service: str, tmp_path: Path) -> None:
     with trouble(service) as way, kind(way.url) as client:
         live_a_life(client, tmp_path)
