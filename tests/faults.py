@@ -23,7 +23,8 @@ from releaf.service.log.audit import ExperimentAudit, audit
 from releaf.service.log.events import AnyEvent, Decided, Rewarded
 from releaf.service.log.page_chain import LogPosition, decode_events
 from releaf.service.log.snapshot_check import load_snapshot
-from releaf.service.store import EventStore, open_store
+from releaf.service.store import open_store
+from releaf.service.store.base import EventStore
 from served import END_WITHIN, START_WITHIN, free_port
 
 PATIENCE = 60.0  # seconds, for what takes one or two on a machine that does nothing else

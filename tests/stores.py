@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
-from releaf.service.store import FIRST_CHECKSUM, Commit, EventStore, LogPage, RewardRow, open_store
+from releaf.service.store import open_store
+from releaf.service.store.base import FIRST_CHECKSUM, Commit, EventStore, LogPage, RewardRow
 
 PATIENCE = 20.0  # seconds until a lease has to be free
 

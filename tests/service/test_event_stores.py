@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 import postgres
-from releaf.service.store import (
+from releaf.service.errors import StoreError
+from releaf.service.store import open_store
+from releaf.service.store.base import (
     FIRST_CHECKSUM,
     Commit,
     EventStore,
@@ -22,9 +24,7 @@ from releaf.service.store import (
     LogPage,
     RewardRow,
     Snapshot,
-    StoreError,
     body_checksum,
-    open_store,
     page_checksum,
 )
 from releaf.service.store.migrations import POSTGRES, SQLITE
@@ -347,7 +347,8 @@ def test_close_releases_all_leases(address: str) -> None:
 
 HOLDER = """
 import asyncio, sys
-from releaf.service.store import Commit, FIRST_CHECKSUM, LogPage, open_store
+from releaf.service.store import open_store
+from releaf.service.store.base import Commit, FIRST_CHECKSUM, LogPage
 
 async def hold():
     store = open_store(sys.argv[1])

@@ -9,7 +9,9 @@ import asyncpg
 import pytest
 
 import postgres
-from releaf.service.store import EventStore, LeaseLost, StoreError, open_store
+from releaf.service.errors import StoreError
+from releaf.service.store import open_store
+from releaf.service.store.base import EventStore, LeaseLost
 from releaf.service.store.postgres import PostgresStore
 from stores import acquired, commit, experiment, lasts, opened, run
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from releaf.service.errors import ApiError, invalid_request, service_unavailable
+from releaf.service.errors import ApiError, StoreError, invalid_request, service_unavailable
 from releaf.service.experiments import learner_factory
 from releaf.service.experiments.clock import MonotonicClock
 from releaf.service.experiments.event_feeds import EventFeeds
@@ -19,7 +19,7 @@ from releaf.service.experiments.state import ExperimentState
 from releaf.service.log.group_commit import GroupCommit
 from releaf.service.messages import NewExperiment, PolicySpec
 from releaf.service.settings import ServiceSettings
-from releaf.service.store.base import EventStore, ExperimentRow, KeyRow, LeaseLost, StoreError
+from releaf.service.store.base import EventStore, ExperimentRow, KeyRow, LeaseLost
 
 MAINTENANCE_SECONDS = 0.5
 REFRESH_SECONDS = 2.0

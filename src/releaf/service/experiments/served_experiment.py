@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from releaf.service.errors import ApiError, service_unavailable
+from releaf.service.errors import ApiError, StoreError, service_unavailable
 from releaf.service.experiments import learner_factory
 from releaf.service.experiments.clock import MonotonicClock
 from releaf.service.experiments.event_feeds import Feed, publish
@@ -28,7 +28,7 @@ from releaf.service.log.snapshots import SnapshotWriter
 from releaf.service.log.state_format import compress, decompress
 from releaf.service.messages import ExperimentInfo, Learnt, NewExperiment, NewShadow, RewardOf
 from releaf.service.settings import ServiceSettings
-from releaf.service.store.base import EventStore, ExperimentRow, RewardRow, StoreError
+from releaf.service.store.base import EventStore, ExperimentRow, RewardRow
 from releaf.service.timestamps import format_timestamp
 
 LIVE, STANDBY, RECOVERING, DAMAGED, RETIRED = "live", "standby", "recovering", "damaged", "retired"
