@@ -1,4 +1,4 @@
-"""Explanations: why a decision was intervals, which features are relevant, and the partition of a feature."""
+"""Explanations: why a decision was made, which features are relevant, and the partition of a feature."""
 
 from __future__ import annotations
 
@@ -94,9 +94,7 @@ def explain_decision(state: ExperimentState, event: Decided) -> ExplanationInfo:
         text = learner.explain(own).replace(f"Decision {own.id} ", f"Decision {event.number} ", 1)
     else:
         text = _describe(answer, event.number)
-    return ExplanationInfo(
-        event.number, answer.action, answer.explored, answer.probability, answer.estimates, answer.relevant, text
-    )
+    return _info(event.number, answer, text)
 
 
 def preview(state: ExperimentState, context: Any) -> ExplanationInfo:
@@ -124,8 +122,12 @@ def preview(state: ExperimentState, context: Any) -> ExplanationInfo:
     text = learner.explain(choice) if hasattr(learner, "explain") else _describe(answer, event.number)
     for did, would in (("chose", "choose"), ("explored", "explore")):
         text = re.sub(rf"^Decision \d+ {did}\b", f"It would {would}", text)
+    return _info(None, answer, text)
+
+
+def _info(decision: int | None, answer: Answer, text: str) -> ExplanationInfo:
     return ExplanationInfo(
-        None, answer.action, answer.explored, answer.probability, answer.estimates, answer.relevant, text
+        decision, answer.action, answer.explored, answer.probability, answer.estimates, answer.relevant, text
     )
 
 
