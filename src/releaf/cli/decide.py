@@ -88,7 +88,7 @@ def _csv_contexts(file: IO[str], first: str, schema: Any, source: str, header: b
     wanted = [(name, names.index(name), feature) for name, feature in zip(schema.names, schema.features, strict=True)]
     for line, row in records(csv.reader(file), source):
         if len(row) == len(names):
-            yield line + 1, {name: parse_column([row[place]], feature)[0] for name, place, feature in wanted}
+            yield line + 1, {name: parse_column([row[index]], feature)[0] for name, index, feature in wanted}
         elif row:
             yield line + 1, ValueError(f"{len(row)} fields, expected {len(names)}")
 
@@ -112,5 +112,5 @@ def decision_to_dict(choice: Any, learner: Any) -> dict[str, Any]:
         data["estimates"] = dict(zip(map(str, learner.actions), choice.estimates, strict=True))
     if choice.relevant is not None:
         chosen = choice.relevant[choice.index]
-        data["relevant"] = None if chosen is None else [names[place] for place in chosen]
+        data["relevant"] = None if chosen is None else [names[index] for index in chosen]
     return data

@@ -36,6 +36,13 @@ def schema(
         console.print(f"{output} has {len(found)} features. Edit it, then: releaf train … --schema {output}")
 
 
+def read_schema(path: Path) -> Any:
+    """The schema of a TOML file."""
+    from releaf import Schema
+
+    return Schema.from_toml(path.read_text(encoding="utf-8"))
+
+
 def guess_schema(columns: dict[str, Any], leave_out: list[str], more: bool) -> Any:
     """Guess the schema of some rows; if the file has more rows, later values may be missing."""
     from releaf import Schema
