@@ -55,6 +55,12 @@ def find(name: str) -> Path | None:
     return None
 
 
+def file_digest(path: str | os.PathLike[str]) -> str:
+    """SHA-256 of a file's content."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def fetch(name: str, url: str, sha256: str, progress: DownloadProgress | None = None) -> Path:
     """Find a data file, or download it to the cache; verify its checksum in both cases.
 
@@ -67,17 +73,9 @@ def fetch(name: str, url: str, sha256: str, progress: DownloadProgress | None = 
     if path is None:
         path = cache_folder() / name
         _download(url, path, sha256, progress)
-    elif _digest(path) != sha256:
+    elif file_digest(path) != sha256:
         raise DataError(f"{path} has the wrong content: its sha256 is not {sha256}; remove it and try again")
     return path
-
-
-def _digest(path: Path) -> str:
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
 
 
 def _download(url: str, path: Path, sha256: str, progress: DownloadProgress | None) -> None:
