@@ -85,7 +85,6 @@ def _intervals(learner: Any, feature: str) -> list[IntervalInfo]:
 
 
 def explain_decision(state: ExperimentState, event: Decided) -> ExplanationInfo:
-    """Explain a logged decision."""
     (answer,) = decision_answers([event], state)
     learner, actions = state.learner, state.actions.at(event.number)
     is_own = state.ordinal(event.number) > state.slot.since and actions == list(learner.actions[: len(actions)])
@@ -105,19 +104,7 @@ def preview(state: ExperimentState, context: Any) -> ExplanationInfo:
         choice = learner.preview(row)
     except (ValueError, TypeError, OverflowError) as error:
         raise invalid_request(str(error)) from None
-    event = Decided(
-        state.last_at,
-        state.decisions + 1,
-        row,
-        choice.action,
-        choice.probability,
-        choice.explored,
-        choice.wants_reward,
-        choice.estimates,
-        choice.relevant,
-        None,
-        None,
-    )
+    event = Decided.of(state.last_at, state.decisions + 1, row, choice, None, None)
     (answer,) = decision_answers([event], state)
     text = learner.explain(choice) if hasattr(learner, "explain") else _describe(answer, event.number)
     for did, would in (("chose", "choose"), ("explored", "explore")):

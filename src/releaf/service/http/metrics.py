@@ -64,11 +64,11 @@ class Histogram:
 
     def buckets(self) -> list[tuple[str, float]]:
         """Cumulative counts by upper edge, as Prometheus expects them."""
-        found, below = [], 0
+        cumulative, below = [], 0
         for edge, count in zip((*self.edges, math.inf), self.counts, strict=True):
             below += count
-            found.append(("+Inf" if edge == math.inf else str(edge), float(below)))
-        return found
+            cumulative.append(("+Inf" if edge == math.inf else str(edge), float(below)))
+        return cumulative
 
 
 class RecentDecisions:
@@ -132,12 +132,10 @@ class Metrics(Collector):
         return self._recent.setdefault(experiment, RecentDecisions())
 
     def count_commit(self, events: int, seconds: float) -> None:
-        """Count a commit."""
         self._commit_events.add(events)
         self._commit_seconds.add(seconds)
 
     def count_failed_commit(self) -> None:
-        """Count a failed commit."""
         self._failed_commits += 1
 
     # --- scrapes

@@ -48,11 +48,11 @@ def describe(operations: Sequence[Operation]) -> dict[str, Any]:
 
 
 def _types(operations: Sequence[Operation]) -> list[Any]:
-    found: dict[str, Any] = {str(ErrorAnswer): ErrorAnswer}
+    types: dict[str, Any] = {str(ErrorAnswer): ErrorAnswer}
     for operation in operations:
         body = () if operation.body is None else (operation.body,)
-        found |= {str(kind): kind for kind in (*body, *operation.answers)}
-    return list(found.values())
+        types |= {str(kind): kind for kind in (*body, *operation.answers)}
+    return list(types.values())
 
 
 def _portable(schema: Any) -> Any:

@@ -326,6 +326,5 @@ def _columns(rows: Sequence[tuple[Any, ...]]) -> Iterable[tuple[Any, ...]]:
 
 
 def mask_password(address: str) -> str:
-    """Mask the password in an address."""
     hidden = re.sub(r"://([^:@/?]*):.*@", r"://\1:***@", address)
     return re.sub(r"((?:^|[?&])password=)[^&]*", r"\1***", hidden)

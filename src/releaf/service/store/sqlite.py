@@ -136,9 +136,9 @@ class SqliteStore(SqlQueries):
             if names and "meta" not in names:
                 raise StoreError(f"{self._path} is a database of another program: use another file for the store")
             connection.execute(migrations.META)
-            found = int(connection.execute("SELECT value FROM meta WHERE name = 'version'").get or 0)
-            missing = migrations.missing_migrations(max(found, version or 0), self._scripts, str(self._path))
-            for script in self._scripts[found:version] if version else missing:
+            current = int(connection.execute("SELECT value FROM meta WHERE name = 'version'").get or 0)
+            missing = migrations.missing_migrations(max(current, version or 0), self._scripts, str(self._path))
+            for script in self._scripts[current:version] if version else missing:
                 connection.execute(script)
             reached = version or len(self._scripts)
             connection.execute("INSERT OR REPLACE INTO meta VALUES ('version', ?)", (str(reached),))
