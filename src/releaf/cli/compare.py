@@ -55,10 +55,10 @@ def compare(
         with executor_for(workers, ray) as executor, progress_bar() as progress:
             task = progress.add_task("comparing", total=len(runs))
             ledgers = sweep(runs, Store(store), executor, lambda *_: progress.advance(task))
-    found: dict[tuple[str, str], list[Any]] = {}
+    grouped: dict[tuple[str, str], list[Any]] = {}
     for run, ledger in zip(runs, ledgers, strict=True):
-        found.setdefault((run.label, run.policy), []).append(ledger)
-    lines = [_line(name, policy, results) for (name, policy), results in found.items()]
+        grouped.setdefault((run.label, run.policy), []).append(ledger)
+    lines = [_line(name, policy, results) for (name, policy), results in grouped.items()]
     if as_json:
         print_json(lines)
         return

@@ -63,18 +63,20 @@ def evaluate(
         models = {str(path): load(path) for path in model or []}
         features = _features_of(models, None if schema is None else read_schema(schema))
         known = next((learner.actions for learner in models.values()), None)
-        found = _read(log, action, reward, probability, features, leave_out or [], known, reward_range, skip_bad)
-        policies = {name: _made(name, found, seed, reward_range) for name in policy or ([] if model else POLICIES)}
+        decisions = _read(log, action, reward, probability, features, leave_out or [], known, reward_range, skip_bad)
+        policies = {name: _made(name, decisions, seed, reward_range) for name in policy or ([] if model else POLICIES)}
         policies |= models
         tasks = [(name, learner, name not in models) for name, learner in policies.items()]
         with executor_for(workers or (None if ray else 1), ray) as executor, progress_bar() as progress:
             bar, lines = progress.add_task("evaluating", total=len(tasks)), {}
-            for index, line in executor.map(partial(_line, found), tasks):
+            for index, line in executor.map(partial(_line, decisions), tasks):
                 lines[index] = line
                 progress.advance(bar)
-    if found.skipped:
-        show_problems(str(log), "line" if file_format(log) == "csv" else "row", list(found.problems), found.skipped)
-    results = [_logged(found), *(lines[index] for index in range(len(tasks)))]
+    if decisions.skipped:
+        show_problems(
+            str(log), "line" if file_format(log) == "csv" else "row", list(decisions.problems), decisions.skipped
+        )
+    results = [_logged(decisions), *(lines[index] for index in range(len(tasks)))]
     if as_json:
         print_json(results)
         return

@@ -22,13 +22,11 @@ def _limit(about: str, metavar: str, least: float) -> Any:
 def serve(
     store: Annotated[str, STORE] = "releaf.db",
     host: Annotated[
-        str,
-        typer.Option(metavar="ADDRESS", help="Address to listen on; unless loopback, requests need a key."),
+        str, typer.Option(metavar="ADDRESS", help="Address to listen on; unless loopback, requests need a key.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(metavar="PORT", min=0, max=65_535, help="Port; 0 for a free one.")] = 8000,
     name: Annotated[
-        list[str] | None,
-        typer.Option(metavar="HOST", help="A further allowed host name; may be repeated."),
+        list[str] | None, typer.Option(metavar="HOST", help="A further allowed host name; may be repeated.")
     ] = None,
     require_keys: Annotated[bool, typer.Option("--require-keys", help="Require keys on this machine too.")] = False,
     body_limit: Annotated[int, _limit("Maximum size of a request.", "BYTES", 1024)] = 4 << 20,

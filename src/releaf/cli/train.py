@@ -35,16 +35,13 @@ def train(
     go_on: Annotated[Path | None, typer.Option(help="A learner to continue training, instead of a new one.")] = None,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip unusable rows, and report them.")] = False,
     workers: Annotated[
-        int | None,
-        typer.Option(min=1, help="Train on a Parquet log in so many processes (policy Releaf)."),
+        int | None, typer.Option(min=1, help="Train on a Parquet log in so many processes (policy Releaf).")
     ] = None,
     ray: Annotated[
-        str | None,
-        typer.Option(help="Train on a Ray cluster: auto, local, or its address (policy Releaf)."),
+        str | None, typer.Option(help="Train on a Ray cluster: auto, local, or its address (policy Releaf).")
     ] = None,
     probability: Annotated[
-        str | None,
-        typer.Option(help="With --workers or --ray: column of propensities, for inverse weights."),
+        str | None, typer.Option(help="With --workers or --ray: column of propensities, for inverse weights.")
     ] = None,
     as_json: Json = False,
 ) -> None:
