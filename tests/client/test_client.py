@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 from uuid import uuid4
 
 import httpx
@@ -121,6 +121,12 @@ def patients(number: int) -> Iterator[dict[str, Any]]:
 
 
 # --- what the service offers --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["decide", "decide_stream", "decisions", "export", "feed"])
+def test_the_documented_types_of_methods_can_be_resolved(method: str) -> None:
+    result = str(get_type_hints(getattr(Client, method))["return"])
+    assert ("Iterator" in result) == (method in ("decide_stream", "decisions", "feed"))
 
 
 def test_a_blocking_client_works_inside_a_running_event_loop(service: str, name: str) -> None:

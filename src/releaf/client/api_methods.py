@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterator as Iterator  # in the annotations that help shows
 from contextlib import suppress
 from datetime import datetime
-from itertools import islice
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,7 +15,8 @@ from uuid import uuid4
 import httpx
 
 from releaf.client.base_client import BaseClient
-from releaf.client.call import NDJSON, ApiCall
+from releaf.client.call import ApiCall, get
+from releaf.client.call_sequences import send_lines, send_pages
 from releaf.client.event_stream import EventStreamParser
 from releaf.client.exported_files import export_format, export_taker
 from releaf.client.method_descriptors import CallMethod, StreamMethod
@@ -27,7 +28,6 @@ from releaf.client.request_encoding import (
     encode_model,
     experiment_path,
     policy_spec,
-    split_by_size,
 )
 from releaf.client.response_decoding import (
     decode_decision,
@@ -35,11 +35,9 @@ from releaf.client.response_decoding import (
     decode_json,
     decode_statuses,
     field_reader,
-    has_unavailable_line,
-    lines_reader,
 )
 from releaf.client.responses import Decision, Event, Label, ServiceError
-from releaf.client.transports import BLOCKING, each, settle
+from releaf.client.transports import each, settle
 
 Context = Mapping[str, Any] | Sequence[Any]
 Reward = float | Sequence[float] | Mapping[str, float]
@@ -49,11 +47,6 @@ CHANGE_TIMEOUT = 180.0  # seconds: the service compiles a policy that it runs fo
 FEED_TIMEOUT = 45.0  # seconds without data: the service sends a keep-alive every 15
 EXPORT_TIMEOUT = 60.0  # seconds without data, while the service reads a long log
 RECONNECT_PAUSE = 0.5  # seconds
-
-
-def get(path: str, **params: Any) -> ApiCall[Info]:
-    params = {name: value for name, value in params.items() if value is not None}
-    return ApiCall(method="GET", path=path, read=decode_json, params=params)
 
 
 def post(path: str, body: Any, read: Callable[[httpx.Response], T]) -> ApiCall[T]:
@@ -122,7 +115,7 @@ class ApiMethods(BaseClient):
         chunk
             Contexts per request. Use a small chunk for a slow source, because a chunk is sent when it is full.
         """
-        return self._send_lines(experiment_path(experiment, "decide"), contexts, chunk, _context_line, Decision.of)
+        return send_lines(self, experiment_path(experiment, "decide"), contexts, chunk, _context_line, Decision.of)
 
     @CallMethod
     def reward(self, experiment: str, decision: Decision | int, reward: Reward) -> ApiCall[str]:
@@ -148,7 +141,7 @@ class ApiMethods(BaseClient):
         The iterator sends requests when it is consumed: ``for result in client.reward_stream(…)``.
         """
         path = experiment_path(experiment, "reward")
-        return self._send_lines(path, rewards, chunk, _reward_line, itemgetter("status"))
+        return send_lines(self, path, rewards, chunk, _reward_line, itemgetter("status"))
 
     @CallMethod
     def preview(self, experiment: str, context: Context) -> ApiCall[Info]:
@@ -297,7 +290,7 @@ class ApiMethods(BaseClient):
         """
         filters = {"action": action, "explored": explored, "outcome": outcome, "limit": page}
         filters |= {"since": _format_time("since", since), "until": _format_time("until", until)}
-        return self._send_pages(experiment_path(experiment, "decisions"), filters)
+        return send_pages(self, experiment_path(experiment, "decisions"), filters)
 
     @CallMethod
     def model(self, experiment: str) -> ApiCall[Any]:
@@ -347,50 +340,6 @@ class ApiMethods(BaseClient):
     def health(self) -> ApiCall[Info]:
         """Health and version of the service; not retried."""
         return ApiCall(method="GET", path="/healthz", read=decode_json, retry="never")
-
-    # --- sequences of calls
-
-    async def _send_lines(
-        self, path: str, source: Any, chunk: int, line: Callable[[Any], bytes], read: Callable[[Info], Any]
-    ) -> AsyncIterator[Any]:
-        """Send items of a source as lines, in chunks; a retry sends the same chunk, with the same idempotency keys."""
-        if chunk < 1:
-            raise ValueError(f"chunk must be at least 1, got {chunk}")
-        items = aiter(source) if isinstance(source, AsyncIterable) else iter(source)
-        while taken := await self._take(items, chunk):
-            for lines in split_by_size(map(line, taken)):
-                call = ApiCall(
-                    method="POST",
-                    path=path,
-                    read=lines_reader(read, len(lines)),
-                    body=b"\n".join(lines) + b"\n",
-                    content_type=NDJSON,
-                    is_incomplete=has_unavailable_line,
-                )
-                for result in await self._send(call):
-                    yield result
-
-    async def _take(self, items: Iterator[Any] | AsyncIterator[Any], most: int) -> list[Any]:
-        if not isinstance(items, AsyncIterator):
-            return list(islice(items, most))
-        if self._transport is BLOCKING:
-            raise TypeError(f"an asynchronous source needs an AsyncClient, got {items!r}")
-        taken = []
-        async for item in items:
-            taken.append(item)
-            if len(taken) == most:
-                break
-        return taken
-
-    async def _send_pages(self, path: str, filters: Mapping[str, Any]) -> AsyncIterator[Info]:
-        before = None
-        while True:
-            page = await self._send(get(path, **filters, before=before))
-            for decision in page["decisions"]:
-                yield decision
-            before = page["next"]
-            if before is None:
-                return
 
 
 def _reward_of(decision: Decision | int, reward: Reward) -> Info:

@@ -8,6 +8,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 import httpx
 
+from releaf.client.response_decoding import decode_json
 from releaf.client.transports import Transport
 
 T = TypeVar("T")
@@ -39,3 +40,8 @@ class ApiCall(Generic[T]):
         return http.build_request(
             self.method, self.path, content=self.body, params=self.params, headers=headers, timeout=timeout
         )
+
+
+def get(path: str, **params: Any) -> ApiCall[Any]:
+    params = {name: value for name, value in params.items() if value is not None}
+    return ApiCall(method="GET", path=path, read=decode_json, params=params)
