@@ -11,13 +11,7 @@ FIRST_EXPLOITATION = 2  # at step 1 no reward is known
 
 @checked
 def inaccuracy_bound(
-    t: int,
-    *,
-    actions: int,
-    features: int,
-    delta: float = 0.05,
-    gamma_rel: int = 1,
-    control_divisor: float = 1.0,
+    t: int, *, actions: int, features: int, delta: float = 0.05, gamma_rel: int = 1, control_divisor: float = 1.0
 ) -> float:
     """P(INACC_t(a, j)): probability that a cell of the relevant features has an inaccurate mean in an exploitation.
 

@@ -14,7 +14,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Parameter(NamedTuple):
+class BoundedNumber(NamedTuple):
     """Meaning of a number, and its range: positive, at least a number, or a probability."""
 
     meaning: str
@@ -30,27 +30,31 @@ class Parameter(NamedTuple):
 
 
 PARAMETERS = {
-    "t": Parameter("The step, counted from 1."),
-    "horizon": Parameter("T, the number of steps."),
-    "actions": Parameter("A, the number of actions."),
-    "features": Parameter("D, the number of features."),
-    "lipschitz": Parameter("L, the Lipschitz constant of the expected rewards."),
-    "rho": Parameter("ρ, the duration parameter of the partitions."),
-    "delta": Parameter("δ, the probability with which the bounds may fail.", probability=True),
-    "epsilon": Parameter("ε, the accuracy of estimates from the first exploitation on."),
-    "gamma_rel": Parameter("γ_rel of the learner.", least=1),
-    "d_rel": Parameter("D_rel, how many features an action's reward depends on; the learner's γ_rel must equal it."),
-    "control_divisor": Parameter("Divisor of all control numbers; 5000 in the paper's experiments."),
-    "observation_cost": Parameter("c_O, the cost of observing a reward.", least=0),
-    "base": Parameter("Into how many parts an interval splits.", least=2),
-    "start_level": Parameter("The level of the first intervals.", least=0),
-    "length": Parameter("s(p), the length of the interval of a relevant feature."),
-    "chosen_length": Parameter("Length of the interval of the feature that is relevant to the chosen action."),
-    "best_length": Parameter("Length of the interval of the feature that is relevant to the best action."),
-    "longest": Parameter("s, the longest of the current intervals of all D features."),
-    "estimated_length": Parameter("ŝ, the longest interval of the features that are estimated to be relevant, ĉ_t(a)."),
-    "containing_length": Parameter("s_w, the longest interval of D_rel features that contain the relevant ones."),
-    "relevant_length": Parameter("s, the longest interval of the relevant features, ℛ(a); s_w at most."),
+    "t": BoundedNumber("The step, counted from 1."),
+    "horizon": BoundedNumber("T, the number of steps."),
+    "actions": BoundedNumber("A, the number of actions."),
+    "features": BoundedNumber("D, the number of features."),
+    "lipschitz": BoundedNumber("L, the Lipschitz constant of the expected rewards."),
+    "rho": BoundedNumber("ρ, the duration parameter of the partitions."),
+    "delta": BoundedNumber("δ, the probability with which the bounds may fail.", probability=True),
+    "epsilon": BoundedNumber("ε, the accuracy of estimates from the first exploitation on."),
+    "gamma_rel": BoundedNumber("γ_rel of the learner.", least=1),
+    "d_rel": BoundedNumber(
+        "D_rel, how many features an action's reward depends on; the learner's γ_rel must equal it."
+    ),
+    "control_divisor": BoundedNumber("Divisor of all control numbers; 5000 in the paper's experiments."),
+    "observation_cost": BoundedNumber("c_O, the cost of observing a reward.", least=0),
+    "base": BoundedNumber("Into how many parts an interval splits.", least=2),
+    "start_level": BoundedNumber("The level of the first intervals.", least=0),
+    "length": BoundedNumber("s(p), the length of the interval of a relevant feature."),
+    "chosen_length": BoundedNumber("Length of the interval of the feature that is relevant to the chosen action."),
+    "best_length": BoundedNumber("Length of the interval of the feature that is relevant to the best action."),
+    "longest": BoundedNumber("s, the longest of the current intervals of all D features."),
+    "estimated_length": BoundedNumber(
+        "ŝ, the longest interval of the features that are estimated to be relevant, ĉ_t(a)."
+    ),
+    "containing_length": BoundedNumber("s_w, the longest interval of D_rel features that contain the relevant ones."),
+    "relevant_length": BoundedNumber("s, the longest interval of the relevant features, ℛ(a); s_w at most."),
 }
 
 
