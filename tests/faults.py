@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from releaf.service.experiments.serialization import EXPERIMENT_FORMAT, to_bytes
+from releaf.service.experiments.serialization import EXPERIMENT_FORMAT
 from releaf.service.experiments.state import ExperimentState
 from releaf.service.log.audit import ExperimentAudit, audit
 from releaf.service.log.events import AnyEvent, Decided, Rewarded
@@ -471,7 +471,7 @@ async def _checked(address: str, load: Load | None, model: bytes | None) -> Expe
         (found,) = report.experiments
         assert found.findings == [], found.findings
         assert found.state is not None
-        assert to_bytes(found.state) == await _from_latest_snapshot(store)
+        assert EXPERIMENT_FORMAT.to_bytes(found.state) == await _from_latest_snapshot(store)
         if model is not None:
             assert found.state.learner.to_bytes() == model
         if load is not None:
@@ -491,7 +491,7 @@ async def _from_latest_snapshot(store: EventStore) -> bytes:
         position = position.advance(page)
         for event in decode_events(page):
             state.apply(event)
-    return to_bytes(state)
+    return EXPERIMENT_FORMAT.to_bytes(state)
 
 
 async def history(store: EventStore) -> list[AnyEvent]:

@@ -88,9 +88,7 @@ def make_service(
 
     dashboard = protected_routes(pages.routes(needs_keys=settings.needs_keys), access, settings)
     app = Application(
-        registry,
-        [*_routes(endpoint), *dashboard],
-        endpoint([_not_found_operation(method) for method in METHODS]),
+        registry, [*_routes(endpoint), *dashboard], endpoint([_not_found_operation(method) for method in METHODS])
     )
     return Service(registry, access, metrics, keyring, app)
 

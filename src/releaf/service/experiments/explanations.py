@@ -10,14 +10,7 @@ from releaf.service.errors import ApiError, invalid_request
 from releaf.service.experiments.decision_messages import decision_answers
 from releaf.service.experiments.state import ExperimentState
 from releaf.service.log.events import Decided
-from releaf.service.messages import (
-    Answer,
-    ExplanationInfo,
-    IntervalInfo,
-    IntervalRewards,
-    PartitionInfo,
-    RelevanceInfo,
-)
+from releaf.service.messages import Answer, ExplanationInfo, IntervalInfo, IntervalRewards, PartitionInfo, RelevanceInfo
 
 
 def relevance(state: ExperimentState) -> RelevanceInfo:

@@ -79,10 +79,7 @@ UNREACHABLE = "the server is unreachable; check that it runs and its address; th
 NO_PRIVILEGE = "the user lacks a privilege; grant it CREATE on the database, and write access to the schema releaf"
 FULL = "the server is out of disk space or memory; free some, then the service recovers by itself"
 ADVICE: tuple[tuple[Any, str], ...] = (
-    (
-        asyncpg.InvalidAuthorizationSpecificationError,
-        "the server rejects the user or its password: correct it",
-    ),
+    (asyncpg.InvalidAuthorizationSpecificationError, "the server rejects the user or its password: correct it"),
     (asyncpg.InvalidCatalogNameError, "the database does not exist; create it, or correct the address"),
     (asyncpg.InsufficientPrivilegeError, NO_PRIVILEGE),
     (
@@ -90,10 +87,7 @@ ADVICE: tuple[tuple[Any, str], ...] = (
         "the server accepts no more connections; raise its max_connections, or close others",
     ),
     (asyncpg.InsufficientResourcesError, FULL),
-    (
-        asyncpg.ReadOnlySQLTransactionError,
-        "the server is read-only, perhaps a standby: use the primary's address",
-    ),
+    (asyncpg.ReadOnlySQLTransactionError, "the server is read-only, perhaps a standby: use the primary's address"),
     (
         asyncpg.UndefinedTableError,
         "the tables are missing; restart the service, which creates them, or restore a backup",
