@@ -285,11 +285,7 @@ def _table_of(source: Any, actions: Any = None, features: Any = None) -> _Table:
         own_actions, own_features = range(shares.shape[0]), [f"x{index}" for index in range(shares.shape[1])]
     else:
         own_actions, own_features = source.actions, source.schema.names
-    return _Table(
-        shares,
-        _names("actions", actions, own_actions),
-        _names("features", features, own_features),
-    )
+    return _Table(shares, _names("actions", actions, own_actions), _names("features", features, own_features))
 
 
 def _kind(source: Any) -> str:

@@ -19,11 +19,7 @@ class AverageMajority(Ensemble):
     """
 
     traits = Traits(
-        "Average Majority (AM)",
-        "Gao et al. 2007",
-        base_classifiers=True,
-        learns_online=False,
-        observes="nothing",
+        "Average Majority (AM)", "Gao et al. 2007", base_classifiers=True, learns_online=False, observes="nothing"
     )
     _entry_points = FIXED
     _observe = "never"

@@ -112,12 +112,6 @@ class Blum(Ensemble):
         As for :class:`AverageMajority`.
     """
 
-    traits = Traits(
-        "Blum's variant of WM",
-        "Blum 1997",
-        base_classifiers=True,
-        prior_training=True,
-        observes=_OBSERVES,
-    )
+    traits = Traits("Blum's variant of WM", "Blum 1997", base_classifiers=True, prior_training=True, observes=_OBSERVES)
     _entry_points = BLUM
     _saved_arrays = (*Ensemble._saved_arrays, "logs")

@@ -84,10 +84,7 @@ class Balance:
 
 
 def _growth(results: Results) -> Figures:
-    columns = (
-        *(Column(f"divisor {divisor}", digits=3) for divisor in DIVISORS),
-        Column("4/(1+ρ)", digits=3),
-    )
+    columns = (*(Column(f"divisor {divisor}", digits=3) for divisor in DIVISORS), Column("4/(1+ρ)", digits=3))
     lines = []
     for rho in RHOS:
         fitted = [_fitted(results, rho, divisor) for divisor in DIVISORS]
@@ -109,11 +106,7 @@ def _fitted(results: Results, rho: float, divisor: int) -> list[float]:
 
 
 def _crossings(results: Results) -> Figures:
-    columns = (
-        Column("R_O = R_I at ρ", digits=2),
-        Column("R_O at ρ*", digits=0),
-        Column("R_I at ρ*", digits=0),
-    )
+    columns = (Column("R_O = R_I at ρ", digits=2), Column("R_O at ρ*", digits=0), Column("R_I at ρ*", digits=0))
     lines = []
     for divisor in DIVISORS:
         exploring, exploiting = (_parts(results, divisor, part) for part in ("exploring", "exploiting"))
