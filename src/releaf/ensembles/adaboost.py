@@ -27,7 +27,7 @@ class AdaBoost(Ensemble):
 
     Parameters
     ----------
-    actions, features, experts, seed, max_pending
+    actions, features, experts, seed
         As for :class:`AverageMajority`.
     sample
         The labelled cases: contexts, and the rewards of all actions (T × A). None leaves all votes alike.
@@ -61,9 +61,8 @@ class AdaBoost(Ensemble):
         experts: Experts,
         sample: tuple[Any, Any] | None = None,
         seed: int | None = None,
-        max_pending: int = 100_000,
     ) -> None:
-        super().__init__(actions, features, experts=experts, seed=seed, max_pending=max_pending)
+        super().__init__(actions, features, experts=experts, seed=seed)
         if sample is not None:
             if not (isinstance(sample, tuple | list) and len(sample) == 2):
                 raise TypeError(f"sample must be a pair of contexts and rewards, got {type(sample).__name__}")
