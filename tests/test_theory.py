@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import re
 from collections.abc import Callable
@@ -317,6 +318,16 @@ def test_the_starting_level_is_the_least_whose_intervals_are_short_enough(
 @pytest.mark.parametrize("level", range(12))
 def test_an_epsilon_that_a_level_meets_exactly_starts_at_that_level(base: int, level: int) -> None:
     assert theory.starting_level(base**level / 3, 0.5, base) == level
+
+
+# --- documentation --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [name for name in theory.__all__ if name != "RegretBounds"])
+def test_every_parameter_of_a_function_is_documented(name: str) -> None:
+    function = getattr(theory, name)
+    documented = (inspect.getdoc(function) or "").partition("Parameters\n----------\n")[2].splitlines()
+    assert set(inspect.signature(function).parameters) <= set(documented)
 
 
 # --- errors ---------------------------------------------------------------------------------------------------

@@ -21,19 +21,21 @@ from releaf.schema import Schema
 if TYPE_CHECKING:
     from releaf import plot
     from releaf.core.runtime.state_file import StateError
-    from releaf.policies.adaptive import AdaptiveReleaf
-    from releaf.policies.cmab_rl import CMABRL
-    from releaf.policies.epsilon_greedy import EpsilonGreedy
-    from releaf.policies.greedy import GreedyReleaf
-    from releaf.policies.hybrid import HybridEpsilon
-    from releaf.policies.linear_epsilon import LinearEpsilonGreedy
-    from releaf.policies.lints import LinTS
-    from releaf.policies.linucb import LinUCB
-    from releaf.policies.random import Random
-    from releaf.policies.releaf import Releaf
-    from releaf.policies.serialization import from_bytes, load
-    from releaf.policies.ucb1 import UCB1
-    from releaf.policies.zooming import ContextualZooming
+    from releaf.ensembles import from_bytes, load
+    from releaf.policies import (
+        CMABRL,
+        UCB1,
+        AdaptiveReleaf,
+        ContextualZooming,
+        EpsilonGreedy,
+        GreedyReleaf,
+        HybridEpsilon,
+        LinearEpsilonGreedy,
+        LinTS,
+        LinUCB,
+        Random,
+        Releaf,
+    )
     from releaf.train import fit_log
 
 __all__ = [
@@ -67,20 +69,8 @@ __all__ = [
     "theory",
 ]
 
-# Imported on first use: kernels need Numba, which takes longer to import than all the rest.
+# Imported on first use, policies too: kernels need Numba, which takes longer to import than all the rest.
 _LATER = {
-    "AdaptiveReleaf": "releaf.policies.adaptive",
-    "CMABRL": "releaf.policies.cmab_rl",
-    "ContextualZooming": "releaf.policies.zooming",
-    "EpsilonGreedy": "releaf.policies.epsilon_greedy",
-    "GreedyReleaf": "releaf.policies.greedy",
-    "HybridEpsilon": "releaf.policies.hybrid",
-    "LinTS": "releaf.policies.lints",
-    "LinUCB": "releaf.policies.linucb",
-    "LinearEpsilonGreedy": "releaf.policies.linear_epsilon",
-    "Random": "releaf.policies.random",
-    "Releaf": "releaf.policies.releaf",
-    "UCB1": "releaf.policies.ucb1",
     "StateError": "releaf.core.runtime.state_file",
     "fit_log": "releaf.train",
     "from_bytes": "releaf.ensembles",
@@ -88,17 +78,14 @@ _LATER = {
 }
 
 
-_LATER_MODULES = ("plot",)
-
-
 def __getattr__(name: str) -> Any:
     from importlib import import_module
 
-    if name in _LATER_MODULES:
-        return import_module(f"releaf.{name}")
-    if name not in _LATER:
+    if name == "plot":
+        return import_module("releaf.plot")
+    if name not in __all__:
         raise AttributeError(f"module 'releaf' has no attribute {name!r}")
-    value = getattr(import_module(_LATER[name]), name)
+    value = getattr(import_module(_LATER.get(name, "releaf.policies")), name)
     globals()[name] = value
     return value
 

@@ -152,7 +152,7 @@ class Categorical:
     3
     """
 
-    __slots__ = ("_places", "missing", "values")
+    __slots__ = ("_indices", "missing", "values")
     kind: ClassVar[str] = "categorical"
 
     def __init__(self, *values: Any, missing: bool = False) -> None:
@@ -162,8 +162,8 @@ class Categorical:
         self.missing = bool(missing)
         if not all(isinstance(value, str | int | float) and not is_missing(value) for value in self.values):
             raise TypeError(f"the values of Categorical must be text, numbers or booleans, got {self.values!r}")
-        self._places = {value: place for place, value in enumerate(self.values)}
-        if not self.values or len(self._places) < len(self.values):
+        self._indices = {value: index for index, value in enumerate(self.values)}
+        if not self.values or len(self._indices) < len(self.values):
             raise ValueError(f"Categorical needs at least one value and no value twice, got {self.values!r}")
 
     def __repr__(self) -> str:
@@ -184,19 +184,19 @@ class Categorical:
         shown = ", ".join(map(repr, self.values[:8]))
         return f"one of {shown}{', …' if len(self.values) > 8 else ''}"
 
-    def place(self, value: Any) -> int:
+    def index(self, value: Any) -> int:
         try:
-            return self._places[value]
+            return self._indices[value]
         except (KeyError, TypeError):
             raise ValueError from None
 
     def to_unit(self, value: Any) -> float:
-        return (self.place(value) + 0.5) / self.categories
+        return (self.index(value) + 0.5) / self.categories
 
     def units(self, values: list[Any]) -> list[float] | None:
         """Encode values in [0, 1]; None if one is unknown, or missing where that is not allowed."""
         count = self.categories
-        known = {value: (place + 0.5) / count for value, place in self._places.items()}
+        known = {value: (index + 0.5) / count for value, index in self._indices.items()}
         try:
             return [known[value] for value in values]
         except (KeyError, TypeError):
@@ -210,8 +210,8 @@ class Categorical:
             return None
 
     def describe(self, low: float, high: float) -> str:
-        place = round(low * self.categories)
-        return f"equal to {self.values[place]!r}" if place < len(self.values) else "missing"
+        index = round(low * self.categories)
+        return f"equal to {self.values[index]!r}" if index < len(self.values) else "missing"
 
 
 @dataclass(frozen=True, slots=True)

@@ -185,9 +185,9 @@ def _named(results: Any) -> dict[str, list[Any]]:
         named = {str(name): list(runs) if isinstance(runs, list | tuple) else [runs] for name, runs in results.items()}
     elif isinstance(results, list | tuple):
         named = {}
-        for place, result in enumerate(results, start=1):
-            name = f"run {place}" if isinstance(result, Ledger | Trace) else type(result).__name__
-            named[name if name not in named else f"{name} {place}"] = [result]
+        for index, result in enumerate(results, start=1):
+            name = f"run {index}" if isinstance(result, Ledger | Trace) else type(result).__name__
+            named[name if name not in named else f"{name} {index}"] = [result]
     else:
         named = {"": [results]}
     if not named or not all(named.values()):
@@ -250,8 +250,8 @@ def _with_budget(charts: Any, drawn: Any, budget: float, down: bool) -> Any:
     where = {"x" if down else "y": "budget:Q"}
     rule = base.mark_rule(strokeDash=[5, 4], color=charts.GREY, strokeWidth=1.5).encode(**where)
     above = {"y": charts.altair.value(0)} if down else {"x": charts.altair.value("width")}
-    place: dict[str, Any] = {"dy": -9} if down else {"dx": 6, "align": "left"}
-    text = base.mark_text(color="#555555", fontSize=12, **place).encode(text="text:N", **where, **above)
+    offset: dict[str, Any] = {"dy": -9} if down else {"dx": 6, "align": "left"}
+    text = base.mark_text(color="#555555", fontSize=12, **offset).encode(text="text:N", **where, **above)
     return charts.Layers(layer=[drawn, rule, text])
 
 
@@ -282,14 +282,10 @@ def _table_of(source: Any, actions: Any = None, features: Any = None) -> _Table:
         )
     shares = np.asarray(found() if callable(found) else found, dtype=np.float64)
     if isinstance(source, Ledger):
-        own_actions, own_features = range(shares.shape[0]), [f"x{place}" for place in range(shares.shape[1])]
+        own_actions, own_features = range(shares.shape[0]), [f"x{index}" for index in range(shares.shape[1])]
     else:
         own_actions, own_features = source.actions, source.schema.names
-    return _Table(
-        shares,
-        _names("actions", actions, own_actions),
-        _names("features", features, own_features),
-    )
+    return _Table(shares, _names("actions", actions, own_actions), _names("features", features, own_features))
 
 
 def _kind(source: Any) -> str:
@@ -305,10 +301,10 @@ def _names(what: str, given: Any, own: Any) -> list[str]:
 
 def _heat_map(charts: Any, name: str, table: _Table, best: Mapping[str, float], highest: float, most: int) -> Any:
     """Heat map with features as rows, since their names are long, and actions as columns."""
-    order = sorted(range(len(table.features)), key=lambda place: -best[table.features[place]])[:most]
+    order = sorted(range(len(table.features)), key=lambda index: -best[table.features[index]])[:most]
     rows = [
-        {"x": action, "y": table.features[place], "value": float(table.shares[row, place])}
-        for place in order
+        {"x": action, "y": table.features[index], "value": float(table.shares[row, index])}
+        for index in order
         for row, action in enumerate(table.actions)
     ]
     longest = max(len(action) for action in table.actions)
@@ -345,27 +341,27 @@ def _shown(learner: Any, names: Sequence[str], feature: int | str | None, most: 
             raise ValueError(f"unknown feature {feature!r}; the ledger has features 0 to {len(names) - 1}")
         return [feature]
     order = np.argsort(-_table_of(learner).shares.max(axis=0), kind="stable")
-    return [int(place) for place in order[:most]]
+    return [int(index) for index in order[:most]]
 
 
 def _intervals(learner: Any, feature: int | str | None, most: int) -> Any:
     charts = _charts()
     known = not isinstance(learner, Ledger)
-    names = learner.schema.names if known else [f"x{place}" for place in range(len(learner.partition))]
-    places = sorted(_shown(learner, names, feature, most))
-    kinds = [learner.schema.features[place] if known else Continuous() for place in places]
+    names = learner.schema.names if known else [f"x{index}" for index in range(len(learner.partition))]
+    indices = sorted(_shown(learner, names, feature, most))
+    kinds = [learner.schema.features[index] if known else Continuous() for index in indices]
     low, high, axis = 0.0, 1.0, "value, scaled to [0, 1]"
     if len(kinds) == 1 and isinstance(kinds[0], Continuous):
         low, high, axis = kinds[0].low, kinds[0].high, "value"
     rows, end = [], 1.0
-    for place, kind in zip(places, kinds, strict=True):
+    for index, kind in zip(indices, kinds, strict=True):
         parts = (
-            learner.partition(place)
+            learner.partition(index)
             if known
-            else [(start, stop, None, n) for start, stop, n in learner.partition[place]]
+            else [(start, stop, None, n) for start, stop, n in learner.partition[index]]
         )
         for start, stop, _, arrivals in parts:
-            row = {"y": names[place], "value": arrivals, "where": "missing", "text": "missing"}
+            row = {"y": names[index], "value": arrivals, "where": "missing", "text": "missing"}
             if start == start:
                 row |= {"where": kind.describe(start, stop), "text": None}
                 if kind.categories and LETTER * len(row["where"]) <= charts.WIDTH * (stop - start):
@@ -375,27 +371,27 @@ def _intervals(learner: Any, feature: int | str | None, most: int) -> Any:
             rows.append({**row, "low": low + start * (high - low), "high": low + stop * (high - low)})
     ticks = None if end == 1.0 else np.linspace(low, high, 6).tolist()  # no ticks over the missing values
     drawn = charts.intervals(rows, axis, domain=(low, low + end * (high - low)), values=ticks)
-    return charts.finished(drawn.properties(width=charts.WIDTH, height=26 * len(places) + 10))
+    return charts.finished(drawn.properties(width=charts.WIDTH, height=26 * len(indices) + 10))
 
 
 def _effects(learner: Any, feature: int | str | None, most: int) -> Any:
     charts = _charts()
-    places = _shown(learner, learner.schema.names, feature, most)
-    effects = [learner.effect(place) for place in places]
+    indices = _shown(learner, learner.schema.names, feature, most)
+    effects = [learner.effect(index) for index in indices]
     amounts = [point.amount for effect in effects for points in effect.values() for point in points]
     low, high = min(amounts), max(amounts)
     margin = max(0.05 * (high - low), 0.01 * learner._span)
     limits = (low - margin, high + margin)
     actions = [str(action) for action in learner.actions]
-    size = {"width": charts.WIDTH, "height": charts.HEIGHT} if len(places) == 1 else {"width": 210, "height": 150}
+    size = {"width": charts.WIDTH, "height": charts.HEIGHT} if len(indices) == 1 else {"width": 210, "height": 150}
     parts = []
-    for turn, (place, effect) in enumerate(zip(places, effects, strict=True)):
+    for turn, (index, effect) in enumerate(zip(indices, effects, strict=True)):
         title = "added to the estimate" if turn % COLUMNS == 0 else None
-        draw = charts.points if learner.schema.features[place].categories else charts.effect
+        draw = charts.points if learner.schema.features[index].categories else charts.effect
         part = draw(_effect_rows(effect, draw is charts.points), title, actions, limits)
-        left_out = learner.schema.features[place].categories - MAX_CATEGORIES
+        left_out = learner.schema.features[index].categories - MAX_CATEGORIES
         cut = f" ({MAX_CATEGORIES} of {MAX_CATEGORIES + left_out} categories)" if left_out > 0 else ""
-        parts.append(part.properties(title=learner.schema.names[place] + cut, **size))
+        parts.append(part.properties(title=learner.schema.names[index] + cut, **size))
     return charts.finished(parts[0] if len(parts) == 1 else charts.Grid(concat=parts, columns=COLUMNS))
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from releaf.arrays import Row
 from releaf.features import (
     MISSING,
     UNIT,
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
     from releaf.core.quantile_sketch import QuantileSketch
 
 __all__ = ["Encoder", "Features", "Schema"]
-
-Row = np.ndarray[Any, np.dtype[np.float64]]
 
 
 class Schema:
@@ -187,19 +186,19 @@ class Encoder:
         self.schema = schema
         self.is_unit = all(feature == UNIT for feature in schema.features)
         self.sketches: dict[int, QuantileSketch] = {}
-        for place, feature in enumerate(schema.features):
+        for index, feature in enumerate(schema.features):
             if isinstance(feature, Quantile):
-                self.sketches[place] = _new_sketch(feature.size)
+                self.sketches[index] = _new_sketch(feature.size)
 
     def encode(self, context: Any) -> Row:
         """Encode one context (sequence, mapping, numpy row or one row of a table) as a new row."""
         values = ordered_values(context, self.schema.names)
         row = np.empty(len(self.schema))
-        for place, value in enumerate(values):
-            row[place] = self._to_unit(place, value)
-        for place, sketch in self.sketches.items():
-            if not is_missing(values[place]):
-                row[place] = sketch.add(float(row[place]))
+        for index, value in enumerate(values):
+            row[index] = self._to_unit(index, value)
+        for index, sketch in self.sketches.items():
+            if not is_missing(values[index]):
+                row[index] = sketch.add(float(row[index]))
         return row
 
     def encode_many(self, contexts: Any, learns: bool = True) -> Row:
@@ -211,41 +210,41 @@ class Encoder:
             rows = ordered_rows(contexts, names)
             columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in names]
         matrix = np.empty((len(names), len(columns[0])))
-        for place, column in enumerate(columns):
-            matrix[place] = self._column_to_unit(place, column)
-        for place, sketch in self.sketches.items():
-            (sketch.add_many if learns else sketch.rank_many)(matrix[place])
-            matrix[place, np.isnan(matrix[place])] = MISSING
+        for index, column in enumerate(columns):
+            matrix[index] = self._column_to_unit(index, column)
+        for index, sketch in self.sketches.items():
+            (sketch.add_many if learns else sketch.rank_many)(matrix[index])
+            matrix[index, np.isnan(matrix[index])] = MISSING
         return np.ascontiguousarray(matrix.T)
 
     def problems(self, columns: Sequence[Any]) -> dict[int, str]:
         """Errors by row of these columns, one column for each feature; empty if all rows are valid."""
         found: dict[int, str] = {}
-        for place, column in enumerate(columns):
-            if column_to_unit(self.schema.features[place], column) is None:
+        for index, column in enumerate(columns):
+            if column_to_unit(self.schema.features[index], column) is None:
                 for row, value in enumerate(column):
                     try:
-                        self._to_unit(place, value)
+                        self._to_unit(index, value)
                     except ValueError as error:
                         found.setdefault(row, str(error))
         return found
 
-    def from_unit(self, place: int, unit: float) -> Any:
+    def from_unit(self, index: int, unit: float) -> Any:
         """Decode a value of a feature: a number, a category, or None where it is missing."""
-        feature = self.schema.features[place]
+        feature = self.schema.features[index]
         if unit == MISSING:
             return None
         if isinstance(feature, Continuous):
             return feature.low + unit * (feature.high - feature.low)
         if isinstance(feature, Quantile):
-            return self.sketches[place].value(unit)
+            return self.sketches[index].value(unit)
         values = (False, True) if isinstance(feature, Boolean) else feature.values
         category = min(int(unit * feature.categories), feature.categories - 1)
         return values[category] if category < len(values) else None
 
-    def _to_unit(self, place: int, value: Any, where: str = "") -> float:
-        feature = self.schema.features[place]
-        name = self.schema.names[place]
+    def _to_unit(self, index: int, value: Any, where: str = "") -> float:
+        feature = self.schema.features[index]
+        name = self.schema.names[index]
         if is_missing(value):
             if not feature.missing:
                 raise ValueError(f"feature {name!r}{where} is missing ({shown(value)}): expected {feature.expects}")
@@ -257,24 +256,24 @@ class Encoder:
         except (ValueError, TypeError, OverflowError):
             raise ValueError(f"feature {name!r}{where} is {shown(value)}: expected {feature.expects}") from None
 
-    def _column_to_unit(self, place: int, column: Any) -> Any:
+    def _column_to_unit(self, index: int, column: Any) -> Any:
         """Encode a feature's values in [0, 1]; those of a Quantile stay, with NaN where they are missing."""
-        feature = self.schema.features[place]
+        feature = self.schema.features[index]
         units = column_to_unit(feature, column)
         if units is None:  # invalid, or of an uncommon type
-            units = np.array([self._to_unit(place, value, f" of row {row}") for row, value in enumerate(column)])
+            units = np.array([self._to_unit(index, value, f" of row {row}") for row, value in enumerate(column)])
             if isinstance(feature, Quantile):
                 units[[is_missing(value) for value in column]] = np.nan
         return units
 
     def state(self) -> dict[str, Row]:
         """State of the quantile sketches, as arrays."""
-        return {f"quantile{place}": sketch.state() for place, sketch in self.sketches.items()}
+        return {f"quantile{index}": sketch.state() for index, sketch in self.sketches.items()}
 
     def restore(self, state: Mapping[str, Row]) -> None:
         """Load what ``state`` returned."""
-        for place, sketch in self.sketches.items():
-            sketch.restore(state[f"quantile{place}"])
+        for index, sketch in self.sketches.items():
+            sketch.restore(state[f"quantile{index}"])
 
 
 def _new_sketch(size: int) -> QuantileSketch:

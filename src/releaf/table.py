@@ -36,17 +36,17 @@ def _column_names(table: Any) -> list[str] | None:
     return None
 
 
-def _column(table: Any, place: int) -> Any:
+def _column(table: Any, index: int) -> Any:
     """One column as a numpy array, without a copy for plain numbers; None or NaN where values are missing."""
     if isinstance(table, Table):
-        return list(table.columns.values())[place]
+        return list(table.columns.values())[index]
     if type(table).__name__ == "RecordBatch":  # of pyarrow, which narwhals does not know
-        column = table.column(place)
+        column = table.column(index)
         plain = str(column.type).startswith(("int", "uint", "float", "double"))
         return column.to_numpy(zero_copy_only=False) if plain else np.array(column.to_pylist(), dtype=object)
     import narwhals.stable.v2 as nw  # imported lazily
 
-    series = nw.from_native(table, eager_only=True)[:, place]
+    series = nw.from_native(table, eager_only=True)[:, index]
     if series.dtype.is_numeric() and not series.dtype.is_decimal():
         return series.to_numpy()
     if series.dtype == nw.Boolean and not series.null_count():
@@ -60,8 +60,8 @@ def is_table(data: Any) -> bool:
 
 def table_columns(table: Any) -> dict[str, list[Any]]:
     """All columns of a table by name, as plain values, without the index columns that pandas writes to files."""
-    named = [(place, name) for place, name in enumerate(_column_names(table) or []) if not _INDEX.fullmatch(name)]
-    return {name: np.asarray(_column(table, place)).tolist() for place, name in named}
+    named = [(index, name) for index, name in enumerate(_column_names(table) or []) if not _INDEX.fullmatch(name)]
+    return {name: np.asarray(_column(table, index)).tolist() for index, name in named}
 
 
 def _check_names(given: list[str], names: tuple[str, ...], what: str, kind: str = "features") -> None:
@@ -106,11 +106,11 @@ def ordered_rows(contexts: Any, names: tuple[str, ...]) -> list[Sequence[Any]]:
     if isinstance(contexts, str | bytes) or not hasattr(contexts, "__iter__"):
         raise TypeError(f"contexts must be a matrix, a table or a sequence of contexts, got {contexts!r}")
     rows = []
-    for place, context in enumerate(contexts):
+    for index, context in enumerate(contexts):
         try:
             rows.append(ordered_values(context, names))
         except (TypeError, ValueError) as error:
-            raise type(error)(f"row {place}: {error}") from None
+            raise type(error)(f"row {index}: {error}") from None
     return rows
 
 

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 from uuid import uuid4
 
 import httpx
@@ -123,6 +123,20 @@ def patients(number: int) -> Iterator[dict[str, Any]]:
 
 
 # --- what the service offers --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["decide", "decide_stream", "decisions", "export", "feed"])
+def test_the_documented_types_of_methods_can_be_resolved(method: str) -> None:
+    result = str(get_type_hints(getattr(Client, method))["return"])
+    assert ("Iterator" in result) == (method in ("decide_stream", "decisions", "feed"))
+
+
+def test_a_blocking_client_works_inside_a_running_event_loop(service: str, name: str) -> None:
+    async def main() -> list[Any]:
+        with Client(service) as client:
+            return [client.decide(name, PATIENT), *client.decide_stream(name, patients(3), chunk=2)]
+
+    assert [decision.id for decision in asyncio.run(main())] == [1, 2, 3, 4]
 
 
 def test_every_method_works_against_a_service(kind: Any, service: str, tmp_path: Path) -> None:

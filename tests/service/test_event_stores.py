@@ -22,7 +22,9 @@ from event_stores import (
     store_with_experiment,
 )
 
-from releaf.service.store import (
+from releaf.service.errors import StoreError
+from releaf.service.store import open_store
+from releaf.service.store.base import (
     FIRST_CHECKSUM,
     Commit,
     EventStore,
@@ -31,9 +33,7 @@ from releaf.service.store import (
     LogPage,
     RewardRow,
     Snapshot,
-    StoreError,
     body_checksum,
-    open_store,
     page_checksum,
 )
 from releaf.service.store.migrations import POSTGRES, SQLITE
@@ -355,7 +355,8 @@ def test_close_releases_all_leases(address: str) -> None:
 
 HOLDER = """
 import asyncio, sys
-from releaf.service.store import Commit, FIRST_CHECKSUM, LogPage, open_store
+from releaf.service.store import open_store
+from releaf.service.store.base import Commit, FIRST_CHECKSUM, LogPage
 
 async def hold():
     store = open_store(sys.argv[1])

@@ -16,7 +16,7 @@ from releaf.evaluate.off_policy import effective_rows, snips
 from releaf.service.errors import ApiError
 from releaf.service.experiments import learner_factory
 from releaf.service.experiments.pending_decisions import NotPending
-from releaf.service.experiments.serialization import from_bytes, to_bytes
+from releaf.service.experiments.serialization import EXPERIMENT_FORMAT, from_bytes
 from releaf.service.experiments.state import FORMER, ExperimentState
 from releaf.service.log.events import AnyEvent, Decided, Expired, Promoted, Rewarded, decode_page, encode_page
 from releaf.service.messages import NewExperiment, PolicySpec, RewardRules
@@ -81,7 +81,7 @@ class Life:
     def __init__(self, experiment: ExperimentState) -> None:
         self.state, self.now = experiment, 1_000.0
         self.log: list[AnyEvent] = []
-        self.first = to_bytes(experiment)
+        self.first = EXPERIMENT_FORMAT.to_bytes(experiment)
         self.snapshots = [(0, self.first)]
 
     def context(self, draw: int) -> Any:
@@ -99,11 +99,11 @@ class Life:
     def ask(self, kind: str, draw: int) -> None:
         """One request; where it is refused, nothing may have changed."""
         self.now += draw % 4
-        before = to_bytes(self.state) if kind not in SURE else b""
+        before = EXPERIMENT_FORMAT.to_bytes(self.state) if kind not in SURE else b""
         try:
             made = list(getattr(self, f"do_{kind}")(draw))
         except (ApiError, NotPending):
-            assert to_bytes(self.state) == before
+            assert EXPERIMENT_FORMAT.to_bytes(self.state) == before
             return
         self.state.take_outcomes()
         self.log += made
@@ -160,7 +160,7 @@ class Life:
             yield self.state.retire(self.now)
 
     def do_snapshot(self, draw: int) -> Iterator[AnyEvent]:
-        self.snapshots.append((len(self.log), to_bytes(self.state)))
+        self.snapshots.append((len(self.log), EXPERIMENT_FORMAT.to_bytes(self.state)))
         yield from ()
 
     def replayed(self, after: int = 0, snapshot: bytes | None = None) -> ExperimentState:
@@ -189,12 +189,12 @@ def test_a_replay_of_the_log_gives_the_same_state(
     for kind, draw in requests:
         life.ask(kind, draw)
 
-    lived = to_bytes(life.state)
+    lived = EXPERIMENT_FORMAT.to_bytes(life.state)
     replayed = life.replayed()
-    assert to_bytes(replayed) == lived
+    assert EXPERIMENT_FORMAT.to_bytes(replayed) == lived
     assert replayed.diverged is None
     for after, snapshot in life.snapshots:
-        assert to_bytes(life.replayed(after, snapshot)) == lived
+        assert EXPERIMENT_FORMAT.to_bytes(life.replayed(after, snapshot)) == lived
     require_consistent(life)
 
 
@@ -235,20 +235,20 @@ def test_any_input_is_accepted_or_rejected_with_an_api_error(
     """No error but an ApiError: any other would make the service recover its state from the log."""
     life = Life(new_experiment(POLICIES[policy], FEATURES[features]))
     for contexts in [*batches, batches[0][:1]]:
-        before = to_bytes(life.state)
+        before = EXPERIMENT_FORMAT.to_bytes(life.state)
         try:
             life.log += life.state.decide(contexts, [None] * len(contexts), life.now)
         except ApiError:
-            assert to_bytes(life.state) == before
+            assert EXPERIMENT_FORMAT.to_bytes(life.state) == before
     for decision, reward in zip(list(life.state.pending), rewards, strict=False):
-        before = to_bytes(life.state)
+        before = EXPERIMENT_FORMAT.to_bytes(life.state)
         try:
             value = life.state.validate_reward(decision, reward, 0.0)
         except ApiError:
-            assert to_bytes(life.state) == before
+            assert EXPERIMENT_FORMAT.to_bytes(life.state) == before
         else:
             life.log.append(life.state.reward(decision, value, life.now))
-    assert to_bytes(life.replayed()) == to_bytes(life.state)
+    assert EXPERIMENT_FORMAT.to_bytes(life.replayed()) == EXPERIMENT_FORMAT.to_bytes(life.state)
 
 
 @pytest.mark.parametrize("policy", ["AdaptiveReleaf", "LinUCB", "Releaf"])
@@ -342,7 +342,7 @@ def test_a_promoted_shadow_keeps_its_state_and_the_former_policy_becomes_a_shado
     go_on(life, 100)
     assert life.state.learner.steps == life.state.shadows[0].learner.steps == 300
     assert life.state.shadows[0].to_message().decisions == 100
-    assert to_bytes(life.replayed()) == to_bytes(life.state)
+    assert EXPERIMENT_FORMAT.to_bytes(life.replayed()) == EXPERIMENT_FORMAT.to_bytes(life.state)
     life.ask("promote", 2)  # and back
     assert life.state.slot.policy.name == "EpsilonGreedy"
 
@@ -361,10 +361,10 @@ def test_a_shadow_built_for_other_actions_is_rejected() -> None:
     life = Life(new_experiment(POLICIES["LinUCB"]))
     learner = learner_factory.build_policy(POLICIES["LinUCB"], life.state.learner.actions, life.state.learner.schema)
     life.state.add_action("c", life.now)
-    before = to_bytes(life.state)
+    before = EXPERIMENT_FORMAT.to_bytes(life.state)
     with pytest.raises(ApiError, match="actions changed during this request"):
         life.state.add_shadow("one", POLICIES["LinUCB"], learner, life.now)
-    assert to_bytes(life.state) == before
+    assert EXPERIMENT_FORMAT.to_bytes(life.state) == before
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -429,7 +429,7 @@ def test_a_reward_is_too_late_from_its_deadline_on_even_before_the_expired_event
 
 def test_snapshots_keep_the_field_names_of_released_versions() -> None:
     """Renaming an attribute must not make the snapshots of existing stores unreadable."""
-    record = msgspec.msgpack.decode(to_bytes(new_experiment(POLICIES["LinUCB"])))
+    record = msgspec.msgpack.decode(EXPERIMENT_FORMAT.to_bytes(new_experiment(POLICIES["LinUCB"])))
     top = "spec last_at retired tally seat shadows actions gaps waiting keys series diverged"
     assert list(record) == top.split()
     assert list(record["tally"]) == ["decisions", "explored", "asked", "rewards", "defaults", "dropped", "reward_sum"]

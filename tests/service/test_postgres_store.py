@@ -11,7 +11,9 @@ import pytest
 from event_stores import acquire_lease, commit, last_event_numbers, open_event_store, run_async, store_with_experiment
 from polling import TIMEOUT_SECONDS
 
-from releaf.service.store import EventStore, LeaseLost, StoreError, open_store
+from releaf.service.errors import StoreError
+from releaf.service.store import open_store
+from releaf.service.store.base import EventStore, LeaseLost
 from releaf.service.store.postgres import PostgresStore
 
 

@@ -14,7 +14,8 @@ from typing import Any
 import apsw
 import pytest
 
-from releaf.service.store import FIRST_CHECKSUM, Commit, LogPage, RewardRow, StoreError
+from releaf.service.errors import StoreError
+from releaf.service.store.base import FIRST_CHECKSUM, Commit, LogPage, RewardRow
 from releaf.service.store.migrations import SQLITE
 from releaf.service.store.sqlite import SqliteStore
 
@@ -312,7 +313,9 @@ def test_a_full_file_accepts_commits_again_when_there_is_space(closed: Path) -> 
 
 ON_A_SMALL_DISK = """
 import asyncio, resource, signal, sys
-from releaf.service.store import FIRST_CHECKSUM, Commit, LogPage, StoreError, open_store
+from releaf.service.errors import StoreError
+from releaf.service.store import open_store
+from releaf.service.store.base import FIRST_CHECKSUM, Commit, LogPage
 
 def limit(size):
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))

@@ -10,7 +10,8 @@ from typing import Any
 
 from polling import TIMEOUT_SECONDS
 
-from releaf.service.store import FIRST_CHECKSUM, Commit, EventStore, LogPage, RewardRow, open_store
+from releaf.service.store import open_store
+from releaf.service.store.base import FIRST_CHECKSUM, Commit, EventStore, LogPage, RewardRow
 
 
 @asynccontextmanager

@@ -6,13 +6,14 @@ import asyncio
 
 from client_load import ClientLoad, reward_of
 
-from releaf.service.experiments.serialization import EXPERIMENT_FORMAT, to_bytes
+from releaf.service.experiments.serialization import EXPERIMENT_FORMAT
 from releaf.service.experiments.state import ExperimentState
 from releaf.service.log.audit import ExperimentAudit, audit
 from releaf.service.log.events import AnyEvent, Decided, Rewarded
 from releaf.service.log.page_chain import LogPosition, decode_events
 from releaf.service.log.snapshot_check import load_snapshot
-from releaf.service.store import EventStore, open_store
+from releaf.service.store import open_store
+from releaf.service.store.base import EventStore
 
 
 def audit_after_load(
@@ -30,7 +31,7 @@ async def _audit(address: str, load: ClientLoad | None, model: bytes | None) -> 
         (found,) = report.experiments
         assert found.findings == [], found.findings
         assert found.state is not None
-        assert to_bytes(found.state) == await _from_latest_snapshot(store)
+        assert EXPERIMENT_FORMAT.to_bytes(found.state) == await _from_latest_snapshot(store)
         if model is not None:
             assert found.state.learner.to_bytes() == model
         if load is not None:
@@ -50,7 +51,7 @@ async def _from_latest_snapshot(store: EventStore) -> bytes:
         position = position.advance(page)
         for event in decode_events(page):
             state.apply(event)
-    return to_bytes(state)
+    return EXPERIMENT_FORMAT.to_bytes(state)
 
 
 async def history(store: EventStore) -> list[AnyEvent]:

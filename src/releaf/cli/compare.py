@@ -55,15 +55,15 @@ def compare(
         with executor_for(workers, ray) as executor, progress_bar() as progress:
             task = progress.add_task("comparing", total=len(runs))
             ledgers = sweep(runs, Store(store), executor, lambda *_: progress.advance(task))
-    found: dict[tuple[str, str], list[Any]] = {}
+    grouped: dict[tuple[str, str], list[Any]] = {}
     for run, ledger in zip(runs, ledgers, strict=True):
-        found.setdefault((run.label, run.policy), []).append(ledger)
-    lines = [_line(place, policy, results) for (place, policy), results in found.items()]
+        grouped.setdefault((run.label, run.policy), []).append(ledger)
+    lines = [_line(name, policy, results) for (name, policy), results in grouped.items()]
     if as_json:
         print_json(lines)
         return
-    for place in dict.fromkeys(line["stream"] for line in lines):
-        _show(place, [line for line in lines if line["stream"] == place], seeds)
+    for name in dict.fromkeys(line["stream"] for line in lines):
+        _show(name, [line for line in lines if line["stream"] == name], seeds)
 
 
 def _described(streams: list[str], tables: list[str], steps: int | None) -> dict[str, tuple[str, dict[str, Any]]]:
@@ -98,11 +98,10 @@ def _runs(policies: list[str], described: dict[str, tuple[str, dict[str, Any]]],
 def _line(stream: str, policy: str, ledgers: list[Any]) -> dict[str, Any]:
     import numpy as np
 
-    from releaf.statistics import Z95
+    from releaf.statistics import t_half_width
 
     def mean_and_half_width(values: list[float]) -> dict[str, float]:
-        spread = Z95 * float(np.std(values, ddof=1)) / len(values) ** 0.5 if len(values) > 1 else 0.0
-        return {"mean": float(np.mean(values)), "half_width": spread}
+        return {"mean": float(np.mean(values)), "half_width": t_half_width(values)}
 
     knows = ledgers[0].best_reward is not None  # of expected rewards
     losses = [100 * ledger.regret / ledger.steps if knows else ledger.error for ledger in ledgers]

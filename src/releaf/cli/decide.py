@@ -69,10 +69,10 @@ def _contexts(file: IO[str], first: str, schema: Any, source: str, header: bool)
 def parse_json_context(text: str, names: tuple[str, ...]) -> Any:
     """The features of a JSON object, or an exception."""
     try:
-        given = json.loads(text)
+        context = json.loads(text)
     except json.JSONDecodeError as error:
         return ValueError(f"no JSON: {error}")
-    return {name: given[name] for name in names if name in given} if isinstance(given, dict) else given
+    return {name: context[name] for name in names if name in context} if isinstance(context, dict) else context
 
 
 def _csv_contexts(file: IO[str], first: str, schema: Any, source: str, header: bool) -> Iterator[tuple[int, Any]]:
@@ -86,11 +86,11 @@ def _csv_contexts(file: IO[str], first: str, schema: Any, source: str, header: b
     if header:
         print("line,id,action,probability,explored,wants_reward")
     wanted = [(name, names.index(name), feature) for name, feature in zip(schema.names, schema.features, strict=True)]
-    for line, row in records(csv.reader(file), source):
-        if len(row) == len(names):
-            yield line + 1, {name: parse_column([row[place]], feature)[0] for name, place, feature in wanted}
-        elif row:
-            yield line + 1, ValueError(f"{len(row)} fields, expected {len(names)}")
+    for line, row in records(csv.reader(file), source, len(names)):
+        if isinstance(row, ValueError):
+            yield line + 1, row
+        else:
+            yield line + 1, {name: parse_column([row[index]], feature)[0] for name, index, feature in wanted}
 
 
 def _write_csv(line: int, choice: Any, learner: Any) -> None:
@@ -112,5 +112,5 @@ def decision_to_dict(choice: Any, learner: Any) -> dict[str, Any]:
         data["estimates"] = dict(zip(map(str, learner.actions), choice.estimates, strict=True))
     if choice.relevant is not None:
         chosen = choice.relevant[choice.index]
-        data["relevant"] = None if chosen is None else [names[place] for place in chosen]
+        data["relevant"] = None if chosen is None else [names[index] for index in chosen]
     return data

@@ -128,8 +128,8 @@ def _relevance(results: dict[str, list[Any]]) -> Table:
     made = table("Which features matter for which action, %", "")
     made.add_column("", no_wrap=True)
     for name in shares:
-        for place, action in enumerate(cases.actions):
-            made.add_column(f"{name if place == 0 else ''}\n{action}", justify="right", no_wrap=True)
+        for index, action in enumerate(cases.actions):
+            made.add_column(f"{name if index == 0 else ''}\n{action}", justify="right", no_wrap=True)
         if name == "RELEAF":
             made.add_column("paper\nbenign", justify="right", style="dim", no_wrap=True)
     for feature in np.argsort(-shares["RELEAF"][0]):

@@ -36,18 +36,18 @@ def doctor(as_json: Json = False) -> None:
     from releaf.core.runtime import jit
     from releaf.streams.data_files import cache_folder, find
 
-    found: dict[str, str | None] = {}
+    versions: dict[str, str | None] = {}
     for package in PACKAGES:
         try:
-            found[package] = version(package)
+            versions[package] = version(package)
         except PackageNotFoundError:
-            found[package] = None
+            versions[package] = None
     kernels = jit.kernel_cache()
     report: dict[str, Any] = {
         "releaf": __version__,
         "python": platform.python_version(),
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
-        "packages": found,
+        "packages": versions,
         "kernels": {"folder": str(kernels.folder), "compiled": kernels.compiled, "writable": kernels.writable},
         "cache": str(cache_folder()),
         "intrusion data": str(find("kddcup.data_10_percent.gz") or ""),

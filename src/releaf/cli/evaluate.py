@@ -21,8 +21,10 @@ from releaf.cli.console import (
     show_problems,
 )
 from releaf.cli.policies import policy_class
+from releaf.cli.schema import read_schema
 
 POLICIES = ("AdaptiveReleaf", "LinUCB", "LinTS", "Releaf", "UCB1")
+METHODS = ("ips", "snips", "dr")
 MIN_EFFECTIVE_ROWS = 100.0  # effective sample size below which an estimate is unreliable
 
 
@@ -53,27 +55,28 @@ def evaluate(
     model from a file is not trained; if it was trained on the same log, its estimate is biased upwards.
     """
     check_ray_address(ray)
-    from releaf import Schema, load
+    from releaf import load
     from releaf.executors import executor_for
     from releaf.streams.tables import file_format
 
     with error_messages():
         models = {str(path): load(path) for path in model or []}
-        features = None if schema is None else Schema.from_toml(schema.read_text(encoding="utf-8"))
-        features = _features_of(models, features)
+        features = _features_of(models, None if schema is None else read_schema(schema))
         known = next((learner.actions for learner in models.values()), None)
-        found = _read(log, action, reward, probability, features, leave_out or [], known, reward_range, skip_bad)
-        policies = {name: _made(name, found, seed, reward_range) for name in policy or ([] if model else POLICIES)}
+        decisions = _read(log, action, reward, probability, features, leave_out or [], known, reward_range, skip_bad)
+        policies = {name: _made(name, decisions, seed, reward_range) for name in policy or ([] if model else POLICIES)}
         policies |= models
         tasks = [(name, learner, name not in models) for name, learner in policies.items()]
         with executor_for(workers or (None if ray else 1), ray) as executor, progress_bar() as progress:
             bar, lines = progress.add_task("evaluating", total=len(tasks)), {}
-            for place, line in executor.map(partial(_line, found), tasks):
-                lines[place] = line
+            for index, line in executor.map(partial(_line, decisions), tasks):
+                lines[index] = line
                 progress.advance(bar)
-    if found.skipped:
-        show_problems(str(log), "line" if file_format(log) == "csv" else "row", list(found.problems), found.skipped)
-    results = [_logged(found), *(lines[place] for place in range(len(tasks)))]
+    if decisions.skipped:
+        show_problems(
+            str(log), "line" if file_format(log) == "csv" else "row", list(decisions.problems), decisions.skipped
+        )
+    results = [_logged(decisions), *(lines[index] for index in range(len(tasks)))]
     if as_json:
         print_json(results)
         return
@@ -137,13 +140,7 @@ def _logged(log: Any) -> dict[str, Any]:
     half = len(log) // 2
     value = mean_estimate(log.rewards[half:], len(log) - half)
     estimate = {"value": value.value, "low": value.low, "high": value.high}
-    return {
-        "policy": "the log's own",
-        "ips": estimate,
-        "snips": estimate,
-        "dr": estimate,
-        "effective_rows": len(log) - half,
-    }
+    return {"policy": "the log's own", **dict.fromkeys(METHODS, estimate), "effective_rows": len(log) - half}
 
 
 def _line(log: Any, task: tuple[str, Any, bool]) -> dict[str, Any]:
@@ -156,16 +153,12 @@ def _line(log: Any, task: tuple[str, Any, bool]) -> dict[str, Any]:
     if learns:
         low, high = getattr(learner, "reward_range", (log.rewards.min(initial=0.0), log.rewards.max(initial=1.0)))
         scaled = first.rewards if hasattr(learner, "reward_range") else (first.rewards - low) / (high - low)
-        learner.learn_log(first.contexts, [log.actions[place] for place in first.taken], scaled)
+        learner.learn_log(first.contexts, [log.actions[index] for index in first.taken], scaled)
     chosen = estimates.choices(learner, second)
     line: dict[str, Any] = {"policy": name, "effective_rows": effective_rows(second, chosen)}
-    for method, estimator in (
-        ("ips", estimates.ips),
-        ("snips", estimates.snips),
-        ("dr", estimates.doubly_robust),
-    ):
-        found = estimator(second, chosen)
-        line[method] = {"value": found.value, "low": found.low, "high": found.high}
+    for method, estimator in zip(METHODS, (estimates.ips, estimates.snips, estimates.doubly_robust), strict=True):
+        value = estimator(second, chosen)
+        line[method] = {"value": value.value, "low": value.low, "high": value.high}
     return line
 
 
@@ -180,7 +173,7 @@ def _show(lines: list[dict[str, Any]]) -> None:
     for name in ("IPS", "SNIPS", "DR", "effective rows"):
         made.add_column(name, justify="right", no_wrap=True)
     for line in lines:
-        cells = [_interval(line[method]) for method in ("ips", "snips", "dr")]
+        cells = [_interval(line[method]) for method in METHODS]
         rows = f"{line['effective_rows']:,.0f}"
         made.add_row(
             line["policy"], *cells, rows if line["effective_rows"] >= MIN_EFFECTIVE_ROWS else f"[yellow]{rows}[/]"

@@ -50,11 +50,11 @@ def _heat_map(learner: Any, shares: Any) -> Any:
     made.add_column("")
     for action in learner.actions:
         made.add_column(escape(str(action)), justify="right", no_wrap=True)
-    order = sorted(range(len(learner.schema)), key=lambda place: -float(shares[:, place].max()))
+    order = sorted(range(len(learner.schema)), key=lambda index: -float(shares[:, index].max()))
     highest = max(float(shares.max()), 1e-12)
-    for place in order:
-        cells = [_cell(float(share), highest) for share in shares[:, place]]
-        made.add_row(escape(learner.schema.names[place]), *cells)
+    for index in order:
+        cells = [_cell(float(share), highest) for share in shares[:, index]]
+        made.add_row(escape(learner.schema.names[index]), *cells)
     return made
 
 

@@ -99,8 +99,8 @@ for _name, _command, _example in COMMANDS:
 def in_store(address: str, act: Callable[[EventStore], Awaitable[Result]]) -> Result:
     """Open a store, call a function with it, and close it."""
     require("service", "apsw", "asyncpg")
+    from releaf.service.errors import StoreError
     from releaf.service.store import open_store
-    from releaf.service.store.base import StoreError
     from releaf.service.structured_logging import mask
 
     async def opened() -> Result:

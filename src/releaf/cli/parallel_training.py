@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from rich.markup import escape
 
 from releaf.cli.console import console, errors, fail, print_json, progress_bar, require, show_problems
+
+if TYPE_CHECKING:
+    from releaf.train import Report
 
 
 def fit(
@@ -23,8 +29,6 @@ def fit(
 ) -> None:
     """Fit a learner to a log in parallel, and save it."""
     require("tables", "pyarrow")
-    from rich.markup import escape
-
     from releaf.core.releaf.summing import HEAVIEST
     from releaf.executors import executor_for
     from releaf.train import Report, fit_log
@@ -46,16 +50,22 @@ def fit(
             **columns,
             **options,
         )
-    seconds = time.perf_counter() - started
-    output.parent.mkdir(parents=True, exist_ok=True)
-    learner.save(output)
-    show_problems(str(log), "row", report.problems, report.left_out)
     if report.cut:
         errors.print(f"{report.cut:,} rows have a weight above {HEAVIEST:,.0f}, which was clipped.", highlight=False)
+    save_trained(learner, log, output, report, "row", time.perf_counter() - started, as_json)
+
+
+def save_trained(
+    learner: Any, log: Path, output: Path, report: Report, unit: str, seconds: float, as_json: bool
+) -> None:
+    """Save a learner, and show how many rows it has learnt; unit: "line" or "row" of the log."""
+    output.parent.mkdir(parents=True, exist_ok=True)
+    learner.save(output)
+    show_problems(str(log), unit, report.problems, report.left_out)
     if as_json:
-        problems = [{"row": line, "problem": why} for line, why in report.problems]
-        counts = {"learnt": report.learnt, "left_out": report.left_out, "cut": report.cut, "problems": problems}
-        print_json({"model": str(output), "policy": "Releaf", "actions": learner.actions, **counts, "seconds": seconds})
+        counts = {**asdict(report), "problems": [{unit: line, "problem": why} for line, why in report.problems]}
+        about = {"model": str(output), "policy": type(learner).__name__, "actions": learner.actions}
+        print_json({**about, **counts, "seconds": seconds})
         return
     speed = f"{report.learnt / max(seconds, 1e-9):,.0f} rows a second"
     console.print(f"{output} has learnt {report.learnt:,} rows ({speed}): {escape(repr(learner))}", highlight=False)
@@ -64,15 +74,14 @@ def fit(
 
 def features_of(log: Path, schema: Path | None, leave_out: list[str]) -> Any:
     """The features of a log: of a schema file, or guessed from the first rows of its first file."""
-    from releaf import Schema
-    from releaf.cli.schema import GUESS_ROWS, guess_schema
+    from releaf.cli.schema import GUESS_ROWS, guess_schema, read_schema
     from releaf.streams.batches import missing_column_message
     from releaf.streams.tables import read_first_rows
     from releaf.train.parallel_fit import files_of
 
     first = Path(files_of(str(log))[0])  # raises if it is no Parquet file
     if schema is not None:
-        return Schema.from_toml(schema.read_text(encoding="utf-8"))
+        return read_schema(schema)
     columns, more = read_first_rows(first, GUESS_ROWS)
     for name in leave_out:
         if name not in columns:

@@ -11,7 +11,7 @@ def policy_class(name: str) -> Any:
     """The policy class of this name; exits with an error message if there is none."""
     from releaf import policies
 
-    known = [found for found in policies.__all__ if hasattr(getattr(policies, found), "traits")]
+    known = [candidate for candidate in policies.__all__ if hasattr(getattr(policies, candidate), "traits")]
     if name not in known:
         fail(f"there is no policy {name!r}; expected one of {', '.join(known)}")
     return getattr(policies, name)

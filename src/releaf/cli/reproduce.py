@@ -9,16 +9,7 @@ import typer
 from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from releaf.cli.console import (
-    Json,
-    OnRay,
-    Workers,
-    check_ray_address,
-    console,
-    error_messages,
-    progress_bar,
-    require,
-)
+from releaf.cli.console import Json, OnRay, Workers, check_ray_address, console, error_messages, progress_bar, require
 
 NAMES = (
     *("breast-cancer", "intrusion", "lipschitz", "webpages", "synthetic", "lemma1", "relevance"),

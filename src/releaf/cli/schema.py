@@ -25,15 +25,22 @@ def schema(
 
     with error_messages():
         columns, more = read_first_rows(file, GUESS_ROWS)
-        found = guess_schema(columns, leave_out or [], more)
+        guessed = guess_schema(columns, leave_out or [], more)
         if output is not None:
-            output.write_text(found.to_toml(), encoding="utf-8")
+            output.write_text(guessed.to_toml(), encoding="utf-8")
     if as_json:
-        print_json(found.to_dict())
+        print_json(guessed.to_dict())
     elif output is None:
-        print(found.to_toml(), end="")
+        print(guessed.to_toml(), end="")
     else:
-        console.print(f"{output} has {len(found)} features. Edit it, then: releaf train … --schema {output}")
+        console.print(f"{output} has {len(guessed)} features. Edit it, then: releaf train … --schema {output}")
+
+
+def read_schema(path: Path) -> Any:
+    """The schema of a TOML file."""
+    from releaf import Schema
+
+    return Schema.from_toml(path.read_text(encoding="utf-8"))
 
 
 def guess_schema(columns: dict[str, Any], leave_out: list[str], more: bool) -> Any:

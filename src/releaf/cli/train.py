@@ -10,9 +10,9 @@ import typer
 from rich.markup import escape
 
 from releaf.cli import parallel_training
-from releaf.cli.console import Json, console, error_messages, errors, fail, print_json, progress_bar, show_problems
+from releaf.cli.console import Json, error_messages, errors, fail, progress_bar
 from releaf.cli.policies import policy_class
-from releaf.cli.schema import GUESS_ROWS, guess_schema
+from releaf.cli.schema import GUESS_ROWS, guess_schema, read_schema
 
 POLICY = "AdaptiveReleaf"
 
@@ -35,16 +35,13 @@ def train(
     go_on: Annotated[Path | None, typer.Option(help="A learner to continue training, instead of a new one.")] = None,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip unusable rows, and report them.")] = False,
     workers: Annotated[
-        int | None,
-        typer.Option(min=1, help="Train on a Parquet log in so many processes (policy Releaf)."),
+        int | None, typer.Option(min=1, help="Train on a Parquet log in so many processes (policy Releaf).")
     ] = None,
     ray: Annotated[
-        str | None,
-        typer.Option(help="Train on a Ray cluster: auto, local, or its address (policy Releaf)."),
+        str | None, typer.Option(help="Train on a Ray cluster: auto, local, or its address (policy Releaf).")
     ] = None,
     probability: Annotated[
-        str | None,
-        typer.Option(help="With --workers or --ray: column of propensities, for inverse weights."),
+        str | None, typer.Option(help="With --workers or --ray: column of propensities, for inverse weights.")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -101,19 +98,8 @@ def train(
                 skip_bad=skip_bad,
                 progress=lambda rows: progress.update(task, completed=rows, description=going),
             )
-        seconds = time.perf_counter() - started
-        output.parent.mkdir(parents=True, exist_ok=True)
-        learner.save(output)
-    show_problems(str(log), "line" if file_format(log) == "csv" else "row", report.problems, report.left_out)
-    if as_json:
-        unit = "line" if file_format(log) == "csv" else "row"
-        problems = [{unit: line, "problem": why} for line, why in report.problems]
-        counts = {"learnt": report.learnt, "left_out": report.left_out, "problems": problems, "seconds": seconds}
-        print_json({"model": str(output), "policy": type(learner).__name__, "actions": learner.actions, **counts})
-        return
-    speed = f"{report.learnt / max(seconds, 1e-9):,.0f} rows a second"
-    console.print(f"{output} has learnt {report.learnt:,} rows ({speed}): {escape(repr(learner))}", highlight=False)
-    console.print(f"Next: releaf relevance {output}, or releaf decide {output} < rows.csv", highlight=False)
+        unit, seconds = "line" if file_format(log) == "csv" else "row", time.perf_counter() - started
+        parallel_training.save_trained(learner, log, output, report, unit, seconds, as_json)
 
 
 def _options(given: list[str] | None, seed: int, reward_range: tuple[float, float] | None) -> dict[str, Any]:
@@ -144,7 +130,7 @@ def _new_learner(
         if name not in columns:
             fail(missing_column_message(log, name, columns))
     if schema is not None:
-        features = _read_schema(schema)
+        features = read_schema(schema)
     else:
         features = guess_schema(columns, [action, reward, *leave_out], more)
         errors.print(f"Features guessed from the first rows: {escape(', '.join(features.names))}", highlight=False)
@@ -159,9 +145,3 @@ def _new_learner(
     if unknown:
         fail(f"{policy} has no option {unknown[0]!r}; it has {', '.join(made.parameters)}")
     return made(sorted_actions(labels), features, **options)
-
-
-def _read_schema(path: Path) -> Any:
-    from releaf import Schema
-
-    return Schema.from_toml(path.read_text(encoding="utf-8"))

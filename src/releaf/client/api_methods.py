@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Iterable, Iterator, Mapping, Sequence  # noqa: F401  (Iterator: for help)
+import os
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterator as Iterator  # in the annotations that help shows
+from contextlib import suppress
 from datetime import datetime
 from operator import itemgetter
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 from uuid import uuid4
 
 import httpx
 
-from releaf.client.call import NDJSON, ApiCall, CallSequence, ResultPage, TakeItems
+from releaf.client.base_client import BaseClient
+from releaf.client.call import ApiCall, get
+from releaf.client.call_sequences import send_lines, send_pages
+from releaf.client.event_stream import EventStreamParser
+from releaf.client.exported_files import export_format, export_taker
 from releaf.client.method_descriptors import CallMethod, StreamMethod
 from releaf.client.request_encoding import (
     decision_number,
@@ -20,27 +28,29 @@ from releaf.client.request_encoding import (
     encode_model,
     experiment_path,
     policy_spec,
-    split_by_size,
 )
 from releaf.client.response_decoding import (
     decode_decision,
     decode_decisions,
     decode_json,
+    decode_statuses,
     field_reader,
-    has_unavailable_line,
-    lines_reader,
 )
-from releaf.client.responses import Decision, Label, ServiceError
+from releaf.client.responses import Decision, Event, Label, ServiceError
+from releaf.client.transports import each, settle
 
 Context = Mapping[str, Any] | Sequence[Any]
 Reward = float | Sequence[float] | Mapping[str, float]
 Info = dict[str, Any]
+T = TypeVar("T")
 CHANGE_TIMEOUT = 180.0  # seconds: the service compiles a policy that it runs for the first time
+FEED_TIMEOUT = 45.0  # seconds without data: the service sends a keep-alive every 15
+EXPORT_TIMEOUT = 60.0  # seconds without data, while the service reads a long log
+RECONNECT_PAUSE = 0.5  # seconds
 
 
-def get(path: str, **params: Any) -> ApiCall[Info]:
-    given = {name: value for name, value in params.items() if value is not None}
-    return ApiCall(method="GET", path=path, read=decode_json, params=given)
+def post(path: str, body: Any, read: Callable[[httpx.Response], T]) -> ApiCall[T]:
+    return ApiCall(method="POST", path=path, read=read, body=encode_json(body))
 
 
 def change(method: str, path: str, body: Any = None) -> ApiCall[Info]:
@@ -51,7 +61,7 @@ def change(method: str, path: str, body: Any = None) -> ApiCall[Info]:
     )
 
 
-class ApiMethods:
+class ApiMethods(BaseClient):
     """Methods of `Client` and `AsyncClient`."""
 
     # --- decisions and rewards
@@ -72,9 +82,7 @@ class ApiMethods:
             program may repeat the call.
         """
         body = {"context": encode_context(context), "key": key or uuid4().hex}
-        return ApiCall(
-            method="POST", path=experiment_path(experiment, "decide"), read=decode_decision, body=encode_json(body)
-        )
+        return post(experiment_path(experiment, "decide"), body, decode_decision)
 
     @CallMethod
     def decide_many(
@@ -87,14 +95,12 @@ class ApiMethods:
                 f"keys has {len(keys)} entries, contexts has {len(plain)}: expected one key for each context"
             )
         body = {"contexts": plain, "keys": list(keys) if keys is not None else [uuid4().hex for _ in plain]}
-        return ApiCall(
-            method="POST", path=experiment_path(experiment, "decide"), read=decode_decisions, body=encode_json(body)
-        )
+        return post(experiment_path(experiment, "decide"), body, decode_decisions)
 
     @StreamMethod
     def decide_stream(
         self, experiment: str, contexts: Iterable[Context] | AsyncIterable[Context], *, chunk: int = 1_000
-    ) -> CallSequence[Decision | ServiceError]:
+    ) -> AsyncIterator[Decision | ServiceError]:
         """Decide on any number of contexts, in chunks; yields a decision or an error for each, in order.
 
         The iterator sends requests when it is consumed: ``for answer in client.decide_stream(…)``.
@@ -109,29 +115,18 @@ class ApiMethods:
         chunk
             Contexts per request. Use a small chunk for a slow source, because a chunk is sent when it is full.
         """
-        return _lines(experiment_path(experiment, "decide"), contexts, chunk, _context_line, Decision.of)
+        return send_lines(self, experiment_path(experiment, "decide"), contexts, chunk, _context_line, Decision.of)
 
     @CallMethod
     def reward(self, experiment: str, decision: Decision | int, reward: Reward) -> ApiCall[str]:
         """Send the reward of a decision; returns "learnt", or "repeated" if the decision already had this reward."""
-        body = _reward_of(decision, reward)
-        return ApiCall(
-            method="POST",
-            path=experiment_path(experiment, "reward"),
-            read=field_reader("status"),
-            body=encode_json(body),
-        )
+        return post(experiment_path(experiment, "reward"), _reward_of(decision, reward), field_reader("status"))
 
     @CallMethod
     def reward_many(self, experiment: str, rewards: Iterable[tuple[Decision | int, Reward]]) -> ApiCall[list[str]]:
         """Send rewards of several decisions in one request: all of them are learnt, or none if one is invalid."""
         body = {"rewards": [_reward_of(decision, reward) for decision, reward in rewards]}
-        return ApiCall(
-            method="POST",
-            path=experiment_path(experiment, "reward"),
-            read=lambda response: [learnt["status"] for learnt in decode_json(response)["rewards"]],
-            body=encode_json(body),
-        )
+        return post(experiment_path(experiment, "reward"), body, decode_statuses)
 
     @StreamMethod
     def reward_stream(
@@ -140,18 +135,18 @@ class ApiMethods:
         rewards: Iterable[tuple[Decision | int, Reward]] | AsyncIterable[tuple[Decision | int, Reward]],
         *,
         chunk: int = 1_000,
-    ) -> CallSequence[str | ServiceError]:
+    ) -> AsyncIterator[str | ServiceError]:
         """Send any number of rewards, in chunks; yields "learnt", "repeated" or an error for each, in order.
 
         The iterator sends requests when it is consumed: ``for result in client.reward_stream(…)``.
         """
-        return _lines(experiment_path(experiment, "reward"), rewards, chunk, _reward_line, itemgetter("status"))
+        path = experiment_path(experiment, "reward")
+        return send_lines(self, path, rewards, chunk, _reward_line, itemgetter("status"))
 
     @CallMethod
     def preview(self, experiment: str, context: Context) -> ApiCall[Info]:
         """Preview a decision and its explanation, without effect."""
-        body = encode_json({"context": encode_context(context)})
-        return ApiCall(method="POST", path=experiment_path(experiment, "preview"), read=decode_json, body=body)
+        return post(experiment_path(experiment, "preview"), {"context": encode_context(context)}, decode_json)
 
     # --- experiments
 
@@ -279,7 +274,7 @@ class ApiMethods:
         since: datetime | str | None = None,
         until: datetime | str | None = None,
         page: int = 200,
-    ) -> CallSequence[Info]:
+    ) -> AsyncIterator[Info]:
         """Iterate over recorded decisions, the latest first, page by page.
 
         Parameters
@@ -295,12 +290,49 @@ class ApiMethods:
         """
         filters = {"action": action, "explored": explored, "outcome": outcome, "limit": page}
         filters |= {"since": _format_time("since", since), "until": _format_time("until", until)}
-        return _pages(experiment_path(experiment, "decisions"), filters)
+        return send_pages(self, experiment_path(experiment, "decisions"), filters)
 
     @CallMethod
     def model(self, experiment: str) -> ApiCall[Any]:
         """A copy of the learner in charge, independent of the service."""
         return ApiCall(method="GET", path=experiment_path(experiment, "model"), read=_learner)
+
+    @CallMethod
+    def export(self, experiment: str, path: str | os.PathLike[str], *, format: str | None = None) -> ApiCall[Path]:  # noqa: A002
+        """Export all decisions to a file, atomically, as "csv", "parquet" or "ndjson"; by default by its extension."""
+        return ApiCall(
+            method="GET",
+            path=experiment_path(experiment, "export"),
+            params={"format": export_format(path, format)},
+            take=export_taker(path),
+            read=lambda response: Path(path),
+            read_timeout=EXPORT_TIMEOUT,
+        )
+
+    @StreamMethod
+    async def feed(self, experiment: str) -> AsyncIterator[Event]:
+        """Iterate over the events of an experiment as they happen, without end; reconnects if the connection breaks."""
+        call = ApiCall(
+            method="GET",
+            path=experiment_path(experiment, "feed"),
+            take=lambda transport, response: None,  # read line by line below
+            read=lambda response: response,
+            read_timeout=FEED_TIMEOUT,
+        )
+        again = False
+        while True:
+            response, parser = await self._send(call), EventStreamParser()
+            try:
+                if again:
+                    yield Event("reconnected", {})
+                with suppress(httpx.TransportError):
+                    async for line in each(self._transport.lines(response)):
+                        if event := parser.feed_line(line):
+                            yield event
+            finally:
+                await settle(self._transport.close(response))
+            again = True
+            await settle(self._transport.sleep(RECONNECT_PAUSE))
 
     # --- the service itself
 
@@ -334,35 +366,3 @@ def _format_time(name: str, moment: datetime | str | None) -> str | None:
     if moment.tzinfo is None:
         raise ValueError(f"{name} needs a time zone, got {moment!r}")
     return moment.isoformat()
-
-
-def _pages(path: str, filters: Mapping[str, Any]) -> CallSequence[Info]:
-    def read(response: httpx.Response) -> ResultPage[Info]:
-        content = decode_json(response)
-        return ResultPage(content["decisions"], content["next"])
-
-    given = {name: value for name, value in filters.items() if value is not None}
-    before: int | None = None
-    while True:
-        params = given if before is None else given | {"before": before}
-        page = yield ApiCall(method="GET", path=path, read=read, params=params)
-        before = page.next
-        if before is None:
-            return
-
-
-def _lines(path: str, source: Any, chunk: int, line: Any, read: Any) -> CallSequence[Any]:
-    """Send items of a source as lines, in chunks; a retry sends the same chunk, with the same idempotency keys."""
-    if chunk < 1:
-        raise ValueError(f"chunk must be at least 1, got {chunk}")
-    items = aiter(source) if isinstance(source, AsyncIterable) else iter(source)
-    while taken := (yield TakeItems(items, chunk)):
-        for lines in split_by_size(map(line, taken)):
-            yield ApiCall(
-                method="POST",
-                path=path,
-                read=lines_reader(read, len(lines)),
-                body=b"\n".join(lines) + b"\n",
-                content_type=NDJSON,
-                is_incomplete=has_unavailable_line,
-            )

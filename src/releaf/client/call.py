@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import httpx
 
+from releaf.client.response_decoding import decode_json
+from releaf.client.transports import Transport
+
 T = TypeVar("T")
-T_co = TypeVar("T_co", covariant=True)
 
 JSON = "application/json"
 NDJSON = "application/x-ndjson"
@@ -29,6 +31,7 @@ class ApiCall(Generic[T]):
     content_type: str = JSON
     params: Mapping[str, Any] = field(default_factory=dict)
     retry: RetryRule = "always"
+    take: Callable[[Transport, httpx.Response], Any] | None = None  # reads the content of a success as a stream
     read_timeout: float | None = None  # seconds, if longer than the client's
     is_incomplete: Callable[[httpx.Response], bool] = lambda response: False  # whether to send the call again
 
@@ -39,19 +42,6 @@ class ApiCall(Generic[T]):
         )
 
 
-class ResultPage(NamedTuple, Generic[T]):
-    """Some of many items, and the cursor of the next page."""
-
-    items: Sequence[T]
-    next: int | None = None
-
-
-class TakeItems(NamedTuple):
-    """A request to take the next items of a source, at most ``most``."""
-
-    source: Iterator[Any] | AsyncIterator[Any]
-    most: int
-
-
-# A generator that yields calls to send and items to take, and receives their results; clients iterate over the pages.
-CallSequence = Generator[ApiCall[ResultPage[T_co]] | TakeItems, Any, None]
+def get(path: str, **params: Any) -> ApiCall[Any]:
+    params = {name: value for name, value in params.items() if value is not None}
+    return ApiCall(method="GET", path=path, read=decode_json, params=params)

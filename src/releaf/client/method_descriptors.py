@@ -7,7 +7,8 @@ from functools import wraps
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
-from releaf.client.call import ApiCall, CallSequence
+from releaf.client.call import ApiCall
+from releaf.client.transports import BLOCKING, iterate, run
 
 if TYPE_CHECKING:
     from releaf.client.clients import AsyncClient, Client
@@ -29,13 +30,13 @@ class CallMethod(Generic[P, T]):
     @overload
     def __get__(self, client: AsyncClient, owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
     def __get__(self, client: Any, owner: type) -> Any:
-        return _documented(self.build) if client is None else _bound(self.build, client, client._send)
+        return _method(self.build, client, lambda call: client._send(call), run)
 
 
 class StreamMethod(Generic[P, T]):
-    """A method that builds a sequence of calls, which its client sends while the caller iterates over their results."""
+    """A method that is an asynchronous generator of the results of several calls."""
 
-    def __init__(self, build: Callable[Concatenate[Any, P], CallSequence[T]]) -> None:
+    def __init__(self, build: Callable[Concatenate[Any, P], AsyncIterator[T]]) -> None:
         self.build = build
 
     @overload
@@ -45,13 +46,19 @@ class StreamMethod(Generic[P, T]):
     @overload
     def __get__(self, client: AsyncClient, owner: type) -> Callable[P, AsyncIterator[T]]: ...
     def __get__(self, client: Any, owner: type) -> Any:
-        return _documented(self.build) if client is None else _bound(self.build, client, client._iterate)
+        return _method(self.build, client, lambda items: items, iterate)
 
 
-def _bound(build: Callable[..., Any], client: Any, run: Callable[[Any], Any]) -> Callable[..., Any]:
+def _method(
+    build: Callable[..., Any], client: Any, start: Callable[[Any], Any], finish: Callable[[Any], Any]
+) -> Callable[..., Any]:
+    if client is None:
+        return _documented(build)
+
     @wraps(build)
     def method(*args: Any, **kwargs: Any) -> Any:
-        return run(build(client, *args, **kwargs))
+        started = start(build(client, *args, **kwargs))
+        return finish(started) if client._transport is BLOCKING else started
 
     return method
 
@@ -63,9 +70,8 @@ def _documented(build: Callable[..., Any]) -> Callable[..., Any]:
     def method(*args: Any, **kwargs: Any) -> Any:
         raise TypeError(f"{build.__name__} is a method of a Client or AsyncClient: create one first")
 
-    built = str(build.__annotations__["return"])  # ApiCall[…] or CallSequence[…]
-    inner = built.partition("[")[2].removesuffix("]")
-    result = f"Iterator[{inner}]" if built.startswith("CallSequence") else inner
+    built = str(build.__annotations__["return"])  # ApiCall[…] or AsyncIterator[…]
+    result = built.removeprefix("Async") if built.startswith("Async") else built[len("ApiCall[") : -1]
     method.__annotations__ = build.__annotations__ | {"return": result}
     method.__signature__ = signature(build).replace(return_annotation=result)  # type: ignore[attr-defined]
     return method

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from releaf.features import is_missing
 from releaf.schema import Schema
 
 CHUNK_BYTES = 1 << 20  # of a request with lines; a quarter of the service's default limit
-EXPORT_FORMATS = ("csv", "parquet", "ndjson")
 
 
 def experiment_path(*parts: str | int) -> str:
@@ -86,12 +84,3 @@ def split_by_size(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
         size += len(line) + 1
     if chunk:
         yield chunk
-
-
-def export_format(path: str | os.PathLike[str], wanted: str | None) -> str:
-    found = wanted or Path(path).suffix.removeprefix(".").lower()
-    if found not in EXPORT_FORMATS:
-        raise ValueError(
-            f"format must be one of {', '.join(EXPORT_FORMATS)}, given or as the file's ending, got {found!r}"
-        )
-    return found

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 
 import httpx
 
-from releaf.client.call import ResultPage
 from releaf.client.responses import Conflict, Decision, ServiceError, Unavailable
 
 T = TypeVar("T")
@@ -40,19 +39,21 @@ def decode_decisions(response: httpx.Response) -> list[Decision]:
     return [Decision.of(answer) for answer in decode_json(response)["decisions"]]
 
 
-def lines_reader(
-    read: Callable[[dict[str, Any]], T], count: int
-) -> Callable[[httpx.Response], ResultPage[T | ServiceError]]:
+def decode_statuses(response: httpx.Response) -> list[str]:
+    return [answer["status"] for answer in decode_json(response)["rewards"]]
+
+
+def lines_reader(read: Callable[[dict[str, Any]], T], count: int) -> Callable[[httpx.Response], list[T | ServiceError]]:
     """Make a function that reads one answer per line, with ``read``, or an error."""
 
-    def read_page(response: httpx.Response) -> ResultPage[T | ServiceError]:
+    def read_all(response: httpx.Response) -> list[T | ServiceError]:
         answers = [json.loads(line) for line in response.content.splitlines() if line.strip()]
         if len(answers) != count:
             message = f"{len(answers)} lines came back: expected {count}, one for each line sent"
             raise ServiceError(response.status_code, "unexpected", message)
-        return ResultPage([make_error(None, answer) if "error" in answer else read(answer) for answer in answers])
+        return [make_error(None, answer) if "error" in answer else read(answer) for answer in answers]
 
-    return read_page
+    return read_all
 
 
 def has_unavailable_line(response: httpx.Response) -> bool:

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from releaf.arrays import Array
 from releaf.core.baselines.voting import FIXED, ONLINE_BOOSTING, boost
 from releaf.ensembles.ensemble import Ensemble
-from releaf.ensembles.experts import Array, Experts, columns_of, encoded
+from releaf.ensembles.experts import Experts, columns_of, encoded
 from releaf.policies.argument_checks import whole
 from releaf.policies.reward_checks import checked_table
 from releaf.policies.traits import Traits
@@ -26,10 +27,8 @@ class AdaBoost(Ensemble):
 
     Parameters
     ----------
-    actions, features, seed
-        As for :class:`releaf.Releaf`. Nothing is drawn at random, so the seed changes nothing.
-    experts
-        The base classifiers, of :func:`releaf.ensembles.train_experts`.
+    actions, features, experts, seed
+        As for :class:`AverageMajority`.
     sample
         The labelled cases: contexts, and the rewards of all actions (T × A). None leaves all votes alike.
 
@@ -43,7 +42,6 @@ class AdaBoost(Ensemble):
     1560
     """
 
-    parameters = ("seed",)
     traits = Traits(
         "AdaBoost",
         "Freund and Schapire 1997",
@@ -53,6 +51,7 @@ class AdaBoost(Ensemble):
         observes="nothing",
     )
     _entry_points = FIXED
+    _observe = "never"
 
     def __init__(
         self,
@@ -63,8 +62,7 @@ class AdaBoost(Ensemble):
         sample: tuple[Any, Any] | None = None,
         seed: int | None = None,
     ) -> None:
-        super().__init__(actions, features, experts, "never", seed)
-        self._start()
+        super().__init__(actions, features, experts=experts, seed=seed)
         if sample is not None:
             if not (isinstance(sample, tuple | list) and len(sample) == 2):
                 raise TypeError(f"sample must be a pair of contexts and rewards, got {type(sample).__name__}")
@@ -92,15 +90,12 @@ class OnlineAdaBoost(Ensemble):
 
     Parameters
     ----------
-    actions, features, seed, max_pending
-        As for :class:`releaf.Releaf`. Nothing is drawn at random, so the seed changes nothing.
-    experts
-        The base classifiers, of :func:`releaf.ensembles.train_experts`.
+    actions, features, experts, seed, max_pending
+        As for :class:`AverageMajority`.
     window
         Number of latest labels from which the weights are computed.
     """
 
-    parameters = ("seed", "window", "max_pending")
     traits = Traits(
         "Online AdaBoost",
         "Fan et al. 1999",
@@ -120,6 +115,5 @@ class OnlineAdaBoost(Ensemble):
         seed: int | None = None,
         max_pending: int = 100_000,
     ) -> None:
-        super().__init__(actions, features, experts, "labels", seed, max_pending)
         self.window = self._window = whole("window", window, least=1, most=10**7)
-        self._start()
+        super().__init__(actions, features, experts=experts, seed=seed, max_pending=max_pending)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from inspect import signature
+from typing import Any, ClassVar
 
 import numpy as np
 
+from releaf.arrays import Array
 from releaf.core.baselines.design_matrix import width_of
 from releaf.core.baselines.voting import Votes, new_votes
 from releaf.core.runtime.primitives import USED
 from releaf.ensembles.experts import Experts, encoded, schema_design
-from releaf.policies.base import Array
 from releaf.policies.compiled import CompiledPolicy
 from releaf.policy import Actions
 from releaf.schema import Features, Schema
@@ -21,8 +22,11 @@ class Ensemble(CompiledPolicy):
 
     The base classifiers are fixed; only the weights of their votes may change. They never vote for an action that is
     added later, and no action can be removed. ``Decision.estimates`` are each action's share of the votes.
+
+    A subclass sets its own parameters before it calls this constructor, which builds the state from them.
     """
 
+    _observe: ClassVar[str] = "labels"
     _learns_from_logs = False
     _window = 1
 
@@ -30,12 +34,12 @@ class Ensemble(CompiledPolicy):
         self,
         actions: Actions,
         features: Features,
+        *,
         experts: Experts,
-        observe: str,
-        seed: int | None,
-        max_pending: int = 1,
+        seed: int | None = None,
+        max_pending: int = 100_000,
     ) -> None:
-        super().__init__(actions, features, observe, seed, max_pending)
+        super().__init__(actions, features, self._observe, seed, max_pending)
         if not isinstance(experts, Experts):
             raise TypeError(f"experts must come from releaf.ensembles.train_experts, got {experts!r}")
         encoded(np.zeros((0, len(self.schema))), self.schema)  # raises for features that can't be encoded in advance
@@ -49,6 +53,12 @@ class Ensemble(CompiledPolicy):
             raise ValueError(f"experts have coefficients of shape {experts.coefficients.shape}, not (E, *{expected})")
         self._experts = experts
         self._sample = 0
+        self._start()
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        trained = ("actions", "features", "experts", "sample")  # saved as arrays
+        cls.parameters = tuple(name for name in signature(cls).parameters if name not in trained)
 
     @property
     def _rule(self) -> tuple[float, float]:

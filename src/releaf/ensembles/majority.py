@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from releaf.core.baselines.voting import FIXED
 from releaf.ensembles.ensemble import Ensemble
-from releaf.ensembles.experts import Experts
 from releaf.policies.traits import Traits
-from releaf.policy import Actions
-from releaf.schema import Features
 
 
 class AverageMajority(Ensemble):
@@ -15,29 +12,14 @@ class AverageMajority(Ensemble):
 
     Parameters
     ----------
-    actions, features, seed
+    actions, features, seed, max_pending
         As for :class:`releaf.Releaf`. Nothing is drawn at random, so the seed changes nothing.
     experts
         The base classifiers, of :func:`releaf.ensembles.train_experts`.
     """
 
-    parameters = ("seed",)
     traits = Traits(
-        "Average Majority (AM)",
-        "Gao et al. 2007",
-        base_classifiers=True,
-        learns_online=False,
-        observes="nothing",
+        "Average Majority (AM)", "Gao et al. 2007", base_classifiers=True, learns_online=False, observes="nothing"
     )
     _entry_points = FIXED
-
-    def __init__(
-        self,
-        actions: Actions,
-        features: Features,
-        *,
-        experts: Experts,
-        seed: int | None = None,
-    ) -> None:
-        super().__init__(actions, features, experts, "never", seed)
-        self._start()
+    _observe = "never"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
 
 from releaf.core.baselines.voting import BLUM, WEIGHTED_MAJORITY
 from releaf.ensembles.ensemble import Ensemble
@@ -24,15 +23,12 @@ class WeightedMajority(Ensemble):
 
     Parameters
     ----------
-    actions, features, seed, max_pending
-        As for :class:`releaf.Releaf`. Nothing is drawn at random, so the seed changes nothing.
-    experts
-        The base classifiers, of :func:`releaf.ensembles.train_experts`.
+    actions, features, experts, seed, max_pending
+        As for :class:`AverageMajority`.
     beta
         Factor of a weight after a mistake (β), in (0, 1).
     """
 
-    parameters: ClassVar[tuple[str, ...]] = ("seed", "beta", "max_pending")
     traits = Traits(
         "Weighted Majority (WM)",
         "Littlestone and Warmuth 1994",
@@ -52,9 +48,8 @@ class WeightedMajority(Ensemble):
         seed: int | None = None,
         max_pending: int = 100_000,
     ) -> None:
-        super().__init__(actions, features, experts, "labels", seed, max_pending)
         self.beta = positive("beta", beta, below=1.0)
-        self._start()
+        super().__init__(actions, features, experts=experts, seed=seed, max_pending=max_pending)
 
     @property
     def _rule(self) -> tuple[float, float]:
@@ -74,7 +69,6 @@ class FixedShare(WeightedMajority):
         The share of its weight that a vote passes on after each label (α), in [0, 1); 0 is weighted majority.
     """
 
-    parameters = ("seed", "beta", "alpha", "max_pending")
     traits = Traits(
         "Fixed share (TrackExp)",
         "Herbster and Warmuth 1998",
@@ -113,30 +107,9 @@ class Blum(Ensemble):
 
     Parameters
     ----------
-    actions, features, seed, max_pending
-        As for :class:`releaf.Releaf`. Nothing is drawn at random, so the seed changes nothing.
-    experts
-        The base classifiers, of :func:`releaf.ensembles.train_experts`.
+    actions, features, experts, seed, max_pending
+        As for :class:`AverageMajority`.
     """
 
-    parameters = ("seed", "max_pending")
-    traits = Traits(
-        "Blum's variant of WM",
-        "Blum 1997",
-        base_classifiers=True,
-        prior_training=True,
-        observes=_OBSERVES,
-    )
+    traits = Traits("Blum's variant of WM", "Blum 1997", base_classifiers=True, prior_training=True, observes=_OBSERVES)
     _entry_points = BLUM
-
-    def __init__(
-        self,
-        actions: Actions,
-        features: Features,
-        *,
-        experts: Experts,
-        seed: int | None = None,
-        max_pending: int = 100_000,
-    ) -> None:
-        super().__init__(actions, features, experts, "labels", seed, max_pending)
-        self._start()

@@ -50,19 +50,19 @@ def _lookup(kind: str, name: str, known: dict[str, Any]) -> Any:
 
 def _import_attribute(kind: str, name: str) -> Any:
     """The attribute that an entry point such as ``"package.module:Class"`` names."""
-    place, _, attribute = name.partition(":")
-    if not (place and attribute) or place == "__main__":
+    path, _, attribute = name.partition(":")
+    if not (path and attribute) or path == "__main__":
         raise ValueError(f"{kind} is {name!r}: expected 'module:name', with a module that other processes can import")
     try:
-        module = importlib.import_module(place)
+        module = importlib.import_module(path)
     except ModuleNotFoundError as error:
-        if error.name is None or not f"{place}.".startswith(f"{error.name}."):
+        if error.name is None or not f"{path}.".startswith(f"{error.name}."):
             raise  # the module exists, but one of its imports is missing
         raise ValueError(f"{kind} is {name!r}: there is no module {error.name!r} to import") from None
     try:
         factory = getattr(module, attribute)
     except AttributeError:
-        raise ValueError(f"{kind} is {name!r}: module {place!r} has no attribute {attribute!r}") from None
+        raise ValueError(f"{kind} is {name!r}: module {path!r} has no attribute {attribute!r}") from None
     if not callable(factory):
         raise TypeError(f"{kind} is {name!r}, which is {factory!r}: expected a class or a function")
     return factory

@@ -9,19 +9,21 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from releaf.streams.data_files import file_digest
+
 FILE_ARGUMENTS = ("data", "path")  # arguments of streams that are paths of files or folders
 _MTIME_RESOLUTION = 2 * 10**9  # nanoseconds; within it, two changes of a file may share a time stamp
 
 
 def digests_of_files(arguments: dict[str, Any]) -> dict[str, str | None]:
     """Digest of each file that the arguments name, also in nested mappings; None for a missing file."""
-    found: dict[str, str | None] = {}
+    digests: dict[str, str | None] = {}
     for name, value in arguments.items():
         if isinstance(value, dict):
-            found |= digests_of_files(value)
+            digests |= digests_of_files(value)
         elif name in FILE_ARGUMENTS and isinstance(value, str):
-            found[value] = digest(value)
-    return found
+            digests[value] = digest(value)
+    return digests
 
 
 def digest(path: str) -> str | None:
@@ -33,17 +35,12 @@ def digest(path: str) -> str | None:
         now = os.stat(path)
         changed = max(now.st_mtime_ns, now.st_ctime_ns)
         if time.time_ns() - changed < _MTIME_RESOLUTION:
-            return _digest(path)
+            return file_digest(path)
         return _cached_digest(path, (now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns))
     except OSError:
         return None
 
 
-def _digest(path: str) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 @lru_cache(maxsize=1_000)
 def _cached_digest(path: str, status: tuple[int, ...]) -> str:
-    return _digest(path)
+    return file_digest(path)

@@ -20,6 +20,7 @@ from releaf.streams import Stream
 StepProgress = Callable[[int, int], None]  # steps done, steps in total
 _CHUNK = 5_000
 MAX_CHECKPOINTS = 100  # bounds the size of a ledger
+NESTED_FIELDS = ("reward_interval", "relevance", "partition", "guarantee", "curves", "checkpoints")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,24 +65,24 @@ class Ledger:
     steps: int
     explored: int
     labels: int
-    prior_labels: int
-    weight_labels: int
-    observation_cost: float
+    prior_labels: int = 0
+    weight_labels: int = 0
+    observation_cost: float = 0.0
     reward: float
-    reward_interval: list[float] | None
-    best_reward: float | None
-    error: float
-    missed: float | None
-    false: float | None
-    exploitation_error: float | None
-    exploitation_missed: float | None
-    exploitation_false: float | None
-    regret: float
-    regret_exploring: float
-    regret_exploiting: float
-    relevance: list[list[float]] | None
-    partition: list[list[list[float]]] | None
-    seconds: float
+    reward_interval: list[float] | None = None
+    best_reward: float | None = None
+    error: float = math.nan
+    missed: float | None = None
+    false: float | None = None
+    exploitation_error: float | None = None
+    exploitation_missed: float | None = None
+    exploitation_false: float | None = None
+    regret: float = math.nan
+    regret_exploring: float = math.nan
+    regret_exploiting: float = math.nan
+    relevance: list[list[float]] | None = None
+    partition: list[list[list[float]]] | None = None
+    seconds: float = 0.0
     guarantee: Guarantee | None = None
     curves: dict[str, list[float]] = field(repr=False)
     checkpoints: dict[str, list[Any]] | None = field(default=None, repr=False)
@@ -217,7 +218,6 @@ def account(
         weight_labels=getattr(policy, "weight_labels", 0),
         observation_cost=spent,
         reward=float(trace.rewards.mean()),
-        reward_interval=None,
         best_reward=None if stream.expected is None else float(stream.expected.max(axis=1).mean()),
         error=_percent(wrong, np.ones_like(wrong)) or 0.0,
         missed=_percent(wrong, hit),
@@ -238,26 +238,13 @@ def account(
 
 def ledger_of_rejection(estimate: Any, rows: int) -> Ledger:
     """The ledger of a rejection-sampling run over a log: of the matched rows."""
-    nothing = dict.fromkeys(("missed", "false", "exploitation_error", "exploitation_missed", "exploitation_false"))
     return Ledger(
         steps=estimate.matched,
         explored=0,
         labels=estimate.observed,
-        prior_labels=0,
-        weight_labels=0,
-        observation_cost=0.0,
         reward=estimate.value,
         reward_interval=[estimate.low, estimate.high],
-        best_reward=None,
-        error=math.nan,
-        regret=math.nan,
-        regret_exploring=math.nan,
-        regret_exploiting=math.nan,
-        relevance=None,
-        partition=None,
-        seconds=0.0,
         curves={"rows": [float(rows)]},
-        **nothing,
     )
 
 

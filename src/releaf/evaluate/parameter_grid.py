@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 
 from releaf.evaluate.factories import policy_factory, stream_factory
-from releaf.evaluate.ledger import Ledger
+from releaf.evaluate.ledger import NESTED_FIELDS, Ledger
 from releaf.evaluate.runs import Run, to_integer, to_plain_data
 
 Choices = Mapping[str, Mapping[str, Any]] | Sequence[str]
-_NESTED_FIELDS = ("curves", "checkpoints", "guarantee", "relevance", "partition", "reward_interval")
 
 
 def grid(
@@ -48,7 +47,7 @@ def grid(
     >>> len(runs), runs[0].label, runs[-1].label
     (100, 'Releaf(control_divisor=100)', 'LinUCB(alpha=1.0)')
     """
-    places = [
+    made = [
         (name, arguments, "seed" in _parameters(stream_factory(name)) and "seed" not in arguments)
         for name, arguments in _combinations("stream", streams, stream_factory)
     ]
@@ -65,7 +64,7 @@ def grid(
             label=f"{policy}({', '.join(f'{name}={value!r}' for name, value in chosen.items())})",
         )
         for (stream, arguments, seeded), (policy, chosen), seed in product(
-            places, list(_combinations("policy", policies, policy_factory)), _seeds(seeds)
+            made, list(_combinations("policy", policies, policy_factory)), _seeds(seeds)
         )
     ]
 
@@ -90,12 +89,12 @@ def table(runs: Sequence[Run], ledgers: Sequence[Ledger]) -> dict[str, list[Any]
         raise ValueError(f"ledgers has {len(ledgers)} entries: expected one for each of {len(runs)} runs")
     columns = {name: [getattr(run, name) for run in runs] for name in ("label", "policy", "stream", "seed")}
     for kind in ("policy", "stream"):
-        given = [getattr(run, f"{kind}_arguments") for run in runs]
-        for name in dict.fromkeys(name for arguments in given for name in arguments):
-            columns[f"{kind}_{name}"] = _uniform_column([arguments.get(name) for arguments in given])
+        of_runs = [getattr(run, f"{kind}_arguments") for run in runs]
+        for name in dict.fromkeys(name for arguments in of_runs for name in arguments):
+            columns[f"{kind}_{name}"] = _uniform_column([arguments.get(name) for arguments in of_runs])
     intervals = [ledger.reward_interval or (None, None) for ledger in ledgers]
     for name in Ledger.__dataclass_fields__:
-        if name not in _NESTED_FIELDS:
+        if name not in NESTED_FIELDS:
             columns[name] = [getattr(ledger, name) for ledger in ledgers]
     return columns | {"reward_low": [low for low, _ in intervals], "reward_high": [high for _, high in intervals]}
 
@@ -112,13 +111,8 @@ def _combinations(kind: str, choices: Choices, factory: Any) -> Iterator[tuple[s
             if parameter not in known:
                 raise ValueError(f"{name} has no parameter {parameter!r}; it has {', '.join(sorted(known)) or 'none'}")
         for values in product(*map(_values, parameters.values())):
-            yield (
-                name,
-                {
-                    parameter: to_plain_data(f"{name}'s {parameter}", value)
-                    for parameter, value in zip(parameters, values, strict=True)
-                },
-            )
+            pairs = zip(parameters, values, strict=True)
+            yield name, {parameter: to_plain_data(f"{name}'s {parameter}", value) for parameter, value in pairs}
 
 
 def _values(given: Any) -> list[Any]:

@@ -88,7 +88,7 @@ def to_plain_data(name: str, value: Any) -> Any:
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if isinstance(value, list | tuple):
-        parts = (to_plain_data(f"{name}[{place}]", part) for place, part in enumerate(value))
+        parts = (to_plain_data(f"{name}[{index}]", part) for index, part in enumerate(value))
         return list(parts) if isinstance(value, list) else tuple(parts)
     if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
         return {str(key): to_plain_data(f"{name}[{key!r}]", part) for key, part in value.items()}

@@ -5,17 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from releaf._version import __version__
-from releaf.evaluate.ledger import Ledger
+from releaf.atomic_file import replace_file
+from releaf.evaluate.ledger import NESTED_FIELDS, Ledger
 from releaf.evaluate.runs import Run
 
 _DIGEST = b"releaf-sha256"
-_NESTED = ("reward_interval", "relevance", "partition", "guarantee", "curves", "checkpoints")
 
 
 class Store:
@@ -53,8 +52,8 @@ class Store:
             (row,) = kept.to_pylist()
             if kept.schema.metadata[_DIGEST] != _digest(row):
                 return None
-            fields = {name: row[name] for name in Ledger.__dataclass_fields__ if name not in _NESTED}
-            return Ledger(**fields, **{name: json.loads(row[name]) for name in _NESTED})
+            fields = {name: row[name] for name in Ledger.__dataclass_fields__ if name not in NESTED_FIELDS}
+            return Ledger(**fields, **{name: json.loads(row[name]) for name in NESTED_FIELDS})
         except Exception:  # any error means that the file is damaged
             return None
 
@@ -72,21 +71,14 @@ class Store:
         from pyarrow import parquet
 
         row = ledger.to_dict()
-        row |= {name: json.dumps(row[name]) for name in _NESTED}
+        row |= {name: json.dumps(row[name]) for name in NESTED_FIELDS}
         row |= {"version": __version__, "date": datetime.now(UTC).isoformat(timespec="seconds")}
         row |= {"seed_of_run": run.seed, "policy": run.policy, "run": json.dumps(run.to_dict())}
         table = pyarrow.Table.from_pylist([row])
         table = table.replace_schema_metadata({_DIGEST: _digest(*table.to_pylist())})
         self.folder.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=self.folder, suffix=".tmp")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                parquet.write_table(table, file)
-                file.flush()
-                os.fsync(handle)  # otherwise a power failure could leave an empty file
-            os.replace(temporary, self._path(key or run.key))
-        finally:
-            Path(temporary).unlink(missing_ok=True)
+        with replace_file(self._path(key or run.key)) as file:
+            parquet.write_table(table, file)
 
 
 def _digest(row: dict[str, Any]) -> bytes:

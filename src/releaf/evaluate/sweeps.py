@@ -12,7 +12,7 @@ from releaf.evaluate.ledger import Ledger
 from releaf.evaluate.runs import Run, execute
 from releaf.evaluate.store import Store
 from releaf.executors import Executor, Local, LostWorkerError
-from releaf.executors.tasks import RemoteError, describe_task
+from releaf.executors.tasks import RemoteError, add_task_note
 
 _MAX_NOTES = 10  # runs that an error names, of those that raised the same
 
@@ -47,34 +47,34 @@ def sweep(
     done
         Called with each run, its ledger, and whether it came from the store.
     """
-    places: dict[str, list[int]] = {}
-    for place, run in enumerate(runs):
-        places.setdefault(run.key, []).append(place)
-    found: dict[int, Ledger] = {}
+    indices: dict[str, list[int]] = {}
+    for index, run in enumerate(runs):
+        indices.setdefault(run.key, []).append(index)
+    ledgers: dict[int, Ledger] = {}
 
-    def tell(same: list[int], ledger: Ledger, kept: bool) -> None:
-        for place in same:
-            found[place] = ledger
-            done(runs[place], ledger, kept)
+    def report(same: list[int], ledger: Ledger, kept: bool) -> None:
+        for index in same:
+            ledgers[index] = ledger
+            done(runs[index], ledger, kept)
 
     missing: dict[str, Run] = {}
-    for key, same in places.items():
+    for key, same in indices.items():
         kept = None if store is None else store.get(runs[same[0]], key)
         if kept is None:
             missing[key] = runs[same[0]]
         else:
-            tell(same, kept, True)
+            report(same, kept, True)
     failed: dict[int, Exception] = {}
     for key, outcome in _run_all(missing, store, executor or Local()):
         if isinstance(outcome, Exception):
-            failed[places[key][0]] = outcome
+            failed[indices[key][0]] = outcome
             continue
         if store is not None and not outcome.kept:
             store.put(missing[key], outcome.ledger, key)
-        tell(places[key], outcome.ledger, outcome.kept)
+        report(indices[key], outcome.ledger, outcome.kept)
     if failed:
         raise _combine_errors(failed, runs)
-    return [found[place] for place in range(len(runs))]
+    return [ledgers[index] for index in range(len(runs))]
 
 
 def _run_all(
@@ -93,8 +93,8 @@ def _run_all(
             futile += 1
             if futile > 1:  # the runs are not the cause
                 raise
-            done.add(left[error.place])
-            yield left[error.place], error
+            done.add(left[error.index])
+            yield left[error.index], error
         left = [key for key in left if key not in done]
 
 
@@ -130,14 +130,14 @@ def _shuffled(missing: dict[str, Run]) -> list[str]:
 def _combine_errors(failed: dict[int, Exception], runs: Sequence[Run]) -> Exception:
     """Combine the errors of all runs; equal errors are raised once, with a note per run."""
     alike: dict[tuple[type, str], list[int]] = {}
-    for place, error in sorted(failed.items()):
-        alike.setdefault((type(error), str(error)), []).append(place)
-    errors = [failed[places[0]] for places in alike.values()]
-    for error, places in zip(errors, alike.values(), strict=True):
-        for place in places[:_MAX_NOTES]:
-            error.add_note(f"{describe_task(place, runs[place])} raised this")
-        if len(places) > _MAX_NOTES:
-            error.add_note(f"and so did {len(places) - _MAX_NOTES} more")
+    for index, error in sorted(failed.items()):
+        alike.setdefault((type(error), str(error)), []).append(index)
+    errors = [failed[indices[0]] for indices in alike.values()]
+    for error, indices in zip(errors, alike.values(), strict=True):
+        for index in indices[:_MAX_NOTES]:
+            add_task_note(error, index, runs[index])
+        if len(indices) > _MAX_NOTES:
+            error.add_note(f"and so did {len(indices) - _MAX_NOTES} more")
     if len(errors) == 1:
         return errors[0]
     return ExceptionGroup(f"{len(failed)} of {len(runs)} runs failed", errors)

@@ -46,11 +46,11 @@ def check_theorem1_applies(policy: Any, stream: Stream, relevant: Sequence[int])
         )
     if stream.expected is None:
         raise ValueError(f"relevant={relevant!r} needs a stream whose expected rewards are known, got none")
-    places = range(stream.contexts.shape[1])
-    if len(relevant) != len(stream.actions) or not all(feature in places for feature in relevant):
+    features = range(stream.contexts.shape[1])
+    if len(relevant) != len(stream.actions) or not all(feature in features for feature in relevant):
         raise ValueError(
             f"relevant={relevant!r}: expected for each of {len(stream.actions)} actions the position of a feature, "
-            f"from 0 to {places[-1]}"
+            f"from 0 to {features[-1]}"
         )
 
 

@@ -87,24 +87,24 @@ class Local:
         failures: list[BaseException] = []
         while waiting or busy or done or failures:
             while waiting and free and not failures:  # before yielding results, since the consumer may be slow
-                place, worker = waiting.popleft(), free.pop()
-                busy[worker.submit(work, tasks[place])] = (place, worker)
+                index, worker = waiting.popleft(), free.pop()
+                busy[worker.submit(work, tasks[index])] = (index, worker)
             yield from done
             if failures:
                 raise failures[0]
             done = []
             for future in wait(busy, return_when=FIRST_COMPLETED).done:
-                place, worker = busy.pop(future)
+                index, worker = busy.pop(future)
                 free.append(worker)
-                result, error = _outcome(future, place, tasks[place])
+                result, error = _outcome(future, index, tasks[index])
                 if error is None:
-                    done.append((place, result))
+                    done.append((index, result))
                 elif not isinstance(error, BrokenProcessPool):
                     failures.append(error)
-                elif (lost := retries.lost(place, tasks[place], LOST_WORKER_HINT)) is not None:
+                elif (lost := retries.lost(index, tasks[index], LOST_WORKER_HINT)) is not None:
                     failures.append(lost)
                 else:
-                    waiting.appendleft(place)
+                    waiting.appendleft(index)
 
 
 class _Worker:
@@ -185,7 +185,7 @@ def _run_on_worker(work: SharedFunction, task: Any) -> bytes:
     return pickle.dumps(run_task(_loaded[work], task))
 
 
-def _outcome(future: Future[bytes], place: int, task: Any) -> tuple[Any, BaseException | None]:
+def _outcome(future: Future[bytes], index: int, task: Any) -> tuple[Any, BaseException | None]:
     """Result of a task, or its error, or the failure of its worker."""
     error = future.exception()
     if isinstance(error, BrokenProcessPool):
@@ -193,15 +193,15 @@ def _outcome(future: Future[bytes], place: int, task: Any) -> tuple[Any, BaseExc
     try:
         result, raised = pickle.loads(future.result())
     except Exception as unreadable:
-        return None, add_task_note(unreadable, place, task)
-    return result, None if raised is None else add_task_note(raised.restore(), place, task)
+        return None, add_task_note(unreadable, index, task)
+    return result, None if raised is None else add_task_note(raised.restore(), index, task)
 
 
 def _map_in_process(function: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[tuple[int, Result]]:
-    for place, task in enumerate(tasks):
+    for index, task in enumerate(tasks):
         try:
             result = function(task)
         except (Exception, SystemExit) as error:
-            add_task_note(error, place, task)
+            add_task_note(error, index, task)
             raise
-        yield place, result
+        yield index, result

@@ -112,21 +112,21 @@ class Ray:
         try:
             while waiting or in_flight:
                 while waiting and len(in_flight) < limit.value():
-                    place = waiting.popleft()
-                    in_flight[do.remote(work, tasks[place], folder, _sources())] = place
+                    index = waiting.popleft()
+                    in_flight[do.remote(work, tasks[index], folder, _sources())] = index
                 for reference in _wait_for_any(list(in_flight)):
-                    place = in_flight.pop(reference)
-                    result, error = _outcome(reference, place, tasks[place])
+                    index = in_flight.pop(reference)
+                    result, error = _outcome(reference, index, tasks[index])
                     if error is None:
-                        yield place, result
+                        yield index, result
                     elif not isinstance(error, _lost_worker_errors()):
                         failures.append(error)
                     elif (
-                        lost := retries.lost(place, tasks[place], f"{LOST_NODE_HINT} Ray says: {_first_line(error)}")
+                        lost := retries.lost(index, tasks[index], f"{LOST_NODE_HINT} Ray says: {_first_line(error)}")
                     ) is not None:
                         failures.append(lost)
                     else:
-                        waiting.appendleft(place)
+                        waiting.appendleft(index)
                 if failures:
                     raise failures[0]
         finally:
@@ -173,7 +173,7 @@ def _wait_for_any(in_flight: list[Any]) -> list[Any]:
     return ready
 
 
-def _outcome(reference: Any, place: int, task: Any) -> tuple[Any, BaseException | None]:
+def _outcome(reference: Any, index: int, task: Any) -> tuple[Any, BaseException | None]:
     """Result of a task, or its exception, or Ray's error about its worker."""
     import ray
 
@@ -183,11 +183,11 @@ def _outcome(reference: Any, place: int, task: Any) -> tuple[Any, BaseException 
         return None, error
     except ray.exceptions.RayTaskError as error:
         if NOT_IMPORTED not in str(error):
-            return None, add_task_note(error.cause if isinstance(error.cause, BaseException) else error, place, task)
+            return None, add_task_note(error.cause if isinstance(error.cause, BaseException) else error, index, task)
         refused = ImportError(f"a node has no releaf, or not all of it ({_last_line(error)}): {SAME_VERSION_HINT}")
         refused.__cause__ = error
         return None, refused
-    return result, None if raised is None else add_task_note(raised.restore(), place, task)
+    return result, None if raised is None else add_task_note(raised.restore(), index, task)
 
 
 def _lost_worker_errors() -> tuple[type[Exception], ...]:
@@ -209,7 +209,6 @@ def _last_line(error: BaseException) -> str:
 def _run_on_node(
     function: Callable[[Any], Any], task: Any, folder: str | None, sources: str
 ) -> tuple[Any, RemoteError | None]:
-    """Run one task on a node."""
     from ray import cloudpickle
 
     if _sources() != sources:

@@ -35,13 +35,13 @@ def connect(address: str, workers: int | None, runtime_env: dict[str, Any] | Non
 
         if ray.is_initialized():
             return False
-        given: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "runtime_env": runtime_env}
+        options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "runtime_env": runtime_env}
         if address == "local":
-            given |= {"num_cpus": workers, "include_dashboard": False}
+            options |= {"num_cpus": workers, "include_dashboard": False}
         else:
             _check_reachable(os.environ.get("RAY_ADDRESS", address) if address == "auto" else address)
         try:
-            ray.init(address, **given)
+            ray.init(address, **options)
         except (ConnectionError, RuntimeError) as error:  # RuntimeError: another version of Ray or Python
             raise ConnectionError(_problem(address, error)) from error
     _redirect_worker_output()
@@ -72,9 +72,9 @@ def _check_reachable(address: str) -> None:
 
 
 @contextmanager
-def _environment_defaults(given: dict[str, str]) -> Iterator[None]:
+def _environment_defaults(defaults: dict[str, str]) -> Iterator[None]:
     """Set environment variables within the block, unless they are set already."""
-    added = {name: value for name, value in given.items() if name not in os.environ}
+    added = {name: value for name, value in defaults.items() if name not in os.environ}
     os.environ |= added
     try:
         yield

@@ -29,11 +29,11 @@ class Executor(Protocol):
 
 
 class LostWorkerError(OSError):
-    """Every worker that ran a task died, up to the number of retries. ``place`` is the index of the task."""
+    """Every worker that ran a task died, up to the number of retries. ``index`` is that of the task."""
 
-    def __init__(self, message: str, place: int = 0) -> None:
+    def __init__(self, message: str, index: int = 0) -> None:
         super().__init__(message)
-        self.place = place
+        self.index = index
 
 
 class RetryCounter:
@@ -43,13 +43,13 @@ class RetryCounter:
         self._most = retries
         self._lost: Counter[int] = Counter()
 
-    def lost(self, place: int, task: Any, why: str) -> LostWorkerError | None:
+    def lost(self, index: int, task: Any, why: str) -> LostWorkerError | None:
         """Count a lost worker; returns an error if the task has no retries left."""
-        self._lost[place] += 1
-        if self._lost[place] <= self._most:
+        self._lost[index] += 1
+        if self._lost[index] <= self._most:
             return None
-        times = "once" if self._most == 0 else f"{self._lost[place]} times"
-        return LostWorkerError(f"{describe_task(place, task)} failed: its worker died {times}. {why}", place)
+        times = "once" if self._most == 0 else f"{self._lost[index]} times"
+        return LostWorkerError(f"{describe_task(index, task)} failed: its worker died {times}. {why}", index)
 
 
 class RemoteTraceback(Exception):
@@ -109,15 +109,15 @@ def run_task(function: Callable[[Any], Any], task: Any, pickler: Any = pickle) -
         return None, RemoteError(error, pickler)
 
 
-def describe_task(place: int, task: Any) -> str:
+def describe_task(index: int, task: Any) -> str:
     """Index and abbreviated repr of a task, for error messages."""
     shown = repr(task)
-    return f"task {place} ({shown if len(shown) <= MAX_TASK_CHARACTERS else shown[:MAX_TASK_CHARACTERS] + '…'})"
+    return f"task {index} ({shown if len(shown) <= MAX_TASK_CHARACTERS else shown[:MAX_TASK_CHARACTERS] + '…'})"
 
 
-def add_task_note(error: BaseException, place: int, task: Any) -> BaseException:
+def add_task_note(error: BaseException, index: int, task: Any) -> BaseException:
     """Add a note to an exception that names the task."""
-    error.add_note(f"{describe_task(place, task)} raised this")
+    error.add_note(f"{describe_task(index, task)} raised this")
     return error
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from releaf.arrays import Array
 from releaf.evaluate import Run
 from releaf.paper.bundled import available, load
-from releaf.paper.experiment import Results
+from releaf.paper.experiment import Results, seeded_runs
 from releaf.report.figures import Column, Figures, Line, Picture
 
 TOP = 3  # features that are compared
@@ -25,9 +25,9 @@ LEARNERS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 INFORMATION, IMPORTANCE = "mutual information", "permutation importance"
 COLUMNS = (
-    Column(f"with {INFORMATION} %", lambda ledger: None, 0),
-    Column(f"with {IMPORTANCE} %", lambda ledger: None, 0),
-    Column("by chance %", lambda ledger: None, 0),
+    Column(f"with {INFORMATION} %", digits=0),
+    Column(f"with {IMPORTANCE} %", digits=0),
+    Column("by chance %", digits=0),
 )
 CAPTION = (
     f"Of the {TOP} features with the highest relevance to a class, the share that are also the {TOP} highest of a "
@@ -42,19 +42,13 @@ class Agreement:
     """Tables in which every class has relevant features of its own."""
 
     def runs(self, seeds: int, quick: bool) -> list[Run]:
-        return [
-            Run(
-                label=f"{name}; {table}",
-                stream="releaf.paper.bundled:bundled",
-                stream_arguments={"name": table, "steps": QUICK_STEPS if quick else STEPS[table], "seed": seed},
-                policy=policy,
-                policy_arguments=given,
-                seed=seed,
-            )
-            for table in (("wine",) if quick else available())
-            for name, (policy, given) in LEARNERS.items()
-            for seed in range(min(seeds, MOST_SEEDS))
-        ]
+        runs = []
+        for table in ("wine",) if quick else available():
+            stream = {"name": table, "steps": QUICK_STEPS if quick else STEPS[table]}
+            for name, learner in LEARNERS.items():
+                label, seeds = f"{name}; {table}", min(seeds, MOST_SEEDS)
+                runs += seeded_runs(seeds, label, *learner, "releaf.paper.bundled:bundled", stream)
+        return runs
 
     def figures(self, results: Results) -> list[Figures]:
         lines = []
@@ -81,11 +75,11 @@ class Agreement:
             for name in LEARNERS
         }
         rows = []
-        for place, action in enumerate(sorted(set(classes.tolist()))):
+        for index, action in enumerate(sorted(set(classes.tolist()))):
             for name, shares in {IMPORTANCE: importance, **found}.items():
-                same = len(top(shares[place]) & top(importance[place]))
+                same = len(top(shares[index]) & top(importance[index]))
                 row = f"{action}: {name}" + ("" if name == IMPORTANCE else f" ({same} of {TOP})")
-                values = shares[place] / (shares[place].sum() or 1.0)
+                values = shares[index] / (shares[index].sum() or 1.0)
                 rows += [{"x": x, "y": row, "value": v} for x, v in zip(features, values.tolist(), strict=True)]
         caption = (
             f"Shares of a row sum to 100 %. In brackets: how many of the {TOP} highest are those of the {IMPORTANCE}."
@@ -95,7 +89,7 @@ class Agreement:
 
 def top(shares: Array) -> set[int]:
     """The features with the highest shares, none where all are 0."""
-    return {int(place) for place in np.argsort(-shares, kind="stable")[:TOP] if shares[place] > 0}
+    return {int(index) for index in np.argsort(-shares, kind="stable")[:TOP] if shares[index] > 0}
 
 
 def overlap(one: Array, other: Array) -> float:

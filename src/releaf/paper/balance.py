@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from itertools import product
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
 from releaf import theory
 from releaf.evaluate import Ledger, Run
-from releaf.paper.experiment import Results
+from releaf.paper.experiment import Results, seeded_runs
 from releaf.report.figures import Column, Figures, Line, Picture
 
 BALANCED = theory.balanced_rho(1)
@@ -43,10 +45,10 @@ def exploration_exponent(ledger: Ledger, rho: float) -> float | None:
 def crossing(rhos: Sequence[float], exploring: Sequence[float], exploiting: Sequence[float]) -> float | None:
     """The first ρ at which the regret of exploring falls to that of exploiting; None where it does not."""
     ratio = np.log(np.maximum(exploring, 1e-9)) - np.log(np.maximum(exploiting, 1e-9))
-    for place in range(1, len(rhos)):
-        before, after = ratio[place - 1], ratio[place]
+    for index in range(1, len(rhos)):
+        before, after = ratio[index - 1], ratio[index]
         if before > 0 >= after:
-            return float(rhos[place - 1] + (rhos[place] - rhos[place - 1]) * before / (before - after))
+            return float(rhos[index - 1] + (rhos[index] - rhos[index - 1]) * before / (before - after))
     return None
 
 
@@ -66,19 +68,13 @@ class Balance:
 
     def runs(self, seeds: int, quick: bool) -> list[Run]:
         steps = STEPS // (10 if quick else 1)
-        return [
-            Run(
-                label=label_of(rho, divisor),
-                stream="generate",
-                stream_arguments={**STREAM, "steps": steps, "seed": seed},
-                policy="Releaf",
-                policy_arguments={"lipschitz": 1.0, "rho": rho, "control_divisor": divisor},
-                seed=seed,
+        runs = []
+        for divisor, rho in product(DIVISORS, RHOS):
+            arguments = {"lipschitz": 1.0, "rho": rho, "control_divisor": divisor}
+            runs += seeded_runs(
+                seeds, label_of(rho, divisor), "Releaf", arguments, "generate", {**STREAM, "steps": steps}
             )
-            for divisor in DIVISORS
-            for rho in RHOS
-            for seed in range(seeds)
-        ]
+        return runs
 
     def figures(self, results: Results) -> list[Figures]:
         return [_growth(results), _crossings(results)]
@@ -88,10 +84,7 @@ class Balance:
 
 
 def _growth(results: Results) -> Figures:
-    columns = (
-        *(Column(f"divisor {divisor}", lambda ledger: None, 3) for divisor in DIVISORS),
-        Column("4/(1+ρ)", lambda ledger: None, 3),
-    )
+    columns = (*(Column(f"divisor {divisor}", digits=3) for divisor in DIVISORS), Column("4/(1+ρ)", digits=3))
     lines = []
     for rho in RHOS:
         fitted = [_fitted(results, rho, divisor) for divisor in DIVISORS]
@@ -113,14 +106,10 @@ def _fitted(results: Results, rho: float, divisor: int) -> list[float]:
 
 
 def _crossings(results: Results) -> Figures:
-    columns = (
-        Column("R_O = R_I at ρ", lambda ledger: None, 2),
-        Column("R_O at ρ*", lambda ledger: None, 0),
-        Column("R_I at ρ*", lambda ledger: None, 0),
-    )
+    columns = (Column("R_O = R_I at ρ", digits=2), Column("R_O at ρ*", digits=0), Column("R_I at ρ*", digits=0))
     lines = []
     for divisor in DIVISORS:
-        exploring, exploiting = (_parts(results, divisor, find) for find in (_explored_away, _exploited_away))
+        exploring, exploiting = (_parts(results, divisor, part) for part in ("exploring", "exploiting"))
         found = [crossing(RHOS, *pair) for pair in zip(exploring, exploiting, strict=True)]
         at = RHOS.index(BALANCED)
         ours = (
@@ -138,16 +127,9 @@ def _crossings(results: Results) -> Figures:
     return Figures("Where exploring costs as much as exploiting", columns, lines, caption, "ρ*")
 
 
-def _explored_away(ledger: Ledger) -> float:
-    return ledger.regret_exploring
-
-
-def _exploited_away(ledger: Ledger) -> float:
-    return ledger.regret_exploiting
-
-
-def _parts(results: Results, divisor: int, find: Callable[[Ledger], float]) -> list[list[float]]:
-    """A part of the regret for each seed and ρ."""
+def _parts(results: Results, divisor: int, part: str) -> list[list[float]]:
+    """The regret of "exploring" or "exploiting" for each seed and ρ."""
+    find = attrgetter(f"regret_{part}")
     columns = [[find(ledger) for ledger in results[label_of(rho, divisor)]] for rho in RHOS]
     return [list(row) for row in zip(*columns, strict=True)]
 
@@ -166,8 +148,8 @@ def _exponents(results: Results) -> Picture:
 def _regrets(results: Results) -> Picture:
     rows = []
     for divisor in DIVISORS:
-        for name, find in (("R_O", _explored_away), ("R_I", _exploited_away)):
-            means = np.mean(_parts(results, divisor, find), axis=0)
+        for name, part in (("R_O", "exploring"), ("R_I", "exploiting")):
+            means = np.mean(_parts(results, divisor, part), axis=0)
             series = f"{name}, divisor {divisor}"
             rows += [_point(series, rho, float(mean)) for rho, mean in zip(RHOS, means, strict=True) if mean > 0]
     ends = min(row["y"] for row in rows), max(row["y"] for row in rows)

@@ -8,16 +8,16 @@ import numpy as np
 
 from releaf import theory
 from releaf.evaluate import Ledger, Run
-from releaf.paper.experiment import Results, curves
+from releaf.paper.experiment import Results, curves, seeded_runs
 from releaf.report.figures import Column, Figures, Line, Picture
 
 # d, D, and the steps that are affordable; γ_rel = 2 looks at all quadruples of features.
 CASES = {(1, 5): 1_000_000, (1, 20): 500_000, (1, 50): 250_000, (2, 6): 250_000, (2, 20): 5_000}
 ZOOMING = {(1, 5): 50_000, (1, 20): 20_000}
 EXPONENT = (
-    Column("exponent of T", lambda ledger: None, 3),
-    Column("regret a step at the end", lambda ledger: None, 4),
-    Column("steps (T)", lambda ledger: None, 0),
+    Column("exponent of T", digits=3),
+    Column("regret a step at the end", digits=4),
+    Column("steps (T)", digits=0),
 )
 
 
@@ -70,19 +70,18 @@ class Bounds:
     def runs(self, seeds: int, quick: bool) -> list[Run]:
         runs = []
         for (d, features), affordable in CASES.items():
-            given, steps = {"gamma_rel": d, "lipschitz": 1.0}, affordable // (20 if quick else 1)
-            runs += [self._run("RELEAF", "Releaf", given, d, features, steps, seed) for seed in range(seeds)]
+            arguments, steps = {"gamma_rel": d, "lipschitz": 1.0}, affordable // (20 if quick else 1)
+            runs += self._runs(seeds, "RELEAF", "Releaf", arguments, d, features, steps)
         for (d, features), affordable in ZOOMING.items():
             steps = affordable // (2 if quick else 1)
-            runs += [self._run("CZ", "ContextualZooming", {}, d, features, steps, seed) for seed in range(seeds)]
+            runs += self._runs(seeds, "CZ", "ContextualZooming", {}, d, features, steps)
         return runs
 
-    def _run(self, name: str, policy: str, given: dict[str, Any], d: int, features: int, steps: int, seed: int) -> Run:
-        stream = {"steps": steps, "features": features, "actions": 2, "gamma_rel": d, "lipschitz": 1.0, "seed": seed}
-        label = f"{name}, d = {d}, D = {features}"
-        return Run(
-            label=label, stream="generate", stream_arguments=stream, policy=policy, policy_arguments=given, seed=seed
-        )
+    def _runs(
+        self, seeds: int, name: str, policy: str, arguments: dict[str, Any], d: int, features: int, steps: int
+    ) -> list[Run]:
+        stream = {"steps": steps, "features": features, "actions": 2, "gamma_rel": d, "lipschitz": 1.0}
+        return seeded_runs(seeds, f"{name}, d = {d}, D = {features}", policy, arguments, "generate", stream)
 
     def figures(self, results: Results) -> list[Figures]:
         lines = []

@@ -8,7 +8,6 @@ from releaf.evaluate import Ledger, Run
 from releaf.paper.experiment import Results, curves, line
 from releaf.paper.settings import (
     BASELINES,
-    ENSEMBLES,
     FURTHER,
     PAIRS,
     PAIRS_TEXT,
@@ -16,6 +15,7 @@ from releaf.paper.settings import (
     SETTINGS_TEXT,
     VARIANTS,
     releaf_arguments,
+    vote_arguments,
 )
 from releaf.report.figures import Column, Figures, Picture
 
@@ -97,14 +97,9 @@ class BreastCancer:
 
     def _votes(self, policy: str, seed: int) -> dict[str, Any]:
         """Six classifiers of ten of the first 200 rows each; AdaBoost's weights from 1,500 cases of another shuffle."""
-        if policy not in ENSEMBLES:
-            return {}
         cases = {"stream": "breast_cancer", "arguments": {"steps": 200, "seed": seed, "rows": "training"}}
-        given: dict[str, Any] = {"experts": {**cases, "count": 6, "size": 10, "seed": seed}}
-        if policy == "AdaBoost":
-            arguments = {"steps": SAMPLE, "seed": 1_000 + seed}
-            given["sample"] = {"stream": "breast_cancer", "arguments": arguments, "size": SAMPLE}
-        return given
+        sample = {"stream": "breast_cancer", "arguments": {"steps": SAMPLE, "seed": 1_000 + seed}}
+        return vote_arguments(policy, {**cases, "count": 6, "size": 10, "seed": seed}, sample)
 
     def figures(self, results: Results) -> list[Figures]:
         variants = [*VARIANTS, *(name + HALF_OPEN for name in VARIANTS), *PAIRS]

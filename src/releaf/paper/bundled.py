@@ -34,7 +34,7 @@ def bundled(name: str, steps: int = 10_000, seed: int = 0) -> Stream:
 
     values, classes, features = load(name)
     order = np.random.default_rng(seed).permutation(np.arange(steps) % len(values))
-    columns = {feature: values[order, place] for place, feature in enumerate(features)}
+    columns = {feature: values[order, index] for index, feature in enumerate(features)}
     return table(pyarrow.table({**columns, "class": classes[order]}), label="class")
 
 
@@ -56,7 +56,7 @@ def _wine() -> tuple[Array, Array, list[str]]:
     from sklearn.datasets import load_wine
 
     found = load_wine()
-    cultivars = np.array([f"cultivar {place + 1}" for place in found.target])
+    cultivars = np.array([f"cultivar {index + 1}" for index in found.target])
     return found.data, cultivars, [str(feature).replace("_", " ") for feature in found.feature_names]
 
 

@@ -32,6 +32,23 @@ class Experiment(Protocol):
         ...
 
 
+def seeded_runs(
+    seeds: int, label: str, policy: str, arguments: dict[str, Any], stream: str, about: dict[str, Any]
+) -> list[Run]:
+    """Runs of a policy with the seeds 0, 1, …, which are the stream's too."""
+    return [
+        Run(
+            label=label,
+            policy=policy,
+            policy_arguments=arguments,
+            stream=stream,
+            stream_arguments={**about, "seed": seed},
+            seed=seed,
+        )
+        for seed in range(seeds)
+    ]
+
+
 def curves(results: Results, labels: Iterable[str], of: str) -> list[dict[str, Any]]:
     """Running totals over time, averaged over the seeds, as rows of a picture."""
     rows = []

@@ -63,10 +63,10 @@ class TheoremOne:
         return [self._run(label, seed, quick) for label in CASES for seed in range(seeds)]
 
     def _run(self, label: str, seed: int, quick: bool) -> Run:
-        setting, divisor, told = CASES[label]
+        setting, divisor, stated = CASES[label]
         # with divisor 1 a shorter stream would have no exploitations
         steps = setting.steps // 10 if quick and divisor > 1 else setting.steps
-        relevant = [[place] for place in RELEVANT]
+        relevant = [[index] for index in RELEVANT]
         stream: dict[str, Any] = {"actions": len(RELEVANT), "features": len(RELEVANT), "relevant": relevant}
         if setting is COARSE:
             stream["problem"] = ALWAYS_TESTED
@@ -75,7 +75,7 @@ class TheoremOne:
             stream="generate",
             stream_arguments={**stream, "steps": steps, "lipschitz": setting.lipschitz, "seed": seed},
             policy="Releaf",
-            policy_arguments={"lipschitz": told, "rho": setting.rho, "delta": DELTA, "control_divisor": divisor},
+            policy_arguments={"lipschitz": stated, "rho": setting.rho, "delta": DELTA, "control_divisor": divisor},
             seed=seed,
             relevant=RELEVANT,
         )
@@ -104,11 +104,11 @@ class TheoremOne:
 
 def _exceeding(label: str, ledgers: list[Ledger]) -> list[dict[str, Any]]:
     """The share of exploitations that lost more than each multiple of L·(s + s′), averaged over the runs."""
-    found = [ledger.guarantee for ledger in ledgers if ledger.guarantee and ledger.guarantee["exploitations"]]
-    if not found:
+    guarantees = [ledger.guarantee for ledger in ledgers if ledger.guarantee and ledger.guarantee["exploitations"]]
+    if not guarantees:
         return []
-    shares = np.mean([run["exceeding"] for run in found], axis=0)
-    points = zip(found[0]["multiples"], shares.tolist(), strict=True)
+    shares = np.mean([run["exceeding"] for run in guarantees], axis=0)
+    points = zip(guarantees[0]["multiples"], shares.tolist(), strict=True)
     name = label.split(", ", 1)[1]  # all have the same L
     return [{"series": name, "x": x, "y": y} for x, y in points if y > 0]
 

@@ -17,6 +17,7 @@ from releaf.paper.settings import (
     SETTINGS_TEXT,
     VARIANTS,
     releaf_arguments,
+    vote_arguments,
 )
 from releaf.report.figures import Column, Figures, Picture
 
@@ -95,17 +96,12 @@ class Intrusion:
 
         Six, whose records are dealt out at random, or, where the seed is None, eight consecutive chunks.
         """
-        if policy not in ENSEMBLES:
-            return {}
         count = 8 if seed is None else 6
         size = 500 if steps < STEPS else TRAINING // 6
         training = count * TRAINING // 6
         cases = {"stream": "intrusion", "arguments": {"steps": training, "start": STEPS}}
-        given: dict[str, Any] = {"experts": {**cases, "count": count, "size": size, "seed": seed}}
-        if policy == "AdaBoost":
-            arguments = {"steps": SAMPLE, "start": STEPS + training}
-            given["sample"] = {"stream": "intrusion", "arguments": arguments, "size": SAMPLE}
-        return given
+        sample = {"stream": "intrusion", "arguments": {"steps": SAMPLE, "start": STEPS + training}}
+        return vote_arguments(policy, {**cases, "count": count, "size": size, "seed": seed}, sample)
 
     def figures(self, results: Results) -> list[Figures]:
         chunks = [name + CONSECUTIVE for name, (policy, _) in {**BASELINES, **FURTHER}.items() if policy in ENSEMBLES]

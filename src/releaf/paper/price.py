@@ -88,22 +88,22 @@ def total_cost(ledger: Ledger, price: float) -> float:
 
 def costs(results: Results) -> list[Cost]:
     """The cost of every policy on every stream at every price that there are runs of."""
-    found = []
+    known = []
     for label, ledgers in results.items():
-        policy, where, *told = label.split("; ")
-        for price in [float(text) for text in told] or PRICES:
+        policy, where, *prices = label.split("; ")
+        for price in [float(text) for text in prices] or PRICES:
             totals = [total_cost(ledger, price) for ledger in ledgers]
-            found.append(Cost(where, policy, price, totals, [float(ledger.labels) for ledger in ledgers]))
-    return found
+            known.append(Cost(where, policy, price, totals, [float(ledger.labels) for ledger in ledgers]))
+    return known
 
 
-def _table(where: str, found: Sequence[Cost]) -> Figures:
+def _table(where: str, known: Sequence[Cost]) -> Figures:
     """A line for each policy: its cost at every price, and its labels at the lowest and the highest one."""
-    columns = tuple(Column(f"cost at {price:g}", lambda ledger: None, 0) for price in PRICES)
-    columns += tuple(Column(f"labels at {price:g}", lambda ledger: None, 0) for price in (PRICES[0], PRICES[-1]))
+    columns = tuple(Column(f"cost at {price:g}", digits=0) for price in PRICES)
+    columns += tuple(Column(f"labels at {price:g}", digits=0) for price in (PRICES[0], PRICES[-1]))
     lines = []
     for policy in (*UNAWARE, AWARE):
-        at = {cost.price: cost for cost in found if cost.policy == policy}
+        at = {cost.price: cost for cost in known if cost.policy == policy}
         if at:
             ours = (*(at[price].totals for price in PRICES), at[PRICES[0]].labels, at[PRICES[-1]].labels)
             lines.append(Line(policy, (None,) * len(columns), ours))

@@ -77,7 +77,7 @@ def planted(features: int, d: int, seed: int) -> list[list[int]]:
     features of their own, the last action shares some with the first.
     """
     order = np.random.default_rng(seed).permutation(features).tolist()
-    return [[order[place % features] for place in range(d * action, d * action + d)] for action in range(ACTIONS)]
+    return [[order[index % features] for index in range(d * action, d * action + d)] for action in range(ACTIONS)]
 
 
 def label_of(learner: str, case: Case, features: int) -> str:
@@ -134,12 +134,12 @@ class Planted:
                 needed = [_needed(results, name, case, features) for features in shown]
                 ours = tuple([] if rewards is None else [rewards] for rewards in needed)
                 lines.append(Line(f"{case}: {name}", (None,) * len(shown), ours))
-        columns = tuple(Column(f"D = {features}", lambda ledger: None, 0) for features in shown)
+        columns = tuple(Column(f"D = {features}", digits=0) for features in shown)
         return Figures("Rewards until the relevant features are found", columns, lines, CAPTION)
 
     def _by_threshold(self, results: Results) -> Figures:
         """F1 at the end of the runs, by the share at which a feature is reported."""
-        columns = tuple(Column(f"{least:.0%}", lambda ledger: None) for least in THRESHOLDS)
+        columns = tuple(Column(f"{least:.0%}") for least in THRESHOLDS)
         lines = []
         for case in (WAVE, NOISY, LINE):
             for name in LEARNERS:
@@ -233,11 +233,11 @@ def _over_time(results: Results, of: str) -> Picture:
             found = zip(labels.tolist(), values.tolist(), strict=True)
             rows += [{"series": name, "x": x, "y": y} for x, y in found if not math.isnan(y)]
     title = f"{of.capitalize()} of the relevant features: {WAVE}, D = {features}"
-    told = {
+    captions = {
         "recall": "Share of the relevant features that are reported.",
         "precision": "Share of the reported features that are relevant, over runs that report any.",
     }
-    return Picture(title, "lines", rows, "observed rewards", of, "learner", log="x", caption=told[of])
+    return Picture(title, "lines", rows, "observed rewards", of, "learner", log="x", caption=captions[of])
 
 
 class RelevanceRecovery:

@@ -14,7 +14,7 @@ from releaf.streams.intrusion import FEATURES
 
 SHOWN = 6
 PAGES = "generated click log"
-SHARE = (Column("share of exploitations %", lambda ledger: None, 1),)
+SHARE = (Column("share of exploitations %", digits=1),)
 NAMES = {
     "breast cancer": (
         *("clump thickness", "cell size uniformity", "cell shape uniformity", "marginal adhesion"),
@@ -59,12 +59,12 @@ class RelevanceOfFeatures:
         found = [np.array(ledger.relevance)[action] for ledger in results[name] if ledger.relevance]
         ours, printed = np.mean(found, axis=0), PAPER[name][action]
         paper = printed if name == "breast cancer" else {}
-        order = [int(place) for place in np.argsort(-ours)[:SHOWN]]
+        order = [int(index) for index in np.argsort(-ours)[:SHOWN]]
         order += [feature - 1 for feature in paper if feature - 1 not in order]
         lines = []
-        for place in order:
-            shares_found = [100 * float(share[place]) for share in found]
-            lines.append(Line(f"{place + 1} {NAMES[name][place]}", (paper.get(place + 1),), (shares_found,)))
+        for index in order:
+            shares_found = [100 * float(share[index]) for share in found]
+            lines.append(Line(f"{index + 1} {NAMES[name][index]}", (paper.get(index + 1),), (shares_found,)))
         title = f"Relevance to “{ACTIONS[name][action]}”, {name}"
         return Figures(title, SHARE, lines, _caption(name, action, printed))
 
@@ -73,8 +73,8 @@ class RelevanceOfFeatures:
         for name in results:
             table = shares(results, name)
             rows = [
-                {"x": NAMES[name][feature], "y": action, "value": float(table[place][feature])}
-                for place, action in enumerate(ACTIONS[name])
+                {"x": NAMES[name][feature], "y": action, "value": float(table[index][feature])}
+                for index, action in enumerate(ACTIONS[name])
                 for feature in range(table.shape[1])
             ]
             pictures.append(Picture(f"Relevance, {name}", "heat", rows, "feature", "", "share"))

@@ -61,18 +61,18 @@ def current(checkpoints: dict[str, list[Any]], cumulative: bool) -> Array:
     RELEAF and CMAB-RL report shares of all exploitations so far, in which their first guesses count for ever. Of these
     the exploitations since the checkpoint before are taken; where there were none, what was found before stands.
     """
-    found = np.array(checkpoints["relevance"])
+    tables = np.array(checkpoints["relevance"])
     if not cumulative:
-        return found
+        return tables
     exploited = np.array(checkpoints["steps"]) - np.array(checkpoints["explored"])
-    counts = np.diff(found * exploited[:, None, None], axis=0, prepend=0.0)
+    counts = np.diff(tables * exploited[:, None, None], axis=0, prepend=0.0)
     fresh = np.diff(exploited, prepend=0)
-    latest = np.zeros_like(found[0])
-    for place, count in enumerate(fresh):
+    latest = np.zeros_like(tables[0])
+    for index, count in enumerate(fresh):
         if count:
-            latest = np.maximum(counts[place] / count, 0.0)  # rounding may leave a little below 0
-        found[place] = latest
-    return found
+            latest = np.maximum(counts[index] / count, 0.0)  # rounding may leave a little below 0
+        tables[index] = latest
+    return tables
 
 
 def scored(ledger: Ledger, relevant: Sequence[Sequence[int]], cumulative: bool, least: float = LEAST_SHARE) -> Scored:
@@ -89,14 +89,14 @@ def averaged(runs: Sequence[Scored], of: str, labels: Array) -> Array:
     A run has the figure of its last checkpoint that needed no more rewards; so its last figure stands where other runs
     asked for more. The mean is NaN before the first checkpoint of a run.
     """
-    found = np.full((len(runs), len(labels)), np.nan)
+    values_by_run = np.full((len(runs), len(labels)), np.nan)
     for row, run in enumerate(runs):
         values = np.array([getattr(score, of) for score in run.scores])
-        places = np.searchsorted(run.labels, labels, side="right") - 1
-        found[row] = np.where(places >= 0, values[places], np.nan)
-    known = ~np.isnan(found)
+        indices = np.searchsorted(run.labels, labels, side="right") - 1
+        values_by_run[row] = np.where(indices >= 0, values[indices], np.nan)
+    known = ~np.isnan(values_by_run)
     needed = len(runs) if of != "precision" else 1  # a run that reports nothing has no precision
-    totals = np.where(known, found, 0.0).sum(axis=0)
+    totals = np.where(known, values_by_run, 0.0).sum(axis=0)
     means: Array = np.where(known.sum(axis=0) >= needed, totals / np.maximum(known.sum(axis=0), 1), np.nan)
     return means
 

@@ -40,6 +40,13 @@ ENSEMBLES = ("AverageMajority", "AdaBoost", "OnlineAdaBoost", "Blum", "WeightedM
 SAMPLE = 1_500
 
 
+def vote_arguments(policy: str, training: dict[str, Any], sample: dict[str, Any]) -> dict[str, Any]:
+    """The base classifiers of an ensemble, and the sample that AdaBoost's weights are made with; none for others."""
+    if policy not in ENSEMBLES:
+        return {}
+    return {"experts": training} | ({"sample": {**sample, "size": SAMPLE}} if policy == "AdaBoost" else {})
+
+
 def releaf_arguments(observe: str = "explored", **further: Any) -> dict[str, Any]:
     """The arguments of RELEAF in an experiment on labelled data."""
     return {**RELEAF, "observe": observe, **further}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from releaf.evaluate import Run
-from releaf.paper.experiment import Results, curves, line, shares
+from releaf.paper.experiment import Results, curves, line, seeded_runs, shares
 from releaf.report.figures import Column, Figures, Line, Picture
 from releaf.streams.synthetic import DRAFT_RELEVANCE
 
@@ -37,7 +37,7 @@ LOSSES = (
 def _late(ledger: Any) -> float:
     """Regret a step over the last half."""
     steps, regret = ledger.curves["steps"], ledger.curves["regret"]
-    middle = next(place for place, step in enumerate(steps) if step >= ledger.steps / 2)
+    middle = next(index for index, step in enumerate(steps) if step >= ledger.steps / 2)
     return float((regret[-1] - regret[middle]) / (steps[-1] - steps[middle]))
 
 
@@ -49,22 +49,12 @@ class Synthetic:
 
     def runs(self, seeds: int, quick: bool) -> list[Run]:
         steps = 10_000 if quick else 50_000
-        return [
-            Run(
-                label=name,
-                stream="draft",
-                stream_arguments={"steps": steps, "seed": seed},
-                policy=policy,
-                policy_arguments=given,
-                seed=seed,
-            )
-            for name, (policy, given) in POLICIES.items()
-            for seed in range(seeds)
-        ]
+        policies = POLICIES.items()
+        return [run for name, made in policies for run in seeded_runs(seeds, name, *made, "draft", {"steps": steps})]
 
     def figures(self, results: Results) -> list[Figures]:
         rewards = [line(name, REWARDS, results, PAPER if name == "RELEAF" else ()) for name in results]
-        columns = tuple(Column(name.removeprefix("RELEAF, "), lambda ledger: None, 3) for name in FOUND)
+        columns = tuple(Column(name.removeprefix("RELEAF, "), digits=3) for name in FOUND)
         found = []
         for action, feature in enumerate(DRAFT_RELEVANCE):
             ours = tuple(
@@ -108,16 +98,9 @@ class Lemma1:
     def runs(self, seeds: int, quick: bool) -> list[Run]:
         steps = 50_000 if quick else 400_000
         return [
-            Run(
-                label=name,
-                stream="lemma1",
-                stream_arguments={"steps": steps, "seed": seed},
-                policy=policy,
-                policy_arguments={"control_divisor": 50},
-                seed=seed,
-            )
+            run
             for name, policy in {"RELEAF": "Releaf", "Greedy-RELEAF": "GreedyReleaf"}.items()
-            for seed in range(seeds)
+            for run in seeded_runs(seeds, name, policy, {"control_divisor": 50}, "lemma1", {"steps": steps})
         ]
 
     def figures(self, results: Results) -> list[Figures]:

@@ -110,13 +110,13 @@ def _of_visits(results: Results) -> Figures:
     lines = [line(name, OF_VISITS, results) for name in POLICIES if name in results]
     if lines:
         lines.append(Line(BEST, (None,) * len(OF_VISITS), (_best(results), [], [])))
-    told = ", ".join(f"{name} {rate}" for name, rate in PAPER.items())
+    stated = ", ".join(f"{name} {rate}" for name, rate in PAPER.items())
     caption = (
         f"{VISITS:,} generated visits (releaf.streams.clicks): five user features that sum to one, five articles whose "
         "click rates depend on one or two of them. The clicks' probabilities are known, so the expected rate is that "
         "of the decisions without the noise of rare clicks. Every policy sees the click on its own article only. "
         f"RELEAF-ALL: {SETTINGS_TEXT}; defaults of all others. The paper's rates are of Yahoo!'s log, and can't be "
-        f"compared: {told} (%). {open_bandit_outcome(results)}"
+        f"compared: {stated} (%). {open_bandit_outcome(results)}"
     )
     return Figures("Webpage recommendation: a generated click log", OF_VISITS, lines, caption)
 
@@ -135,15 +135,15 @@ def _of_yahoo(labels: list[str], results: Results) -> Figures:
 
 def open_bandit_outcome(results: Results) -> str:
     """What replay of the Open Bandit Dataset's sample tells, in a sentence; from the runs, where there are any."""
-    found = {label: ledgers for label, ledgers in results.items() if label.rpartition(", ")[2] in CAMPAIGNS}
-    if not found:
+    runs = {label: ledgers for label, ledgers in results.items() if label.rpartition(", ")[2] in CAMPAIGNS}
+    if not runs:
         return "The Open Bandit Dataset's sample was not at hand."
-    campaigns = [campaign for campaign in CAMPAIGNS if any(label.endswith(f", {campaign}") for label in found)]
-    rows = sum(next(found[label][0].curves["rows"][0] for label in found if label.endswith(c)) for c in campaigns)
-    every = [ledger for ledgers in found.values() for ledger in ledgers]
+    campaigns = [campaign for campaign in CAMPAIGNS if any(label.endswith(f", {campaign}") for label in runs)]
+    rows = sum(next(runs[label][0].curves["rows"][0] for label in runs if label.endswith(c)) for c in campaigns)
+    every = [ledger for ledgers in runs.values() for ledger in ledgers]
     matched = float(np.mean([ledger.steps for ledger in every]))
     clicked = float(np.mean([_clicks(ledger) for ledger in every]))
-    apart, pairs = _apart(found, campaigns)
+    apart, pairs = _apart(runs, campaigns)
     verdict = f"{apart} of {pairs} pairs of policies have 95 % intervals that don't overlap"
     if not apart:
         verdict = "clicks are so few that the 95 % intervals of all policies overlap, and none can be told from another"
@@ -159,13 +159,13 @@ def _clicks(ledger: Ledger) -> float:
     return ledger.reward * ledger.steps if ledger.steps else 0.0
 
 
-def _apart(found: dict[str, list[Ledger]], campaigns: list[str]) -> tuple[int, int]:
+def _apart(runs: dict[str, list[Ledger]], campaigns: list[str]) -> tuple[int, int]:
     """How many pairs of policies have intervals that don't overlap on the same campaign, and of how many pairs."""
     apart = pairs = 0
     for campaign in campaigns:
         intervals = [
             np.mean([ledger.reward_interval for ledger in ledgers if ledger.reward_interval], axis=0)
-            for label, ledgers in found.items()
+            for label, ledgers in runs.items()
             if label.endswith(f", {campaign}")
         ]
         for one, other in combinations(intervals, 2):

@@ -16,7 +16,7 @@ class Column(NamedTuple):
     """A column of a table: its name, the function that reads it from a run's ledger, and its decimal places."""
 
     name: str
-    find: Callable[[Ledger], float | None]
+    find: Callable[[Ledger], float | None] = lambda ledger: None  # if the table computes its values itself
     digits: int = 2
 
 

@@ -46,7 +46,6 @@ class Section(NamedTuple):
 
 
 def write(path: Path, title: str, about: str, sections: Sequence[Section]) -> None:
-    """Write the report."""
     specs: list[Any] = []
     body = "\n".join(_section(section, specs) for section in sections)
     links = " ".join(f'<a href="#{section.name}">{escape(section.title)}</a>' for section in sections)
@@ -73,8 +72,8 @@ def save_pictures(folder: Path, sections: Sequence[Section], scale_factor: float
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for section in sections:
-        for place, picture in enumerate(section.pictures):
-            path = folder / f"{section.name}-{place + 1}.png"
+        for index, picture in enumerate(section.pictures):
+            path = folder / f"{section.name}-{index + 1}.png"
             chart(picture, width=720).properties(title=picture.title).save(path, scale_factor=scale_factor)
             written.append(path)
     return written
@@ -91,9 +90,9 @@ def save_figures(path: Path, sections: Sequence[Section]) -> None:
 def save_picture_data(path: Path, sections: Sequence[Section]) -> None:
     """Save the data of all pictures as JSON, with four digits, by the file names of :func:`save_pictures`."""
     pictures = {
-        f"{section.name}-{place + 1}": {**picture._asdict(), "rows": [_rounded(row) for row in picture.rows]}
+        f"{section.name}-{index + 1}": {**picture._asdict(), "rows": [_rounded(row) for row in picture.rows]}
         for section in sections
-        for place, picture in enumerate(section.pictures)
+        for index, picture in enumerate(section.pictures)
     }
     path.write_text(json.dumps(pictures, ensure_ascii=False, separators=(",", ":")) + "\n", encoding="utf-8")
 
@@ -134,8 +133,8 @@ def _section(section: Section, specs: list[Any]) -> str:
     for picture in section.pictures:
         specs.append(chart(picture).to_dict())
         note = f"<figcaption>{escape(picture.caption)}</figcaption>" if picture.caption else ""
-        place = f'<div class="chart" id="chart-{len(specs) - 1}"></div>'
-        parts.append(f"<figure><h3>{escape(picture.title)}</h3>{place}{note}</figure>")
+        holder = f'<div class="chart" id="chart-{len(specs) - 1}"></div>'
+        parts.append(f"<figure><h3>{escape(picture.title)}</h3>{holder}{note}</figure>")
     return "\n".join(parts)
 
 

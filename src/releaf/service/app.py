@@ -23,7 +23,7 @@ from releaf.service.auth.api_keys import Keyring
 from releaf.service.auth.session_cookies import Sessions
 from releaf.service.dashboard import pages
 from releaf.service.dashboard.login import protected_routes
-from releaf.service.errors import ApiError
+from releaf.service.errors import ApiError, StoreError
 from releaf.service.experiments.event_feeds import EventFeeds
 from releaf.service.experiments.registry import ExperimentRegistry
 from releaf.service.http.asgi import RawResponse, Receive, Scope, Send
@@ -36,7 +36,7 @@ from releaf.service.http.routes import OPERATIONS
 from releaf.service.messages import Counts
 from releaf.service.settings import ServiceSettings
 from releaf.service.store import open_store
-from releaf.service.store.base import EventStore, StoreError
+from releaf.service.store.base import EventStore
 
 log = logging.getLogger("releaf.service")
 SHUTDOWN_SECONDS = 30
@@ -88,9 +88,7 @@ def make_service(
 
     dashboard = protected_routes(pages.routes(needs_keys=settings.needs_keys), access, settings)
     app = Application(
-        registry,
-        [*_routes(endpoint), *dashboard],
-        endpoint([_not_found_operation(method) for method in METHODS]),
+        registry, [*_routes(endpoint), *dashboard], endpoint([_not_found_operation(method) for method in METHODS])
     )
     return Service(registry, access, metrics, keyring, app)
 
@@ -128,9 +126,7 @@ def _routes(endpoint: Callable[[list[Operation]], Endpoint]) -> list[BaseRoute]:
     async def openapi(request: ApiRequest) -> RawResponse:
         return RawResponse(description, JSON)
 
-    openapi_operation = Operation(
-        method="GET", path="/openapi.json", handler=openapi, summary="This", answer=None, scope="none"
-    )
+    openapi_operation = Operation("GET", "/openapi.json", openapi, "This", scope="none")
     by_path = itertools.groupby(
         sorted([*OPERATIONS, openapi_operation], key=_route_order), key=lambda operation: operation.path
     )
@@ -144,7 +140,7 @@ def _route_order(operation: Operation) -> int:
 
 
 def _not_found_operation(method: str) -> Operation:
-    return Operation(method=method, path="", handler=not_found, summary="", answer=None, scope="none")
+    return Operation(method, "", not_found, "", scope="none")
 
 
 async def not_found(request: ApiRequest) -> RawResponse:

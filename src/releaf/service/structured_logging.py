@@ -125,7 +125,6 @@ class JsonFormatter(logging.Formatter):
     """Formats a record as one line of JSON: time, level, logger, event, then the fields."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Format one record."""
         line: dict[str, Any] = {
             "time": format_timestamp(record.created),
             "level": record.levelname.lower(),
@@ -145,7 +144,6 @@ class TextFormatter(logging.Formatter):
     """Formats a record for people: time, level, event and fields on one line, an exception below it."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Format one record."""
         line = (
             f"{format_timestamp(record.created)} {record.levelname.lower():<8} {_one_line(mask(record.getMessage()))}"
         )
@@ -160,8 +158,8 @@ class TextFormatter(logging.Formatter):
 
 def _fields(record: logging.LogRecord) -> dict[str, Any]:
     """Fields passed as ``extra``, without empty texts and without private fields of other packages (``_name``)."""
-    given = {name: value for name, value in vars(record).items() if name not in STANDARD and name[0] != "_"}
-    return {name: _field(name, value) for name, value in given.items() if value != ""}
+    extra = {name: value for name, value in vars(record).items() if name not in STANDARD and name[0] != "_"}
+    return {name: _field(name, value) for name, value in extra.items() if value != ""}
 
 
 def _one_line(text: str) -> str:

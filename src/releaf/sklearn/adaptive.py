@@ -120,25 +120,25 @@ class AdaptiveReleafClassifier(LearnerClassifier):
         observe: Any = "always" if asks else "labels"
         return AdaptiveReleaf(classes, schema, seed=self._seed, observe=observe, forget=self.forget, **rules)  # type: ignore[arg-type]
 
-    def _replay_rows(self, rows: Array, places: Array) -> Array:
+    def _replay_rows(self, rows: Array, indices: Array) -> Array:
         if self.learner_.observe == "labels":
-            self._learn_rows(rows, places)
-            return np.ones(len(places), dtype=np.bool_)
-        arrivals = zip(self._columns.contexts(rows), places, strict=True)
-        return np.array([_arrive(self.learner_, context, place, only_if_asked=True) for context, place in arrivals])
+            self._learn_rows(rows, indices)
+            return np.ones(len(indices), dtype=np.bool_)
+        arrivals = zip(self._columns.contexts(rows), indices, strict=True)
+        return np.array([_arrive(self.learner_, context, index, only_if_asked=True) for context, index in arrivals])
 
-    def _learn_rows(self, rows: Array, places: Array) -> None:
+    def _learn_rows(self, rows: Array, indices: Array) -> None:
         if self.learner_.observe != "labels":
-            for context, place in zip(self._columns.contexts(rows), places, strict=True):
-                _arrive(self.learner_, context, place)
+            for context, index in zip(self._columns.contexts(rows), indices, strict=True):
+                _arrive(self.learner_, context, index)
             return
-        labelled = places != UNLABELLED
+        labelled = indices != UNLABELLED
         if not labelled.all():
-            rows, places = rows[labelled], places[labelled]
-        self.learner_.replay(self._columns.contexts(rows), np.eye(len(self.classes_))[places])
+            rows, indices = rows[labelled], indices[labelled]
+        self.learner_.replay(self._columns.contexts(rows), np.eye(len(self.classes_))[indices])
 
 
-def _arrive(learner: AdaptiveReleaf, context: Any, place: int, only_if_asked: bool = False) -> bool:
+def _arrive(learner: AdaptiveReleaf, context: Any, index: int, only_if_asked: bool = False) -> bool:
     """Decide for a row with a learner that asks for labels; returns whether its label was learnt.
 
     A label implies the rewards of all actions, more than the learner asks for, so its pending decision is removed here.
@@ -147,9 +147,9 @@ def _arrive(learner: AdaptiveReleaf, context: Any, place: int, only_if_asked: bo
     with learner._lock:
         choice = learner.decide(context)
         learner._pending.pop(choice.id, None)
-        learns = place != UNLABELLED and (choice.wants_reward or not only_if_asked)
+        learns = index != UNLABELLED and (choice.wants_reward or not only_if_asked)
         learner._state.clock[REQUESTED] += int(learns) - int(choice.wants_reward)
         if learns:
             for action in range(len(learner.actions)):
-                learner._learn(choice._context, choice.id, action, float(action == place))
+                learner._learn(choice._context, choice.id, action, float(action == index))
     return bool(learns)

@@ -13,14 +13,14 @@ from sklearn.utils.validation import assert_all_finite, check_consistent_length,
 from releaf import policies
 from releaf.arrays import Array
 from releaf.policies.base import OnlinePolicy
-from releaf.sklearn.columns import columns_of, is_numeric, validate
+from releaf.sklearn.columns import WithColumns, columns_of, is_numeric, validate
 from releaf.sklearn.row_buffer import RowBuffer
 
 # Policies that are insensitive to the distribution of numeric features; others get ranks.
 SCALE_INVARIANT = ("AdaptiveReleaf", "LinUCB", "LinTS", "LinearEpsilonGreedy")
 
 
-class BanditPolicy(BaseEstimator):
+class BanditPolicy(WithColumns, BaseEstimator):
     """Trains a policy on a log: contexts, the actions taken, and their rewards.
 
     The log may come from any policy; a random one is the most informative. Rows of X are encoded as by
@@ -77,11 +77,6 @@ class BanditPolicy(BaseEstimator):
         self.reward_range = reward_range
         self.features = features
         self.random_state = random_state
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
 
     def fit(self, X: Any, y: Any = None, reward: Any = None, *, action: Any = None) -> Self:
         """Fit a new policy to a log.
@@ -204,9 +199,7 @@ class BanditPolicy(BaseEstimator):
         learner.learn_log(self._columns.contexts(rows), taken, scaled)
 
     def _expected(self, X: Any) -> tuple[Any, Array]:
-        check_is_fitted(self, "learner_")
-        rows, _ = validate(self, X, reset=False, plain=self._is_numeric)
-        contexts = self._columns.contexts(rows)
+        contexts = self._contexts(X)
         expected: Array = self.learner_.estimate(contexts)
         low, high = self.reward_range_
         return contexts, expected if self._has_range else low + (high - low) * expected

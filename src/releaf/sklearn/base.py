@@ -12,13 +12,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from releaf.arrays import Array
 from releaf.schema import Schema
-from releaf.sklearn.columns import columns_of, is_numeric, validate
+from releaf.sklearn.columns import WithColumns, columns_of, is_numeric, validate
 from releaf.sklearn.row_buffer import RowBuffer
 
 UNLABELLED = -1
 
 
-class LearnerClassifier(ClassifierMixin, BaseEstimator):
+class LearnerClassifier(WithColumns, ClassifierMixin, BaseEstimator):
     """Base class of both classifiers. A subclass creates the learner and replays rows with it."""
 
     _ranks: ClassVar[bool]
@@ -33,20 +33,15 @@ class LearnerClassifier(ClassifierMixin, BaseEstimator):
     def _new_learner(self, classes: list[Any], schema: Schema) -> Any:
         raise NotImplementedError
 
-    def _replay_rows(self, rows: Array, places: Array) -> Array:
+    def _replay_rows(self, rows: Array, indices: Array) -> Array:
         """Replay the rows of ``fit``; returns a mask of the rows whose label was used."""
         raise NotImplementedError
 
-    def _learn_rows(self, rows: Array, places: Array) -> None:
+    def _learn_rows(self, rows: Array, indices: Array) -> None:
         """Learn all labelled rows."""
         raise NotImplementedError
 
     # --- scikit-learn's protocol ----------------------------------------------------------------------------
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit a new learner to labelled rows.
@@ -58,13 +53,13 @@ class LearnerClassifier(ClassifierMixin, BaseEstimator):
         y
             The class of each row.
         """
-        rows, places = self._start(X, y)
+        rows, indices = self._start(X, y)
         if self.shuffle:
             order = check_random_state(self._seed).permutation(len(rows))
-            rows, places = rows[order], places[order]
-        used = self._replay_rows(rows, places)
+            rows, indices = rows[order], indices[order]
+        used = self._replay_rows(rows, indices)
         self.labels_used_ = int(used.sum())
-        self._buffer = RowBuffer(rows, np.where(used, places, UNLABELLED))
+        self._buffer = RowBuffer(rows, np.where(used, indices, UNLABELLED))
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
@@ -84,16 +79,16 @@ class LearnerClassifier(ClassifierMixin, BaseEstimator):
         if not hasattr(self, "learner_"):
             if classes is None:
                 raise ValueError("classes must be passed on the first call to partial_fit.")
-            rows, places = self._start(X, y, np.unique(classes))
-            self._buffer = RowBuffer(rows[:0], places[:0])
+            rows, indices = self._start(X, y, np.unique(classes))
+            self._buffer = RowBuffer(rows[:0], indices[:0])
             self.labels_used_ = 0
         else:
             if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
                 known = f"{self.classes_.tolist()!r} as at the first call"
                 raise ValueError(f"classes is {np.unique(classes).tolist()!r}: expected {known}")
             rows, labels = validate(self, X, y, reset=False, plain=self._is_numeric)
-            places = self._class_indices(labels)
-        self._add(X, rows, places)
+            indices = self._class_indices(labels)
+        self._add(X, rows, indices)
         return self
 
     def predict(self, X: Any) -> Array:
@@ -137,12 +132,12 @@ class LearnerClassifier(ClassifierMixin, BaseEstimator):
         self._is_numeric = is_plain
         self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         if classes is None:
-            self.classes_, places = np.unique(labels, return_inverse=True)
+            self.classes_, indices = np.unique(labels, return_inverse=True)
         else:
             self.classes_ = classes
-            places = self._class_indices(labels)
+            indices = self._class_indices(labels)
         self._infer_columns(X, rows)
-        return rows, places
+        return rows, indices
 
     def _infer_columns(self, X: Any, rows: Array) -> None:
         """Infer the columns, and create a learner with these features."""
@@ -150,32 +145,27 @@ class LearnerClassifier(ClassifierMixin, BaseEstimator):
         self.learner_ = self._new_learner(self.classes_.tolist(), self._columns.schema)
 
     def _class_indices(self, labels: Any) -> Array:
-        places: Array = np.searchsorted(self.classes_, labels)
-        places[places == len(self.classes_)] = 0
-        unknown = np.flatnonzero(self.classes_[places] != labels)
+        indices: Array = np.searchsorted(self.classes_, labels)
+        indices[indices == len(self.classes_)] = 0
+        unknown = np.flatnonzero(self.classes_[indices] != labels)
         if len(unknown):
             label = np.asarray(labels)[unknown].tolist()[0]
             raise ValueError(f"y has {label!r} in row {unknown[0]}: expected one of {self.classes_.tolist()!r}")
-        return places
+        return indices
 
-    def _add(self, X: Any, rows: Array, places: Array) -> None:
+    def _add(self, X: Any, rows: Array, indices: Array) -> None:
         """Learn the labelled rows among these."""
         if not self._buffer.settled:
             self._columns.contexts(rows)  # raises before invalid rows reach the buffer
-        everything = self._buffer.add(rows, places) if self.features is None else None
+        everything = self._buffer.add(rows, indices) if self.features is None else None
         if everything is not None:
-            rows, places = everything
+            rows, indices = everything
             self._infer_columns(X, rows)
             self.labels_used_ = 0
-        self._learn_rows(rows, places)
-        self.labels_used_ += int((places != UNLABELLED).sum())
-
-    def _contexts(self, X: Any) -> Any:
-        check_is_fitted(self)
-        rows, _ = validate(self, X, reset=False, plain=self._is_numeric)
-        return self._columns.contexts(rows)
+        self._learn_rows(rows, indices)
+        self.labels_used_ += int((indices != UNLABELLED).sum())
 
     def _expected(self, X: Any) -> Array:
-        contexts = self._contexts(X)
+        contexts = self._contexts(X)  # raises if the estimator is not fitted
         expected: Array = self.learner_.estimate(contexts)
         return expected

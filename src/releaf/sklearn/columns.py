@@ -12,6 +12,7 @@ from sklearn.utils.validation import (
     assert_all_finite,
     check_array,
     check_consistent_length,
+    check_is_fitted,
     column_or_1d,
     validate_data,
 )
@@ -76,11 +77,11 @@ def _is_frame(X: Any) -> bool:
 
 def _matrix_of(X: Any) -> Array:
     matrix = np.empty(X.shape, dtype=object)
-    for place, name in enumerate(X.columns):
+    for index, name in enumerate(X.columns):
         values = np.asarray(X[name])
         if values.dtype.kind in "mM":  # dates, which would become numbers
             raise ValueError(f"column {name!r} holds {values.dtype}: {_EXPECTED}")
-        matrix[:, place] = values.tolist()
+        matrix[:, index] = values.tolist()
     return matrix
 
 
@@ -174,7 +175,6 @@ def _found(name: str, column: Array, ranks: bool, is_category: bool) -> _Numbers
 
 
 def repeat_contexts(contexts: Array | Table, times: int) -> Array | Table:
-    """Repeat each context ``times`` times."""
     if isinstance(contexts, Table):
         return Table({name: np.repeat(column, times) for name, column in contexts.columns.items()})
     return np.repeat(contexts, times, axis=0)
@@ -237,11 +237,28 @@ class GivenColumns:
         return rows
 
 
+class WithColumns:
+    """Mixin of the estimators: missing values are allowed, and X becomes contexts of the learner."""
+
+    _columns: InferredColumns | GivenColumns
+    _is_numeric: bool
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def _contexts(self, X: Any) -> Any:
+        check_is_fitted(self, "learner_")
+        rows, _ = validate(self, X, reset=False, plain=self._is_numeric)
+        return self._columns.contexts(rows)
+
+
 def columns_of(estimator: Any, X: Any, rows: Array, *, schema: Any, ranks: bool) -> InferredColumns | GivenColumns:
     """Columns of an estimator: of the given schema, or inferred from the first rows."""
     names = getattr(estimator, "feature_names_in_", None)
     if schema is not None:
         return GivenColumns(schema, names)
     if names is None:
-        names = [f"x{place}" for place in range(rows.shape[1])]
+        names = [f"x{index}" for index in range(rows.shape[1])]
     return InferredColumns(rows, list(names), ranks=ranks, categories=declared_categories(X))

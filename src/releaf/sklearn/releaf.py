@@ -99,20 +99,20 @@ class ReleafClassifier(LearnerClassifier):
             classes, schema, seed=self._seed, observe=observe, **{name: getattr(self, name) for name in names}
         )
 
-    def _replay_rows(self, rows: Array, places: Array) -> Array:
+    def _replay_rows(self, rows: Array, indices: Array) -> Array:
         if self.observe != "labels":
-            rewards = np.eye(len(self.classes_))[places]
+            rewards = np.eye(len(self.classes_))[indices]
             observed: Array = self.learner_.replay(self._columns.contexts(rows), rewards).observed
             return observed
-        self._learn_rows(rows, places)
-        return np.ones(len(places), dtype=np.bool_)
+        self._learn_rows(rows, indices)
+        return np.ones(len(indices), dtype=np.bool_)
 
-    def _learn_rows(self, rows: Array, places: Array) -> None:
+    def _learn_rows(self, rows: Array, indices: Array) -> None:
         """Learn each row once per class, with the reward of that class."""
-        labelled = np.flatnonzero(places != UNLABELLED)
+        labelled = np.flatnonzero(indices != UNLABELLED)
         count = len(self.classes_)
         for start in range(0, len(labelled), CHUNK):
             some = labelled[start : start + CHUNK]
             contexts = repeat_contexts(self._columns.contexts(rows[some]), count)
             taken = np.tile(self.classes_, len(some))
-            self.learner_.learn_log(contexts, taken, np.eye(count)[places[some]].ravel())
+            self.learner_.learn_log(contexts, taken, np.eye(count)[indices[some]].ravel())

@@ -23,6 +23,7 @@ from releaf.streams.tables import (
     file_format,
     is_within,
     normalize_actions,
+    parse_number,
     read_header,
     records,
 )
@@ -261,21 +262,17 @@ def _read_csv(
     features = dict(zip(schema.names, schema.features, strict=True))
     with open_text(path) as file:
         reader = csv.reader(file)
-        given = read_header(reader, str(path))
-        _check_columns(names, given, path)
-        places = [given.index(name) for name in names]
-        for some in batched(records(reader, str(path)), size):
-            rows, lines, broken = [], [], []
-            for line, row in some:
-                if len(row) == len(given):
-                    rows.append(row)
-                    lines.append(line)
-                elif row:
-                    broken.append((line, f"{len(row)} fields, expected {len(given)}"))
+        header = read_header(reader, str(path))
+        _check_columns(names, header, path)
+        indices = [header.index(name) for name in names]
+        for some in batched(records(reader, str(path), len(header)), size):
+            usable = [(line, row) for line, row in some if not isinstance(row, ValueError)]
+            broken = [(line, str(row)) for line, row in some if isinstance(row, ValueError)]
+            lines, rows = [line for line, _ in usable], [row for _, row in usable]
             columns: dict[str, Any] = {}
-            for name, place in zip(names, places, strict=True):
-                columns[name] = parse_column([row[place] for row in rows], features.get(name))
-            columns[names[-2]] = _parse_actions([row[places[-2]] for row in rows], actions)
+            for name, index in zip(names, indices, strict=True):
+                columns[name] = parse_column([row[index] for row in rows], features.get(name))
+            columns[names[-2]] = _parse_actions([row[indices[-2]] for row in rows], actions)
             yield columns, lines, broken
 
 
@@ -332,11 +329,4 @@ def parse_column(texts: list[str], feature: Feature | None) -> Any:
     try:
         return np.array([text if text.strip() else "nan" for text in texts], dtype=np.float64)
     except ValueError:
-        return [_number(text) for text in texts]
-
-
-def _number(text: str) -> Any:
-    try:
-        return float(text) if text.strip() else None
-    except ValueError:
-        return text
+        return [parse_number(text) for text in texts]

@@ -7,7 +7,7 @@ import numpy as np
 from releaf.arrays import Matrix
 from releaf.streams.stream import Stream
 
-USER_FEATURES = tuple(f"user_{place}" for place in range(1, 6))
+USER_FEATURES = tuple(f"user_{index}" for index in range(1, 6))
 ARTICLES = ("article a", "article b", "article c", "article d", "article e")
 # The features that each article's click rate depends on, counted from 0. Those of a and b are the two that the paper's
 # table of relevance has first for its webpages a and b.

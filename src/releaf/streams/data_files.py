@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import hashlib
 import os
-import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -14,6 +13,8 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+
+from releaf.atomic_file import replace_file
 
 DownloadProgress = Callable[[int, int], None]  # bytes done, bytes in total (0 if unknown)
 _CHUNK = 1 << 20
@@ -54,6 +55,12 @@ def find(name: str) -> Path | None:
     return None
 
 
+def file_digest(path: str | os.PathLike[str]) -> str:
+    """SHA-256 of a file's content."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def fetch(name: str, url: str, sha256: str, progress: DownloadProgress | None = None) -> Path:
     """Find a data file, or download it to the cache; verify its checksum in both cases.
 
@@ -66,38 +73,26 @@ def fetch(name: str, url: str, sha256: str, progress: DownloadProgress | None = 
     if path is None:
         path = cache_folder() / name
         _download(url, path, sha256, progress)
-    elif _digest(path) != sha256:
+    elif file_digest(path) != sha256:
         raise DataError(f"{path} has the wrong content: its sha256 is not {sha256}; remove it and try again")
     return path
-
-
-def _digest(path: Path) -> str:
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
 
 
 def _download(url: str, path: Path, sha256: str, progress: DownloadProgress | None) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     digest = hashlib.sha256()
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
     try:
-        with os.fdopen(handle, "wb") as file:
+        with replace_file(path) as file:
             for chunk in _chunks(url, progress):
                 digest.update(chunk)
                 file.write(chunk)
-        if digest.hexdigest() != sha256:
-            raise DataError(f"{url} returned the wrong content (its sha256 is {digest.hexdigest()})")
-        os.replace(temporary, path)
+            if digest.hexdigest() != sha256:
+                raise DataError(f"{url} returned the wrong content (its sha256 is {digest.hexdigest()})")
     except (OSError, urllib.error.URLError) as error:
         raise DataError(
             f"{path.name} could not be downloaded from {url} ({error}). "
             f"Download it on a machine with network access, put it in a folder, and set RELEAF_DATA to that folder"
         ) from error
-    finally:
-        Path(temporary).unlink(missing_ok=True)
 
 
 def _chunks(url: str, progress: DownloadProgress | None) -> Iterator[bytes]:

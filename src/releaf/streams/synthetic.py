@@ -28,7 +28,7 @@ def draft(steps: int = 50_000, seed: int = 0) -> Stream:
     contexts = _scale_jointly(generator.normal(size=(steps, 12)))
     centres = contexts[:, [feature - 1 for feature in DRAFT_RELEVANCE]]
     rewards = np.clip(generator.normal(centres, 0.3), 0.0, 1.0)
-    names = tuple(f"x{place}" for place in range(1, 13))
+    names = tuple(f"x{index}" for index in range(1, 13))
     return Stream(contexts, rewards, names, tuple(range(1, 6)), _clipped_normal_mean(centres, 0.3))
 
 
@@ -131,7 +131,7 @@ def generate(
         models.append(_reward_model(contexts, actions, chosen, gamma_rel, slope, shape, model_generator))
     expected = noise + (1.0 - 2.0 * noise) * _blend(models, drift)
     rewards = expected + generator.uniform(-noise, noise, expected.shape)
-    names = tuple(f"x{place}" for place in range(features))
+    names = tuple(f"x{index}" for index in range(features))
     return Stream(contexts, np.clip(rewards, 0.0, 1.0), names, tuple(range(actions)), expected)
 
 
@@ -147,10 +147,12 @@ def _reward_model(
     """For each action a wave or a line between 0 and 1 along a direction of its relevant features (T × A)."""
     columns = []
     for action in range(actions):
-        places = relevant[action] if relevant is not None else generator.choice(contexts.shape[1], gamma, replace=False)
-        direction = generator.choice([-1.0, 1.0], len(places)) / math.sqrt(len(places))
+        indices = (
+            relevant[action] if relevant is not None else generator.choice(contexts.shape[1], gamma, replace=False)
+        )
+        direction = generator.choice([-1.0, 1.0], len(indices)) / math.sqrt(len(indices))
         phase = generator.uniform(0.0, 2.0)
-        chosen = contexts[:, list(places)]
+        chosen = contexts[:, list(indices)]
         if shape == "line":
             steepest = 1.0 / np.abs(direction).sum()
             columns.append(0.5 + min(slope, steepest) * ((chosen - 0.5) @ direction))
@@ -168,9 +170,9 @@ def _blend(models: list[Matrix], drift: str) -> Matrix:
     if drift == "abrupt":
         epoch = np.minimum(np.arange(steps) * len(models) // steps, len(models) - 1)
         return np.stack(models)[epoch, np.arange(steps)]
-    place = np.linspace(0.0, len(models) - 1, steps)
-    before = np.minimum(place.astype(int), len(models) - 2)
-    share = (place - before)[:, None]
+    position = np.linspace(0.0, len(models) - 1, steps)
+    before = np.minimum(position.astype(int), len(models) - 2)
+    share = (position - before)[:, None]
     stacked, rows = np.stack(models), np.arange(steps)
     blended: Matrix = (1.0 - share) * stacked[before, rows] + share * stacked[before + 1, rows]
     return blended

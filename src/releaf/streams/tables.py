@@ -140,8 +140,8 @@ def log(
     rows = _drop_unencodable(rows, features, skip_bad)
     chosen = [normalize_action(value) for value in rows.column(action)]
     contexts, described = _contexts(rows, features, set(used))
-    places = {label: place for place, label in enumerate(known)}
-    taken = np.array([places[value] for value in chosen], dtype=np.int64)
+    indices = {label: index for index, label in enumerate(known)}
+    taken = np.array([indices[value] for value in chosen], dtype=np.int64)
     gained = np.array(rows.column(reward), dtype=np.float64)
     probabilities = None if probability is None else np.array(rows.column(probability), dtype=np.float64)
     return Log(contexts, taken, gained, probabilities, described, known, len(rows.problems), rows.problems)
@@ -194,8 +194,8 @@ def arrow_batches(path: Path, size: int) -> Iterator[Any]:
                 yield from file.iter_batches(size)
         else:
             with pyarrow.memory_map(str(path)) as source, ipc.open_file(source) as file:
-                for place in range(file.num_record_batches):
-                    batch = file.get_batch(place)
+                for index in range(file.num_record_batches):
+                    batch = file.get_batch(index)
                     for start in range(0, len(batch), size):
                         yield batch.slice(start, size)
 
@@ -225,17 +225,17 @@ def _read_csv(path: Path, skip_bad: bool, most: int | None = None) -> TableRows:
         reader = csv.reader(file)
         names = read_header(reader, str(path))
         lines, rows, problems = [], [], []
-        for line, row in records(reader, str(path)):
-            if len(row) == len(names):
-                lines.append(line)
-                rows.append(row)
-                if len(rows) == most:
-                    break
-            elif row:
-                problems.append((line, f"{len(row)} fields, expected {len(names)}"))
+        for line, row in records(reader, str(path), len(names)):
+            if isinstance(row, ValueError):
+                problems.append((line, str(row)))
                 if not skip_bad:
-                    raise ValueError(f"{path}, line {line}: {problems[0][1]}")
-    texts = {name: [row[place] for row in rows] for place, name in enumerate(names)}
+                    raise ValueError(f"{path}, line {line}: {row}")
+                continue
+            lines.append(line)
+            rows.append(row)
+            if len(rows) == most:
+                break
+    texts = {name: [row[index] for row in rows] for index, name in enumerate(names)}
     found = TableRows({}, lines, str(path), problems)
     bad: dict[int, str] = {}
     for name, column in texts.items():
@@ -243,8 +243,8 @@ def _read_csv(path: Path, skip_bad: bool, most: int | None = None) -> TableRows:
     return found.without(bad) if bad else found
 
 
-def records(reader: Any, source: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield each record of a CSV file with the number of its first line."""
+def records(reader: Any, source: str, width: int) -> Iterator[tuple[int, list[str] | ValueError]]:
+    """Yield each record of a CSV file with the number of its first line; an error for one of another width."""
     while True:
         line = reader.line_num + 1
         try:
@@ -255,7 +255,8 @@ def records(reader: Any, source: str) -> Iterator[tuple[int, list[str]]]:
             raise ValueError(f"{source}, line {line}: {error}") from None
         except EOFError:
             raise ValueError(f"{source}, line {line}: the compressed file ends too early") from None
-        yield line, row
+        if row:
+            yield line, row if len(row) == width else ValueError(f"{len(row)} fields, expected {width}")
 
 
 def read_header(reader: Any, source: str) -> list[str]:
@@ -277,7 +278,7 @@ def check_unique_names(names: Sequence[str], source: Any) -> None:
 
 
 def _infer_column(rows: TableRows, name: str, column: list[str], bad: dict[int, str], skip_bad: bool) -> list[Any]:
-    values: list[Any] = [None if text.strip() == "" else _number(text) for text in column]
+    values = [parse_number(text) for text in column]
     present = [value for value in values if value is not None]
     numbers = sum(isinstance(value, float) for value in present)
     if numbers == len(present):
@@ -296,9 +297,10 @@ def _infer_column(rows: TableRows, name: str, column: list[str], bad: dict[int, 
     return [None if not text.strip() else text for text in column]
 
 
-def _number(text: str) -> float | str:
+def parse_number(text: str) -> float | str | None:
+    """A number; None for an empty text, and any other text unchanged."""
     try:
-        return float(text)
+        return float(text) if text.strip() else None
     except ValueError:
         return text
 

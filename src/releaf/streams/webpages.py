@@ -158,7 +158,7 @@ def open_bandit(campaign: str = "all", items: int = 5) -> Log:
     clicks.update(row["item_id"] for row in rows[:half] if row["click"] == "1")
     chosen = sorted(clicks, key=lambda item: (-clicks[item], int(item)))[:items]
     rows = [row for row in rows[half:] if row["item_id"] in chosen]
-    names = [f"user_feature_{place}" for place in range(4)]
+    names = [f"user_feature_{index}" for index in range(4)]
     features: dict[str, Feature] = {name: Categorical(sorted({row[name] for row in rows})) for name in names}
     return Log(
         [[row[name] for name in names] for row in rows],

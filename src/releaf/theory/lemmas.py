@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import math
 
-from releaf.theory.checks import require, require_at_least, require_below_one
+from releaf.theory.parameters import checked, require_at_least, tuple_count
 
 FIRST_EXPLOITATION = 2  # at step 1 no reward is known
 
 
+@checked
 def inaccuracy_bound(
-    t: int,
-    *,
-    actions: int,
-    features: int,
-    delta: float = 0.05,
-    gamma_rel: int = 1,
-    control_divisor: float = 1.0,
+    t: int, *, actions: int, features: int, delta: float = 0.05, gamma_rel: int = 1, control_divisor: float = 1.0
 ) -> float:
     """P(INACC_t(a, j)): probability that a cell of the relevant features has an inaccurate mean in an exploitation.
 
@@ -31,25 +26,16 @@ def inaccuracy_bound(
     The proof takes the number of rewards in a cell as fixed. That is right where exploring depends on counts alone, as
     with ``observe="explored"`` and "all-actions"; with "always" the number depends on the rewards themselves.
 
-    Parameters
-    ----------
-    t
-        The step, counted from 1.
-    actions, features
-        A and D.
-    delta, gamma_rel, control_divisor
-        δ, γ_rel and the divisor of the learner.
-
     Examples
     --------
     >>> f"{inaccuracy_bound(10, actions=2, features=5, delta=0.08):.3g}"  # 2 · (0.08 / (10 · 2 · 4))⁴
     '2e-12'
     """
-    require(t=t)
-    terms, power = _union(actions, features, delta, gamma_rel, control_divisor)
+    terms, power = actions * tuple_count(features, gamma_rel), 4 * gamma_rel / control_divisor  # of the Chernoff bound
     return float(min(1.0, 2 * (delta / (t * terms)) ** power))
 
 
+@checked
 def correctness_bound(
     horizon: float | None = None,
     *,
@@ -61,19 +47,13 @@ def correctness_bound(
 ) -> float:
     """P(CORR_T) is at least this: every action's relevant features are candidates in all exploitations.
 
-    Lemmas ``corr`` and ``corrhigh``, which round it down to 1 - δ. It is 1 less the sum of :func:`inaccuracy_bound`
-    over the D* tuples of A actions and the steps from 2 on; 0 where that sum exceeds 1. The paper sums from step 3,
-    but with ``epsilon`` and ``observe="all-actions"`` the second step may exploit.
+    Lemmas ``corr`` and ``corrhigh``, which round it down to 1 - δ. Without a horizon it holds for any number of steps.
+    It is 1 less the sum of :func:`inaccuracy_bound` over the D* tuples of A actions and the steps from 2 on; 0 where
+    that sum exceeds 1. The paper sums from step 3, but with ``epsilon`` and ``observe="all-actions"`` the second step
+    may exploit.
 
     With ``control_divisor`` c the sum over all steps is finite for c < 4·γ_rel only, so for larger divisors the proof
     says nothing about a learner that never stops, and little about one that does.
-
-    Parameters
-    ----------
-    horizon
-        T, the number of steps; any number of them when None.
-    actions, features, delta, gamma_rel, control_divisor
-        As in :func:`inaccuracy_bound`.
 
     Examples
     --------
@@ -82,13 +62,12 @@ def correctness_bound(
     >>> correctness_bound(actions=2, features=5, delta=0.05, control_divisor=5000)
     0.0
     """
-    if horizon is not None:
-        require(horizon=horizon)
-    terms, power = _union(actions, features, delta, gamma_rel, control_divisor)
+    terms, power = actions * tuple_count(features, gamma_rel), 4 * gamma_rel / control_divisor
     failures = 2 * terms * (delta / terms) ** power * _sum_of_powers(power, horizon)
     return float(max(0.0, 1.0 - failures))
 
 
+@checked
 def estimate_accuracy(lipschitz: float, length: float) -> float:
     """8·L·s: how far an action's estimate is from its expected reward at most, when CORR_T happens.
 
@@ -100,18 +79,11 @@ def estimate_accuracy(lipschitz: float, length: float) -> float:
 
     That pair's mean is itself within 2·L·s, so the first of the two differences of (A.2) is not needed: 5·L·s would do.
     This function returns the lemma's 8·L·s, on which Theorem 1 rests.
-
-    Parameters
-    ----------
-    lipschitz
-        L.
-    length
-        s(p_{ℛ(a),t}), the length of the interval of the feature that is relevant to the action.
     """
-    require(lipschitz=lipschitz, length=length)
     return 8 * lipschitz * length
 
 
+@checked
 def tuple_estimate_accuracy(
     lipschitz: float, *, d_rel: int, estimated_length: float, containing_length: float, relevant_length: float
 ) -> float:
@@ -124,66 +96,30 @@ def tuple_estimate_accuracy(
 
     The proof uses that ĉ is a candidate, not that it varies least. With the latter, as for D_rel = 1, ŝ and s_w can be
     replaced by s: 8·L·√d·s.
-
-    Parameters
-    ----------
-    lipschitz, d_rel
-        L and D_rel.
-    estimated_length
-        ŝ, the longest interval of the features that are estimated to be relevant, ĉ_t(a).
-    containing_length
-        s_w, the longest interval of a tuple of D_rel features that contains the relevant ones.
-    relevant_length
-        s, the longest interval of the relevant features, ℛ(a); s_w at most.
     """
-    lengths = {"estimated_length": estimated_length, "relevant_length": relevant_length}
-    require(lipschitz=lipschitz, d_rel=d_rel, **lengths)
     require_at_least(relevant_length, containing_length=containing_length)
     summed = 3 * (estimated_length + containing_length) + 2 * relevant_length
     return lipschitz * math.sqrt(d_rel) * summed
 
 
+@checked
 def instantaneous_bound(lipschitz: float, chosen_length: float, best_length: float) -> float:
     """What one exploitation may lose at most: 8 L (s(p_chosen) + s(p_best)) (Theorem 1, γ_rel = 1).
 
     The sum of both actions' :func:`estimate_accuracy`: the chosen action has the highest estimate, so it is worse than
     the best one by no more than what its own estimate is too high by and the other's is too low by.
-
-    Parameters
-    ----------
-    lipschitz
-        L.
-    chosen_length, best_length
-        Lengths of the current intervals of the features that are relevant to the chosen and to the best action.
     """
-    require(lipschitz=lipschitz, chosen_length=chosen_length, best_length=best_length)
     return estimate_accuracy(lipschitz, chosen_length) + estimate_accuracy(lipschitz, best_length)
 
 
+@checked
 def general_instantaneous_bound(lipschitz: float, longest: float, *, d_rel: int) -> float:
     """What one exploitation may lose at most for D_rel ≥ 1: 16·L·√d·s (proof of Theorem 5).
 
     Twice :func:`tuple_estimate_accuracy` with all lengths equal to that of the longest interval.
-
-    Parameters
-    ----------
-    lipschitz, d_rel
-        L and D_rel.
-    longest
-        s, the longest of the current intervals of all D features.
     """
-    require(longest=longest)
     lengths = dict.fromkeys(("estimated_length", "containing_length", "relevant_length"), longest)
     return 2 * tuple_estimate_accuracy(lipschitz, d_rel=d_rel, **lengths)
-
-
-def _union(actions: int, features: int, delta: float, gamma_rel: int, control_divisor: float) -> tuple[int, float]:
-    """How many cells the union bound counts at one step, A·D*, and the exponent of the Chernoff bound."""
-    require(actions=actions, control_divisor=control_divisor)
-    require_below_one(delta=delta)
-    require_at_least(1, gamma_rel=gamma_rel)
-    require_at_least(2 * gamma_rel, features=features)
-    return actions * math.comb(features - 1, 2 * gamma_rel - 1), 4 * gamma_rel / control_divisor
 
 
 def _sum_of_powers(power: float, horizon: float | None) -> float:

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from releaf.theory.checks import require, require_at_least
+from releaf.arrays import Matrix
+from releaf.theory.parameters import checked
 
-Array = np.ndarray[Any, np.dtype[np.float64]]
 
-
-def interval_lengths(values: Any, *, rho: float, base: int = 2, start_level: int = 0) -> Array:
+@checked
+def interval_lengths(values: Any, *, rho: float, base: int = 2, start_level: int = 0) -> Matrix:
     """s(p_{i,t}): the length of the interval that holds each value of a feature at the step it arrives.
 
     Partitions depend on the contexts alone, not on what the learner decides, so the lengths are known without it: an
@@ -22,17 +22,12 @@ def interval_lengths(values: Any, *, rho: float, base: int = 2, start_level: int
     ----------
     values
         The feature's values in the order of their arrival, each in [0, 1].
-    rho, base, start_level
-        ρ, into how many parts an interval splits, and the level of the first intervals.
 
     Examples
     --------
     >>> interval_lengths([0.3, 0.3, 0.3, 0.3, 0.8], rho=1.0).tolist()
     [1.0, 0.5, 0.5, 0.25, 0.5]
     """
-    require(rho=rho)
-    require_at_least(2, base=base)
-    require_at_least(0, start_level=start_level)
     arrived = np.asarray(values, dtype=np.float64)
     if arrived.ndim != 1:
         raise ValueError(f"values has {arrived.ndim} dimensions: expected one feature's values")
@@ -40,14 +35,14 @@ def interval_lengths(values: Any, *, rho: float, base: int = 2, start_level: int
     if len(outside):
         raise ValueError(f"values[{outside[0]}] is {arrived[outside[0]]}: expected numbers from 0 to 1")
     lengths = np.empty(len(arrived))
-    roots = _shared_out(arrived, np.arange(len(arrived)), 0, base**start_level, base**start_level)
-    waiting = [(start_level, rank, places) for rank, places in enumerate(roots)]
+    roots = _split(arrived, np.arange(len(arrived)), 0, base**start_level, base**start_level)
+    waiting = [(start_level, rank, rows) for rank, rows in enumerate(roots)]
     while waiting:
-        level, rank, places = waiting.pop()
-        held = min(len(places), _most_arrivals(base, rho * level))
-        lengths[places[:held]] = base**-level
-        if held < len(places):
-            children = _shared_out(arrived, places[held:], rank * base, base, base ** (level + 1))
+        level, rank, rows = waiting.pop()
+        held = min(len(rows), _most_arrivals(base, rho * level))
+        lengths[rows[:held]] = base**-level
+        if held < len(rows):
+            children = _split(arrived, rows[held:], rank * base, base, base ** (level + 1))
             waiting += [(level + 1, rank * base + step, part) for step, part in enumerate(children)]
     return lengths
 
@@ -57,8 +52,8 @@ def _most_arrivals(base: int, exponent: float) -> int:
     return math.ceil(base**exponent) if exponent * math.log2(base) < 62 else 2**62
 
 
-def _shared_out(values: Array, places: Any, first: int, parts: int, scale: int) -> list[Any]:
-    """The places whose values are in each of some neighbouring intervals (a, b] of length 1 / scale."""
+def _split(values: Matrix, rows: Any, first: int, parts: int, scale: int) -> list[Any]:
+    """The rows whose values are in each of some neighbouring intervals (a, b] of length 1 / scale."""
     borders = (first + np.arange(1, parts)) / scale
-    child = np.searchsorted(borders, values[places])
-    return [places[child == step] for step in range(parts)]
+    child = np.searchsorted(borders, values[rows])
+    return [rows[child == step] for step in range(parts)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from releaf.theory.checks import require, require_at_least
+from releaf.theory.parameters import checked, tuple_count
 
 
 class RegretBounds(NamedTuple):
@@ -23,25 +23,21 @@ def _root(d_rel: int) -> float:
     return math.sqrt(4 * d_rel**2 + 16 * d_rel + 12)
 
 
+@checked
 def balanced_rho(d_rel: int) -> float:
     """The duration parameter ρ*(d) that balances exploration and exploitation regret (Theorems 3 and 5).
 
     The positive solution of ρ/(1+ρ) = (2+2d)/ρ.
-
-    Parameters
-    ----------
-    d_rel
-        How many features an action's reward depends on (D_rel).
 
     Examples
     --------
     >>> round(balanced_rho(1), 6) == round(2 + 2 * 2**0.5, 6)
     True
     """
-    require(d_rel=d_rel)
     return (2 + 2 * d_rel + _root(d_rel)) / 2
 
 
+@checked
 def regret_exponent(d_rel: int) -> float:
     """g(d): with ρ*(d), the regret grows as T to this power, up to logarithms (Theorem 5).
 
@@ -50,10 +46,10 @@ def regret_exponent(d_rel: int) -> float:
     >>> round(regret_exponent(1), 4)  # 2 (√2 - 1)
     0.8284
     """
-    require(d_rel=d_rel)
     return (2 + 2 * d_rel + _root(d_rel)) / (4 + 2 * d_rel + _root(d_rel))
 
 
+@checked
 def control_number(
     t: int,
     length: float,
@@ -65,28 +61,16 @@ def control_number(
     gamma_rel: int = 1,
     control_divisor: float = 1.0,
 ) -> float:
-    """D_{i,t}: how many observations a cell needs whose shortest interval has this length (eq. controlnum).
-
-    Parameters
-    ----------
-    t
-        The step, counted from 1.
-    length
-        s(p), the length of the interval.
-    actions, features
-        A and D.
-    lipschitz, delta, gamma_rel
-        L, δ and γ_rel of the learner.
-    control_divisor
-        The number that all control numbers are divided by (5000 in the paper's experiments).
-    """
-    require(t=t, length=length, actions=actions, lipschitz=lipschitz, delta=delta, control_divisor=control_divisor)
-    require_at_least(1, gamma_rel=gamma_rel)
-    require_at_least(2 * gamma_rel, features=features)
-    terms = math.comb(features - 1, 2 * gamma_rel - 1)
-    return 2 * math.log(t * terms * actions / delta) / (lipschitz * length) ** 2 / control_divisor
+    """D_{i,t}: how many observations a cell needs whose shortest interval has this length (eq. controlnum)."""
+    return (
+        2
+        * math.log(t * tuple_count(features, gamma_rel) * actions / delta)
+        / (lipschitz * length) ** 2
+        / control_divisor
+    )
 
 
+@checked
 def lipschitz_estimate(t: int) -> float:
     """L̂(t) = 1 + ln(t)/2, used where ``lipschitz="unknown"``.
 
@@ -98,26 +82,16 @@ def lipschitz_estimate(t: int) -> float:
     >>> lipschitz_estimate(1)
     1.0
     """
-    require(t=t)
     return 1.0 + math.log(t) / 2
 
 
+@checked
 def exploitation_bound(horizon: float, *, features: int, rho: float, lipschitz: float = 1.0, d_rel: int = 1) -> float:
-    """R_I(T) ≤ 16 L D √d 2^(2ρ) T^(ρ/(1+ρ)) (Theorem 1 for d = 1, Theorem 5's proof beyond).
-
-    Parameters
-    ----------
-    horizon
-        T, the number of steps.
-    features
-        D.
-    rho, lipschitz, d_rel
-        ρ, L, and D_rel = γ_rel.
-    """
-    require(horizon=horizon, features=features, rho=rho, lipschitz=lipschitz, d_rel=d_rel)
+    """R_I(T) ≤ 16 L D √d 2^(2ρ) T^(ρ/(1+ρ)) (Theorem 1 for d = 1, Theorem 5's proof beyond)."""
     return float(16 * lipschitz * features * math.sqrt(d_rel) * 4.0**rho * horizon ** (rho / (1 + rho)))
 
 
+@checked
 def exploration_bound(
     horizon: float,
     *,
@@ -131,23 +105,14 @@ def exploration_bound(
     """R_O(T) of Theorem 2 (γ_rel = 1).
 
     960 D² (c_O+1) ln(T A D*/δ) / (7 L²) · T^(4/ρ) + 64 D² (c_O+1) / 3 · T^(2/ρ).
-
-    Parameters
-    ----------
-    horizon, features, actions
-        T, D, A.
-    rho, lipschitz, delta, observation_cost
-        ρ, L, δ, c_O.
     """
-    require(horizon=horizon, actions=actions, rho=rho, lipschitz=lipschitz, delta=delta)
-    require_at_least(2, features=features)
-    require_at_least(0, observation_cost=observation_cost)
     price = features**2 * (observation_cost + 1)
-    logarithm = math.log(horizon * actions * (features - 1) / delta)
+    logarithm = math.log(horizon * actions * tuple_count(features, 1) / delta)
     first = 960 * price * logarithm / (7 * lipschitz**2) * horizon ** (4 / rho)
     return float(first + 64 * price / 3 * horizon ** (2 / rho))
 
 
+@checked
 def starting_level(lipschitz: float, epsilon: float, base: int = 2) -> int:
     """l_min = ⌈log_base(3L / 2ε)⌉, the level at which all partitions start for ε-optimality (Theorem 4).
 
@@ -155,20 +120,11 @@ def starting_level(lipschitz: float, epsilon: float, base: int = 2) -> int:
     exploitation loses more than ε; what follows from Theorem 1 is 16·L·s ≤ 32ε/3. For a loss of at most ε
     pass 3ε/32.
 
-    Parameters
-    ----------
-    lipschitz, epsilon
-        L and ε.
-    base
-        Into how many parts an interval splits.
-
     Examples
     --------
     >>> starting_level(1.0, 0.1)
     4
     """
-    require(lipschitz=lipschitz, epsilon=epsilon)
-    require_at_least(2, base=base)
     ratio = 3 * lipschitz / (2 * epsilon)
     if not math.isfinite(ratio):
         raise ValueError(f"epsilon={epsilon!r} is too small for lipschitz={lipschitz!r}: expected a finite 3L / 2ε")
@@ -178,6 +134,7 @@ def starting_level(lipschitz: float, epsilon: float, base: int = 2) -> int:
     return level
 
 
+@checked
 def epsilon_optimal_bounds(
     horizon: float,
     epsilon: float,
@@ -192,15 +149,7 @@ def epsilon_optimal_bounds(
     """The bounds of Theorem 4, for a learner that starts at :func:`starting_level`.
 
     R_I as in Theorem 1, R_O as in Theorem 2 times 81 L⁴/ε⁴.
-
-    Parameters
-    ----------
-    epsilon
-        ε, the accuracy from the first exploitation on.
-    horizon, features, actions, rho, lipschitz, delta, observation_cost
-        As in :func:`exploration_bound`.
     """
-    require(epsilon=epsilon)
     explored = exploration_bound(
         horizon,
         features=features,
@@ -216,6 +165,7 @@ def epsilon_optimal_bounds(
     )
 
 
+@checked
 def general_bounds(
     horizon: float,
     *,
@@ -231,26 +181,13 @@ def general_bounds(
 
     R_I is :func:`exploitation_bound`. R_O is C(D, 2d) (2d)! (c_O+1) times the sum over all levels
     l_1 ≤ … ≤ l_2d ≤ 1 + log₂(T)/ρ of 2^(l_1 + … + l_2d) (2 ln(T A D*/δ) 4^(l_2d) / L² + 1), which grows
-    as T^((2+2d)/ρ) ln T.
-
-    Parameters
-    ----------
-    d_rel
-        D_rel, which the learner's γ_rel must equal.
-    rho
-        ρ; the balanced ρ*(d) when None.
-    horizon, features, actions, lipschitz, delta, observation_cost
-        As in :func:`exploration_bound`.
+    as T^((2+2d)/ρ) ln T. By default ρ is the balanced ρ*(d).
     """
-    require(horizon=horizon, actions=actions, d_rel=d_rel, lipschitz=lipschitz, delta=delta)
-    require_at_least(0, observation_cost=observation_cost)
     size = 2 * d_rel
     if size > features:
         raise ValueError(f"d_rel={d_rel} needs at least {size} features, got features={features}")
     duration = balanced_rho(d_rel) if rho is None else rho
-    require(rho=duration)
-    terms = math.comb(features - 1, size - 1)
-    needed = 2 * math.log(horizon * actions * terms / delta) / lipschitz**2
+    needed = 2 * math.log(horizon * actions * tuple_count(features, d_rel) / delta) / lipschitz**2
     top = math.floor(1 + math.log2(horizon) / duration)
     # sums[l]: over the levels of the tuple's later intervals, given that the present one has level l
     sums = [2.0**level * (needed * 4.0**level + 1) for level in range(top + 1)]

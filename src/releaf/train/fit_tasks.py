@@ -40,7 +40,7 @@ class FitJob(NamedTuple):
     encoder: dict[str, Array] | None = None  # state of the quantile encoder
     actions: tuple[ActionName, ...] = ()
     categories: Array | None = None
-    places: Array | None = None
+    stretches: Array | None = None
     layout: summing.SumsLayout | None = None
     last: bool = False  # whether to draw a sample of contexts too
     ranges: tuple[histogram.KeyRanges, ...] = ()  # keys to count, per histogram
@@ -51,8 +51,8 @@ def count_quantile_values(job: FitJob, parts: LogParts) -> Histograms:
     """Histograms of the values of all quantile features."""
     schema = job.columns.schema
     names = [name for name, feature in zip(schema.names, schema.features, strict=True) if isinstance(feature, Quantile)]
-    found = ([histogram.keys_of(_numbers(batch, name)) for name in names] for _, batch, _ in _batches(job, parts))
-    return _histograms(job, found)
+    keys = ([histogram.keys_of(_numbers(batch, name)) for name in names] for _, batch, _ in _batches(job, parts))
+    return _histograms(job, keys)
 
 
 def count_row_hashes(job: FitJob, parts: LogParts) -> Histograms:
@@ -63,21 +63,20 @@ def count_row_hashes(job: FitJob, parts: LogParts) -> Histograms:
 def _histograms(job: FitJob, batches: Iterable[list[Array]]) -> Histograms:
     totals = [histogram.EMPTY] * len(job.ranges)
     for columns in batches:
-        found = map(histogram.histogram_of, columns, job.ranges)
-        totals = [histogram.merge(*pair) for pair in zip(totals, found, strict=True)]
+        totals = histogram.merge_each(totals, map(histogram.histogram_of, columns, job.ranges))
     return totals
 
 
 def summarize_part(job: FitJob, parts: LogParts) -> LogSummary:
     """Summary of the parts: counts of values and rows, the actions, and the problems of unusable rows."""
-    assert job.places is not None
-    counts = np.zeros((len(job.places), int(job.places.max()) + 1), dtype=np.int64)
+    assert job.stretches is not None
+    counts = np.zeros((len(job.stretches), int(job.stretches.max()) + 1), dtype=np.int64)
     seen = log_summary.EMPTY
     for part, batch, probabilities in _batches(job, parts):
         units = _units(job, batch)
-        summing.count_values(units, job.categories, job.places, counts)
+        summing.count_values(units, job.categories, job.stretches, counts)
         taken = np.unique(batch.actions).tolist() if isinstance(batch.actions, np.ndarray) else set(batch.actions)
-        found = log_summary.EMPTY._replace(
+        summary = log_summary.EMPTY._replace(
             labels={(log_summary.type_name(label), label): part.path for label in taken},
             rows=len(batch.rewards),
             left_out=len(batch.problems),
@@ -85,7 +84,7 @@ def summarize_part(job: FitJob, parts: LogParts) -> LogSummary:
             problems=[(part.path, line, why) for line, why in batch.problems[:MAX_PROBLEMS]],
             row_hashes=histogram.histogram_of(sampling.hash_rows(units)),
         )
-        seen = log_summary.merge(seen, found)
+        seen = log_summary.merge(seen, summary)
         if not job.actions:
             log_summary.check_action_count(seen, job.columns.action)
     return seen._replace(counts=counts)
@@ -96,14 +95,14 @@ def sum_part(job: FitJob, parts: LogParts) -> tuple[summing.Sums, sampling.Sampl
     layout, columns = job.layout, job.columns
     assert layout is not None
     sums = summing.LogSummer(layout, len(job.actions), reward_columns(columns))
-    position = {label: place for place, label in enumerate(job.actions)}
+    position = {label: index for index, label in enumerate(job.actions)}
     drawn = sampling.empty_sample(len(columns.schema))
     for _, batch, probabilities in read_parts(parts, columns.schema, **_names(columns)):
         units = _units(job, batch)
         labels = batch.actions.tolist() if isinstance(batch.actions, np.ndarray) else batch.actions
         taken = np.fromiter((position[label] for label in labels), dtype=np.int64, count=len(labels))
         leaves = np.empty(units.shape, dtype=np.int32)
-        summing.find_leaves(units, job.categories, job.places, layout.leaf_of, leaves)
+        summing.find_leaves(units, job.categories, job.stretches, layout.leaf_of, leaves)
         sums.add(leaves, taken, _observed(batch.rewards, probabilities))
         if job.last:
             drawn = sampling.merge(drawn, sampling.draw(units, job.frequent))
@@ -132,15 +131,11 @@ def _batches(job: FitJob, parts: LogParts) -> Iterable[tuple[LogPart, Batch, Any
     """Batches of the parts with their propensities; unusable rows raise, or are skipped with ``skip_bad``."""
     for part in parts:
         with errors_with_path(part.path):
-            yield from _usable_batches(job, part)
-
-
-def _usable_batches(job: FitJob, part: LogPart) -> Iterable[tuple[LogPart, Batch, Any]]:
-    for _, batch, probabilities in read_parts([part], job.columns.schema, **_names(job.columns)):
-        if batch.problems and not job.columns.skip_bad:
-            line, why = batch.problems[0]
-            raise ValueError(f"{part.path}, row {line}: {why}")
-        yield part, batch, probabilities
+            for _, batch, probabilities in read_parts([part], job.columns.schema, **_names(job.columns)):
+                if batch.problems and not job.columns.skip_bad:
+                    line, why = batch.problems[0]
+                    raise ValueError(f"{part.path}, row {line}: {why}")
+                yield part, batch, probabilities
 
 
 def _units(job: FitJob, batch: Batch) -> Array:

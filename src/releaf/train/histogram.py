@@ -12,6 +12,7 @@ over the data refine heavy bins until each holds a single key or is no longer he
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -73,6 +74,11 @@ def merge(one: KeyHistogram, other: KeyHistogram) -> KeyHistogram:
     return _coarsened(lows[order], highs, counts, max(one.shift, other.shift))
 
 
+def merge_each(ones: list[KeyHistogram], others: Iterable[KeyHistogram]) -> list[KeyHistogram]:
+    """Merge several histograms with as many others."""
+    return [merge(one, other) for one, other in zip(ones, others, strict=True)]
+
+
 def heavy_ranges(bins: KeyHistogram) -> KeyRanges:
     """Ranges of the heavy bins that hold more than one distinct key."""
     chosen = _are_heavy(bins)
@@ -105,9 +111,9 @@ def to_quantile_sketch(bins: KeyHistogram, size: int) -> Array:
         return np.zeros(4)
     upto = np.cumsum(bins.counts)
     steps = (np.arange(kept) + 0.5) / kept * seen
-    places = np.searchsorted(upto, steps, side="right")
-    lows, highs = values_of(bins.lows)[places], values_of(bins.highs)[places]
-    share = (steps - (upto - bins.counts)[places]) / bins.counts[places]
+    indices = np.searchsorted(upto, steps, side="right")
+    lows, highs = values_of(bins.lows)[indices], values_of(bins.highs)[indices]
+    share = (steps - (upto - bins.counts)[indices]) / bins.counts[indices]
     chosen = np.minimum(lows + share * (highs - lows), highs)
     return np.concatenate([[seen, 0, 0, kept], chosen, chosen])
 
@@ -115,8 +121,8 @@ def to_quantile_sketch(bins: KeyHistogram, size: int) -> Array:
 def _are_within(keys: Array, ranges: KeyRanges) -> Array:
     if not ranges:
         return np.zeros(len(keys), dtype=bool)
-    places = np.searchsorted(ranges.lows, keys, side="right")
-    inside: Array = (places > 0) & (keys <= ranges.highs[places - 1])
+    indices = np.searchsorted(ranges.lows, keys, side="right")
+    inside: Array = (indices > 0) & (keys <= ranges.highs[indices - 1])
     return inside
 
 

@@ -183,30 +183,30 @@ class _LogPasses:
         """Run a pass; yields the result of each group of parts as it completes."""
         done = 0
         self._progress(what, 0, self._total)
-        for place, result in self._executor.map(partial(function, job), self._groups):
-            done += sum(part.rows for part in self._groups[place])
+        for index, result in self._executor.map(partial(function, job), self._groups):
+            done += sum(part.rows for part in self._groups[index])
             self._progress(what, done, self._total)
             yield result
 
     def quantiles(self) -> dict[str, Array] | None:
         """State of an encoder with the quantiles of the log; None without quantile features."""
         schema = self._columns.schema
-        places = [place for place, feature in enumerate(schema.features) if isinstance(feature, Quantile)]
-        if not places:
+        indices = [index for index, feature in enumerate(schema.features) if isinstance(feature, Quantile)]
+        if not indices:
             return None
-        job = FitJob(self._columns, ranges=(histogram.ALL_KEYS,) * len(places))
+        job = FitJob(self._columns, ranges=(histogram.ALL_KEYS,) * len(indices))
         found = self._count("ranking", count_quantile_values, job)
         found = self._refine("ranking frequent values", count_quantile_values, job, found)
         return {
-            f"quantile{place}": histogram.to_quantile_sketch(bins, getattr(schema.features[place], "size", 0))
-            for place, bins in zip(places, found, strict=True)
+            f"quantile{index}": histogram.to_quantile_sketch(bins, getattr(schema.features[index], "size", 0))
+            for index, bins in zip(indices, found, strict=True)
         }
 
     def _count(self, what: str, function: Callable[[FitJob, LogParts], Histograms], job: FitJob) -> Histograms:
         """Histograms over all parts."""
         totals = [histogram.EMPTY] * len(job.ranges)
-        for found in self._run(what, function, job):
-            totals = [histogram.merge(*pair) for pair in zip(totals, found, strict=True)]
+        for counted in self._run(what, function, job):
+            totals = histogram.merge_each(totals, counted)
         return totals
 
     def _refine(
@@ -222,8 +222,8 @@ class _LogPasses:
         self, encoder: dict[str, Array] | None, actions: Sequence[ActionName] | None, settings: EngineSettings
     ) -> LogSummary:
         """Summary of the log: counts of the values of all features, and the actions."""
-        categories, places = np.array(settings.categories), summing.stretches(settings)
-        job = FitJob(self._columns, encoder, tuple(actions or ()), categories, places)
+        categories, stretches = np.array(settings.categories), summing.stretches(settings)
+        job = FitJob(self._columns, encoder, tuple(actions or ()), categories, stretches)
         seen = log_summary.EMPTY
         for found in self._run("counting", summarize_part, job):
             seen = log_summary.merge(seen, found)
@@ -246,8 +246,8 @@ class _LogPasses:
         """The observed cells, and a sample of encoded contexts."""
         longest = max(sum(part.rows for part in parts) for parts in self._groups)
         blocks = summing.layouts(settings, leaves, len(actions), longest, MAX_CELLS)
-        categories, places = np.array(settings.categories), summing.stretches(settings)
-        job = FitJob(self._columns, encoder, actions, categories, places, frequent=self._frequent)
+        categories, stretches = np.array(settings.categories), summing.stretches(settings)
+        job = FitJob(self._columns, encoder, actions, categories, stretches, frequent=self._frequent)
         rows, drawn = [], sampling.empty_sample(len(leaves))
         for number, layout in enumerate(blocks, 1):
             what = "summing" if len(blocks) == 1 else f"summing, block {number} of {len(blocks)}"

@@ -43,8 +43,8 @@ def draw(values: Array, frequent: Array = NO_HASHES) -> Sample:
     """The rows with the smallest hashes; rows with one of the sorted ``frequent`` hashes come first."""
     hashes = hash_rows(values)
     if len(frequent):
-        places = np.minimum(np.searchsorted(frequent, hashes), len(frequent) - 1)
-        hashes = np.where(frequent[places] == hashes, places.astype(np.uint64), hashes)
+        indices = np.minimum(np.searchsorted(frequent, hashes), len(frequent) - 1)
+        hashes = np.where(frequent[indices] == hashes, indices.astype(np.uint64), hashes)
     return _smallest(hashes, values + 0.0, np.ones(len(values), dtype=np.int64), len(values))
 
 
@@ -86,6 +86,6 @@ def _smallest(hashes: Array, values: Array, counts: Array, rows: int) -> Sample:
         few = hashes <= bound
         if len(np.unique(hashes[few])) > SAMPLE_SIZE:
             hashes, values, counts = hashes[few], values[few], counts[few]
-    distinct, firsts, places = np.unique(hashes, return_index=True, return_inverse=True)
-    total = np.bincount(places, weights=counts, minlength=len(distinct)).astype(np.int64)
+    distinct, firsts, indices = np.unique(hashes, return_index=True, return_inverse=True)
+    total = np.bincount(indices, weights=counts, minlength=len(distinct)).astype(np.int64)
     return Sample(distinct[:SAMPLE_SIZE], values[firsts[:SAMPLE_SIZE]], total[:SAMPLE_SIZE], rows)

@@ -51,14 +51,14 @@ def parse_scopes(text: str) -> dict[str, frozenset[str]]:
     >>> sorted(parse_scopes("triage:decide triage:reward")["triage"])
     ['decide', 'reward']
     """
-    found: dict[str, frozenset[str]] = {}
+    scopes: dict[str, frozenset[str]] = {}
     for entry in text.split():
         experiment, _, scope = entry.partition(":")
         if scope not in SCOPES or not EXPERIMENT.fullmatch(experiment):
             known = ", ".join(SCOPES)
             raise ValueError(f"scope is {entry!r}: expected experiment:scope or *:scope with a scope of {known}")
-        found[experiment] = found.get(experiment, NO_SCOPES).union(SCOPES if scope == "admin" else [scope])
-    return found
+        scopes[experiment] = scopes.get(experiment, NO_SCOPES).union(SCOPES if scope == "admin" else [scope])
+    return scopes
 
 
 def make_key(name: str, scopes: Iterable[str], created: float | None = None) -> tuple[str, KeyRow]:
@@ -147,5 +147,5 @@ class Keyring:
 
     def find(self, key: str) -> Identity | None:
         """Identity of a valid key by its public id; None if it is unknown or revoked."""
-        found = self._keys.get(key.encode())
-        return None if found is None else found[1]
+        entry = self._keys.get(key.encode())
+        return None if entry is None else entry[1]

@@ -75,7 +75,6 @@ class Sessions:
         return identity
 
     def end(self, token: bytes | None) -> None:
-        """End a session, if there is one."""
         if token is not None:
             self._sessions.pop(hash_secret(token), None)
 

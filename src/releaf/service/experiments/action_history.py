@@ -58,8 +58,8 @@ class ActionHistory:
 
     def is_same_reward(self, decision: int, logged: Any, reward: Any) -> bool:
         """Whether a reward equals the logged one, perhaps logged before an action was retired."""
-        given = list(reward.values()) if isinstance(reward, dict) else reward
-        return bool(logged == self.normalize_reward(decision, reward) or logged == given)
+        plain = list(reward.values()) if isinstance(reward, dict) else reward
+        return bool(logged == self.normalize_reward(decision, reward) or logged == plain)
 
     def default_reward(self, decision: int, rules: RewardRules) -> Reward | None:
         """The default reward of a decision whose deadline passed; None if the decision is dropped.

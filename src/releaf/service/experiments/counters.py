@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from releaf.service.messages import Counts
 
@@ -21,13 +21,6 @@ class ExperimentCounters(Struct):
     def to_message(self, pending: int) -> Counts:
         """The counts for the API; ``pending`` is the number of pending decisions."""
         rewarded = self.rewards + self.defaults
-        return Counts(
-            decisions=self.decisions,
-            explored=self.explored,
-            asked=self.asked,
-            rewards=self.rewards,
-            defaults=self.defaults,
-            dropped=self.dropped,
-            waiting=pending,
-            mean_reward=self.reward_sum / rewarded if rewarded else None,
-        )
+        fields = structs.asdict(self)
+        total = fields.pop("reward_sum")
+        return Counts(**fields, waiting=pending, mean_reward=total / rewarded if rewarded else None)

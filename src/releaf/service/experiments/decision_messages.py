@@ -68,12 +68,12 @@ def decision_answers(events: Sequence[Decided], state: ExperimentState) -> list[
 def _name_features(relevant: Relevant, actions: list[Label], names: tuple[str, ...]) -> dict[str, list[str] | None]:
     """Names of the relevant features of each action; cached, because the same ones recur often."""
     key = (names, tuple(actions), relevant)
-    found = _cached_names.get(key)
-    if found is None:
+    named = _cached_names.get(key)
+    if named is None:
         if len(_cached_names) >= MAX_CACHED:
             _cached_names.clear()
-        found = _cached_names[key] = {
+        named = _cached_names[key] = {
             str(action): None if indices is None else [names[index] for index in indices]
             for action, indices in zip(actions, relevant, strict=True)
         }
-    return found
+    return named

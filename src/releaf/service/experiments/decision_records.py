@@ -25,22 +25,22 @@ async def list_decisions(
     state = experiment.live()
     last = min(state.decisions, (before or state.decisions + 1) - 1)
     await experiment.flush()
-    found: list[Recorded] = []
+    matching: list[Recorded] = []
     scanned, reached = 0, last
     if last < 1:
         return RecordedPage(decisions=[], next=None)
     async for page in experiment.store.pages_back(experiment.id, last):
         events = [event for event in decode_page(page.body) if isinstance(event, Decided) and event.number <= last]
         for record in reversed(await with_rewards(experiment, events)):
-            if len(found) == limit:
+            if len(matching) == limit:
                 break
             reached = record.decision
             if matches(record):
-                found.append(record)
+                matching.append(record)
         scanned += len(events)
-        if len(found) == limit or scanned >= MAX_SCANNED:
+        if len(matching) == limit or scanned >= MAX_SCANNED:
             break
-    return RecordedPage(decisions=found, next=reached if reached > 1 else None)
+    return RecordedPage(decisions=matching, next=reached if reached > 1 else None)
 
 
 async def with_rewards(experiment: ServedExperiment, events: list[Decided]) -> list[Recorded]:
@@ -77,12 +77,12 @@ def make_filter(
     return matches
 
 
-def _time(name: str, given: str | None) -> str | None:
+def _time(name: str, text: str | None) -> str | None:
     """Normalize a time to the format of records, whose order as text is the order in time."""
-    if given is None:
+    if text is None:
         return None
     try:
-        moment = datetime.fromisoformat(given)
+        moment = datetime.fromisoformat(text)
         return format_timestamp((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
     except (ValueError, OverflowError, OSError):
-        raise ApiError(422, "invalid", f"{name} is {given!r}: expected a time such as 2026-01-31T12:00:00Z") from None
+        raise ApiError(422, "invalid", f"{name} is {text!r}: expected a time such as 2026-01-31T12:00:00Z") from None

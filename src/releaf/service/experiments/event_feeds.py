@@ -45,7 +45,6 @@ class EventFeeds:
         return feed
 
     def close(self, feed: Feed) -> None:
-        """Close a feed."""
         self._owners.pop(feed, None)
 
     async def next_event(self, feed: Feed, is_allowed: Callable[[], bool]) -> AnyEvent | None:

@@ -1,4 +1,4 @@
-"""Explanations: why a decision was intervals, which features are relevant, and the partition of a feature."""
+"""Explanations: why a decision was made, which features are relevant, and the partition of a feature."""
 
 from __future__ import annotations
 
@@ -10,14 +10,7 @@ from releaf.service.errors import ApiError, invalid_request
 from releaf.service.experiments.decision_messages import decision_answers
 from releaf.service.experiments.state import ExperimentState
 from releaf.service.log.events import Decided
-from releaf.service.messages import (
-    Answer,
-    ExplanationInfo,
-    IntervalInfo,
-    IntervalRewards,
-    PartitionInfo,
-    RelevanceInfo,
-)
+from releaf.service.messages import Answer, ExplanationInfo, IntervalInfo, IntervalRewards, PartitionInfo, RelevanceInfo
 
 
 def relevance(state: ExperimentState) -> RelevanceInfo:
@@ -85,7 +78,6 @@ def _intervals(learner: Any, feature: str) -> list[IntervalInfo]:
 
 
 def explain_decision(state: ExperimentState, event: Decided) -> ExplanationInfo:
-    """Explain a logged decision."""
     (answer,) = decision_answers([event], state)
     learner, actions = state.learner, state.actions.at(event.number)
     is_own = state.ordinal(event.number) > state.slot.since and actions == list(learner.actions[: len(actions)])
@@ -94,9 +86,7 @@ def explain_decision(state: ExperimentState, event: Decided) -> ExplanationInfo:
         text = learner.explain(own).replace(f"Decision {own.id} ", f"Decision {event.number} ", 1)
     else:
         text = _describe(answer, event.number)
-    return ExplanationInfo(
-        event.number, answer.action, answer.explored, answer.probability, answer.estimates, answer.relevant, text
-    )
+    return _info(event.number, answer, text)
 
 
 def preview(state: ExperimentState, context: Any) -> ExplanationInfo:
@@ -107,25 +97,17 @@ def preview(state: ExperimentState, context: Any) -> ExplanationInfo:
         choice = learner.preview(row)
     except (ValueError, TypeError, OverflowError) as error:
         raise invalid_request(str(error)) from None
-    event = Decided(
-        state.last_at,
-        state.decisions + 1,
-        row,
-        choice.action,
-        choice.probability,
-        choice.explored,
-        choice.wants_reward,
-        choice.estimates,
-        choice.relevant,
-        None,
-        None,
-    )
+    event = Decided.of(state.last_at, state.decisions + 1, row, choice, None, None)
     (answer,) = decision_answers([event], state)
     text = learner.explain(choice) if hasattr(learner, "explain") else _describe(answer, event.number)
     for did, would in (("chose", "choose"), ("explored", "explore")):
         text = re.sub(rf"^Decision \d+ {did}\b", f"It would {would}", text)
+    return _info(None, answer, text)
+
+
+def _info(decision: int | None, answer: Answer, text: str) -> ExplanationInfo:
     return ExplanationInfo(
-        None, answer.action, answer.explored, answer.probability, answer.estimates, answer.relevant, text
+        decision, answer.action, answer.explored, answer.probability, answer.estimates, answer.relevant, text
     )
 
 

@@ -12,10 +12,10 @@ KEYS_KEPT = 100_000
 
 def distinct_keys(keys: Iterable[str | None]) -> list[str]:
     """The keys given in a request; an error if two are equal."""
-    given = [key for key in keys if key is not None]
-    if len(set(given)) < len(given):
+    present = [key for key in keys if key is not None]
+    if len(set(present)) < len(present):
         raise invalid_request("keys must differ within a request")
-    return given
+    return present
 
 
 class IdempotencyKeys(OrderedDict[str, int]):

@@ -116,26 +116,28 @@ def build_policy(policy: PolicySpec, actions: tuple[Any, ...], schema: Schema) -
     if policy.name not in POLICIES:
         known = ", ".join(POLICIES)
         raise ApiError(422, "unknown_policy", f"unknown policy {policy.name!r}: expected one of {known}")
-    make, given = POLICIES[policy.name], dict(policy.parameters)
-    unknown = [name for name in given if name in _SET_BY_EXPERIMENT or name not in inspect.signature(make).parameters]
+    make, arguments = POLICIES[policy.name], dict(policy.parameters)
+    unknown = [
+        name for name in arguments if name in _SET_BY_EXPERIMENT or name not in inspect.signature(make).parameters
+    ]
     if unknown:
         raise invalid_request(f"{policy.name} has no parameter {unknown[0]!r}: see /v1/policies")
-    if "seed" in inspect.signature(make).parameters and given.get("seed") is None:
-        given["seed"] = policy.parameters["seed"] = secrets.randbits(32)
+    if "seed" in inspect.signature(make).parameters and arguments.get("seed") is None:
+        arguments["seed"] = policy.parameters["seed"] = secrets.randbits(32)
     try:
-        _validate_size(policy.name, actions, schema, given)
-        return make(actions, schema, **given)
+        _validate_size(policy.name, actions, schema, arguments)
+        return make(actions, schema, **arguments)
     except (ValueError, TypeError, OverflowError, MemoryError) as error:
         raise invalid_request(f"{policy.name} can't be built: {error}") from None
 
 
-def _validate_size(name: str, actions: tuple[Any, ...], schema: Schema, given: dict[str, Any]) -> None:
+def _validate_size(name: str, actions: tuple[Any, ...], schema: Schema, arguments: dict[str, Any]) -> None:
     """Reject parameters with which a learner would take too much memory."""
     make = POLICIES[name]
-    pending = given.get("max_pending", 1)
+    pending = arguments.get("max_pending", 1)
     if isinstance(pending, int) and pending > MAX_PENDING:
         raise invalid_request(f"max_pending is {pending:,}: expected at most {MAX_PENDING:,}")
-    size = given.get("gamma_rel", 1)
+    size = arguments.get("gamma_rel", 1)
     if "gamma_rel" in inspect.signature(make).parameters and isinstance(size, int) and size > 0:
         tuples = math.comb(len(schema), min(2 * size, len(schema)))
         if tuples > MAX_TUPLES:
@@ -143,7 +145,7 @@ def _validate_size(name: str, actions: tuple[Any, ...], schema: Schema, given: d
                 f"{len(schema)} features have {tuples:,} tuples of {2 * size}: expected at most {MAX_TUPLES:,}"
             )
     if len(actions) * len(schema) > SIZE_CHECK_FROM:
-        _validate_bytes(name, len(actions), lambda few: make(actions[:few], schema, **given))
+        _validate_bytes(name, len(actions), lambda few: make(actions[:few], schema, **arguments))
 
 
 def _validate_bytes(name: str, actions: int, make: Callable[[int], Any]) -> None:

@@ -95,7 +95,6 @@ class LearnerSlot:
 
     @classmethod
     def from_record(cls, record: SlotRecord) -> LearnerSlot:
-        """Restore a slot."""
         slot = cls(record.name, record.policy, from_bytes(record.learner), record.since)
         slot.offset, slot.estimate = record.offset, record.estimate
         return slot

@@ -20,12 +20,12 @@ class PendingDecisions(OrderedDict[int, PendingDecision]):
 
     def overdue(self, now: float) -> list[int]:
         """Numbers of the oldest decisions whose deadline has passed, at most MAX_EXPIRED_AT_ONCE."""
-        found = []
+        numbers = []
         for number, (_, _, deadline, _) in islice(self.items(), MAX_EXPIRED_AT_ONCE):
             if deadline is None or deadline > now:
                 break
-            found.append(number)
-        return found
+            numbers.append(number)
+        return numbers
 
     def with_action(self, action: Label) -> list[int]:
         """Numbers of the decisions that took an action."""

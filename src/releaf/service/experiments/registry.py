@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from releaf.service.errors import ApiError, invalid_request, service_unavailable
+from releaf.service.errors import ApiError, StoreError, invalid_request, service_unavailable
 from releaf.service.experiments import learner_factory
 from releaf.service.experiments.clock import MonotonicClock
 from releaf.service.experiments.event_feeds import EventFeeds
@@ -19,7 +19,7 @@ from releaf.service.experiments.state import ExperimentState
 from releaf.service.log.group_commit import GroupCommit
 from releaf.service.messages import NewExperiment, PolicySpec
 from releaf.service.settings import ServiceSettings
-from releaf.service.store.base import EventStore, ExperimentRow, KeyRow, LeaseLost, StoreError
+from releaf.service.store.base import EventStore, ExperimentRow, KeyRow, LeaseLost
 
 MAINTENANCE_SECONDS = 0.5
 REFRESH_SECONDS = 2.0
@@ -101,7 +101,6 @@ class ExperimentRegistry:
         return self.experiments[name]
 
     async def create(self, spec: NewExperiment) -> ServedExperiment:
-        """Create an experiment."""
         if spec.name in self.experiments:
             raise ApiError(
                 409,
@@ -206,13 +205,13 @@ def _precompile_for(spec: NewExperiment) -> None:
         learner_factory.precompile(learner_factory.build_policy(spec.policy, tuple(spec.actions), schema))
 
 
-def _validate_policy(given: PolicySpec, own: PolicySpec) -> None:
+def _validate_policy(requested: PolicySpec, own: PolicySpec) -> None:
     """Reject a policy that differs from that of the model: the model continues unchanged."""
-    if given == PolicySpec():
+    if requested == PolicySpec():
         return
-    other = {name: value for name, value in given.parameters.items() if own.parameters.get(name) != value}
-    if given.name != own.name or other:
-        differs = f"{given.name}" if given.name != own.name else f"{other}"
+    other = {name: value for name, value in requested.parameters.items() if own.parameters.get(name) != value}
+    if requested.name != own.name or other:
+        differs = f"{requested.name}" if requested.name != own.name else f"{other}"
         raise invalid_request(
             f"policy is {differs}, but the model is a {own.name} with {own.parameters}: leave the policy out"
         )

@@ -69,11 +69,6 @@ def freeze(state: ExperimentState) -> Callable[[], bytes]:
     return to_bytes
 
 
-def to_bytes(state: ExperimentState) -> bytes:
-    """Serialize a state; equal states give equal bytes."""
-    return freeze(state)()
-
-
 def from_bytes(content: bytes) -> ExperimentState:
     """Restore a state; a ``ValueError`` if the content is none."""
     try:

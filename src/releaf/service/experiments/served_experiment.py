@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from releaf.service.errors import ApiError, service_unavailable
+from releaf.service.errors import ApiError, StoreError, service_unavailable
 from releaf.service.experiments import learner_factory
 from releaf.service.experiments.clock import MonotonicClock
 from releaf.service.experiments.event_feeds import Feed, publish
@@ -28,7 +28,7 @@ from releaf.service.log.snapshots import SnapshotWriter
 from releaf.service.log.state_format import compress, decompress
 from releaf.service.messages import ExperimentInfo, Learnt, NewExperiment, NewShadow, RewardOf
 from releaf.service.settings import ServiceSettings
-from releaf.service.store.base import EventStore, ExperimentRow, RewardRow, StoreError
+from releaf.service.store.base import EventStore, ExperimentRow, RewardRow
 from releaf.service.timestamps import format_timestamp
 
 LIVE, STANDBY, RECOVERING, DAMAGED, RETIRED = "live", "standby", "recovering", "damaged", "retired"
@@ -151,9 +151,9 @@ class ServedExperiment:
 
     async def decide(self, contexts: list[Any], keys: Sequence[str | None]) -> list[Decided]:
         """Decide and commit. A context whose idempotency key is known gets its earlier decision."""
-        given = distinct_keys(keys)
-        if given:
-            known = self.live().keys.known(given)
+        distinct = distinct_keys(keys)
+        if distinct:
+            known = self.live().keys.known(distinct)
             if known:
                 return await self._decide_new(contexts, keys, known)
         at = self.now()
@@ -238,14 +238,13 @@ class ServedExperiment:
             slot.decision_seconds *= len(self.live().learner.actions) / before  # estimate; each start measures it
         await self._group_commit.append(self, [event], self.live().take_outcomes())
 
-    async def add_shadow(self, given: NewShadow) -> None:
-        """Add a shadow."""
+    async def add_shadow(self, request: NewShadow) -> None:
         learner = self.live().learner
-        made = await asyncio.to_thread(learner_factory.build_policy, given.policy, learner.actions, learner.schema)
+        made = await asyncio.to_thread(learner_factory.build_policy, request.policy, learner.actions, learner.schema)
         seconds = await asyncio.to_thread(learner_factory.precompile, made)
-        await self.change("add_shadow", given.name, given.policy, made)
+        await self.change("add_shadow", request.name, request.policy, made)
         for shadow in self.live().shadows:
-            if shadow.name == given.name:
+            if shadow.name == request.name:
                 shadow.decision_seconds = seconds
 
     async def expire(self) -> None:
@@ -257,7 +256,6 @@ class ServedExperiment:
             await self._group_commit.append(self, [event], self.live().take_outcomes())
 
     async def read_decision(self, number: int) -> Decided:
-        """Read a decision from the log."""
         made = self.live().decisions
         if not 1 <= number <= made:
             message = f"unknown decision {number}: this experiment has made decisions 1 to {made}"
@@ -265,8 +263,8 @@ class ServedExperiment:
         await self._group_commit.flush(self)
         if number not in self._page[1]:
             async for page in self.store.pages_back(self.id, number):
-                found = {event.number: event for event in decode_page(page.body) if isinstance(event, Decided)}
-                self._page = (page.last, found)
+                decisions = {event.number: event for event in decode_page(page.body) if isinstance(event, Decided)}
+                self._page = (page.last, decisions)
                 break
         if number not in self._page[1]:
             raise ApiError(404, "unknown_decision", f"decision {number} is not in the log")
@@ -349,11 +347,11 @@ def _labels_spent(state: ExperimentState) -> int | None:
 
 
 def _learn_rewards(
-    state: ExperimentState, given: Sequence[RewardOf], repeated: set[int], at: float
+    state: ExperimentState, rewards: Sequence[RewardOf], repeated: set[int], at: float
 ) -> tuple[list[Rewarded], list[RewardRow]]:
     """Validate all rewards, then learn the new ones."""
     values: dict[int, Any] = {}
-    for one in given:
+    for one in rewards:
         if one.decision not in repeated:
             value = state.validate_reward(one.decision, one.reward, at)
             if values.setdefault(one.decision, value) != value:

@@ -32,7 +32,6 @@ class ShadowEstimate(Struct):
     wwrr: float = 0.0
 
     def add(self, weight: float, reward: float) -> None:
-        """Add one weighted reward."""
         self.matched += 1
         self.w += weight
         self.wr += weight * reward

@@ -83,19 +83,7 @@ class ExperimentState:
             raise invalid_request(str(error)) from None
         shadow_choices = self._shadow_choices(rows)
         made = [
-            Decided(
-                at,
-                number,
-                row,
-                choice.action,
-                choice.probability,
-                choice.explored,
-                choice.wants_reward,
-                choice.estimates,
-                choice.relevant,
-                key,
-                others,
-            )
+            Decided.of(at, number, row, choice, key, others)
             for number, row, choice, key, others in zip(
                 count(self.counters.decisions + 1), rows, choices, keys, shadow_choices, strict=False
             )
@@ -146,7 +134,6 @@ class ExperimentState:
         return event
 
     def add_action(self, action: Label, at: float) -> AnyEvent:
-        """Add an action to all learners."""
         self._require_not_retired()
         if str(action) in map(str, self.learner.actions):
             raise ApiError(409, "conflict", f"the experiment already has an action {str(action)!r}")
@@ -160,7 +147,6 @@ class ExperimentState:
         return event
 
     def remove_action(self, action: Label, at: float) -> AnyEvent:
-        """Remove an action from all learners."""
         self._require_not_retired()
         self._dry_run("remove_action", action)
         event = events.ActionRemoved(at, action)
@@ -190,7 +176,6 @@ class ExperimentState:
         return event
 
     def remove_shadow(self, name: str, at: float) -> AnyEvent:
-        """Remove a shadow."""
         self._shadow(name)
         event = events.ShadowRemoved(at, name)
         self.apply(event)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from releaf.service.messages import SeriesPoint
 from releaf.service.timestamps import format_timestamp
@@ -22,11 +22,8 @@ class TimeSeriesPoint(Struct, array_like=True):
 
     def merge(self, later: TimeSeriesPoint) -> None:
         """Add the counts of the following point."""
-        self.decisions += later.decisions
-        self.explored += later.explored
-        self.asked += later.asked
-        self.rewards += later.rewards
-        self.reward_sum += later.reward_sum
+        for name in ("decisions", "explored", "asked", "rewards", "reward_sum"):
+            setattr(self, name, getattr(self, name) + getattr(later, name))
 
 
 class TimeSeries(Struct, array_like=True):
@@ -70,14 +67,6 @@ class TimeSeries(Struct, array_like=True):
     def to_messages(self) -> list[SeriesPoint]:
         """The points for the API."""
         return [
-            SeriesPoint(
-                first=index * self.size + 1,
-                decisions=point.decisions,
-                at=format_timestamp(point.at),
-                explored=point.explored,
-                asked=point.asked,
-                rewards=point.rewards,
-                reward_sum=point.reward_sum,
-            )
+            SeriesPoint(**structs.asdict(point) | {"first": index * self.size + 1, "at": format_timestamp(point.at)})
             for index, point in enumerate(self.points)
         ]

@@ -63,7 +63,6 @@ async def read_body(receive: Receive, limit: int, timeout: ReadTimeout) -> bytes
 
 
 async def send_response(send: Send, status: int, content: bytes, headers: Sequence[tuple[bytes, bytes]]) -> None:
-    """Send a response in one piece."""
     length = (b"content-length", str(len(content)).encode())
     await send({"type": "http.response.start", "status": status, "headers": [*headers, length]})
     await send({"type": "http.response.body", "body": content})

@@ -155,17 +155,17 @@ def decode_json(decoder: msgspec.json.Decoder[Any], content: bytes) -> Any:
 def _parse_query(text: bytes, operation: Operation) -> dict[str, str]:
     known = {parameter.name for parameter in operation.query}
     try:
-        given = parse_qs(text.decode("ascii"), keep_blank_values=True, max_num_fields=20, errors="strict")
+        parameters = parse_qs(text.decode("ascii"), keep_blank_values=True, max_num_fields=20, errors="strict")
     except (ValueError, UnicodeDecodeError):
         raise ApiError(422, "invalid", "the query is malformed: expected name=value&…, percent-encoded") from None
-    unknown = [name for name in given if name not in known]
+    unknown = [name for name in parameters if name not in known]
     if unknown:
         expected = ", ".join(sorted(known)) or "none"
         raise ApiError(422, "invalid", f"unknown parameter {unknown[0]!r}: expected {expected}")
-    repeated = [name for name, values in given.items() if len(values) > 1]
+    repeated = [name for name, values in parameters.items() if len(values) > 1]
     if repeated:
         raise ApiError(422, "invalid", f"parameter {repeated[0]!r} is given twice: expected once")
     for parameter in operation.query:
-        if parameter.required and parameter.name not in given:
+        if parameter.required and parameter.name not in parameters:
             raise ApiError(422, "invalid", f"parameter {parameter.name!r} is missing: {parameter.about}")
-    return {name: values[0] for name, values in given.items()}
+    return {name: values[0] for name, values in parameters.items()}

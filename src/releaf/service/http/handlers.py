@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -75,19 +75,22 @@ async def retire_experiment(request: ApiRequest) -> ExperimentInfo:
     return experiment.info()
 
 
-async def add_action(request: ApiRequest) -> ExperimentInfo:
+async def _change(request: ApiRequest, change: str, subject: Any) -> ExperimentInfo:
     experiment = _experiment(request)
-    await experiment.change("add_action", request.body.action)
+    await experiment.change(change, subject)
     return experiment.info()
+
+
+async def add_action(request: ApiRequest) -> ExperimentInfo:
+    return await _change(request, "add_action", request.body.action)
 
 
 async def retire_action(request: ApiRequest) -> ExperimentInfo:
-    experiment, given = _experiment(request), request.path["action"]
-    known = [action for action in experiment.live().learner.actions if str(action) == given]
+    name = request.path["action"]
+    known = [action for action in _experiment(request).live().learner.actions if str(action) == name]
     if not known:
-        raise ApiError(404, "unknown_action", f"unknown action {given!r}")
-    await experiment.change("remove_action", known[0])
-    return experiment.info()
+        raise ApiError(404, "unknown_action", f"unknown action {name!r}")
+    return await _change(request, "remove_action", known[0])
 
 
 # --- shadows ------------------------------------------------------------------------------------------------
@@ -100,15 +103,11 @@ async def add_shadow(request: ApiRequest) -> ExperimentInfo:
 
 
 async def remove_shadow(request: ApiRequest) -> ExperimentInfo:
-    experiment = _experiment(request)
-    await experiment.change("remove_shadow", request.path["shadow"])
-    return experiment.info()
+    return await _change(request, "remove_shadow", request.path["shadow"])
 
 
 async def promote_shadow(request: ApiRequest) -> ExperimentInfo:
-    experiment = _experiment(request)
-    await experiment.change("promote", request.path["shadow"])
-    return experiment.info()
+    return await _change(request, "promote", request.path["shadow"])
 
 
 # --- decisions and rewards ----------------------------------------------------------------------------------
@@ -215,8 +214,8 @@ async def reward(request: ApiRequest) -> Learnt | AllLearnt | RawResponse:
     experiment = _experiment(request)
     if request.lines is not None:
         _limit_batch(request, len(request.lines))
-        given = [_read_line(_reward_decoder, line, lambda one: None) for line in request.lines]
-        return _encode_lines(await _answer_lines(given, experiment.reward))
+        rewards = [_read_line(_reward_decoder, line, lambda one: None) for line in request.lines]
+        return _encode_lines(await _answer_lines(rewards, experiment.reward))
     body = request.body
     if (body.rewards is UNSET) == (body.decision is UNSET and body.reward is UNSET):
         raise invalid_request("expected either decision and reward, or rewards, for many")
@@ -272,8 +271,12 @@ async def export_decisions(request: ApiRequest) -> RawResponse:
     if file_format not in decision_export.FORMATS:
         raise invalid_request(f"format is {file_format!r}: expected one of {', '.join(decision_export.FORMATS)}")
     content = decision_export.export_decisions(experiment, file_format)
-    name = f'attachment; filename="{experiment.name}.{file_format}"'.encode()
-    return RawResponse(content, decision_export.FORMATS[file_format].encode(), [(b"content-disposition", name)])
+    return _attachment(content, decision_export.FORMATS[file_format], f"{experiment.name}.{file_format}")
+
+
+def _attachment(content: bytes | AsyncIterator[bytes], media_type: str, name: str) -> RawResponse:
+    disposition = f'attachment; filename="{name}"'.encode()
+    return RawResponse(content, media_type.encode(), [(b"content-disposition", disposition)])
 
 
 async def get_series(request: ApiRequest) -> SeriesInfo:
@@ -282,9 +285,8 @@ async def get_series(request: ApiRequest) -> SeriesInfo:
 
 async def get_model(request: ApiRequest) -> RawResponse:
     experiment = _experiment(request)
-    name = f'attachment; filename="{experiment.name}.releaf"'.encode()
     content = await asyncio.to_thread(experiment.live().learner.freeze())
-    return RawResponse(content, b"application/octet-stream", [(b"content-disposition", name)])
+    return _attachment(content, "application/octet-stream", f"{experiment.name}.releaf")
 
 
 async def feed(request: ApiRequest) -> RawResponse:

@@ -64,11 +64,11 @@ class Histogram:
 
     def buckets(self) -> list[tuple[str, float]]:
         """Cumulative counts by upper edge, as Prometheus expects them."""
-        found, below = [], 0
+        cumulative, below = [], 0
         for edge, count in zip((*self.edges, math.inf), self.counts, strict=True):
             below += count
-            found.append(("+Inf" if edge == math.inf else str(edge), float(below)))
-        return found
+            cumulative.append(("+Inf" if edge == math.inf else str(edge), float(below)))
+        return cumulative
 
 
 class RecentDecisions:
@@ -82,9 +82,9 @@ class RecentDecisions:
     def add(self, explored: Sequence[bool]) -> None:
         """Add decisions: whether each explored."""
         for one in explored:
-            place = self._total % RECENT
-            self._explored += one - self._ring[place]
-            self._ring[place] = one
+            slot = self._total % RECENT
+            self._explored += one - self._ring[slot]
+            self._ring[slot] = one
             self._total += 1
 
     @property
@@ -132,12 +132,10 @@ class Metrics(Collector):
         return self._recent.setdefault(experiment, RecentDecisions())
 
     def count_commit(self, events: int, seconds: float) -> None:
-        """Count a commit."""
         self._commit_events.add(events)
         self._commit_seconds.add(seconds)
 
     def count_failed_commit(self) -> None:
-        """Count a failed commit."""
         self._failed_commits += 1
 
     # --- scrapes
@@ -165,17 +163,14 @@ class Metrics(Collector):
 
     def _collect_experiments(self, readings: list[ExperimentReading]) -> Iterator[Metric]:
         """Yield metrics of experiments; an unknown value, such as a missing budget, is left out."""
-        for name, help_text, value in COUNTERS:
+        for name, help_text, field in COUNTERS:
             counter = CounterMetricFamily(name, help_text, labels=("experiment",))
             for reading in readings:
-                counter.add_metric((reading.name,), value(reading))
+                counter.add_metric((reading.name,), getattr(reading.counts, field))
             yield counter
         rates = {name: recent.exploration_rate for name, recent in self._recent.items()}
-        rate: tuple[str, str, Callable[[ExperimentReading], float | None]] = (
-            "releaf_exploration_rate",
-            f"Share of explored decisions among the last {RECENT:,} of this process.",
-            lambda reading: rates.get(reading.name),
-        )
+        about = f"Share of explored decisions among the last {RECENT:,} of this process."
+        rate: tuple[str, str, Read] = ("releaf_exploration_rate", about, lambda reading: rates.get(reading.name))
         for name, help_text, read in (rate, *GAUGES):
             gauge = GaugeMetricFamily(name, help_text, labels=("experiment",))
             for reading in readings:
@@ -199,34 +194,23 @@ class Metrics(Collector):
             yield HistogramMetricFamily(name, help_text, taken.buckets(), taken.total)
 
 
-COUNTERS: tuple[tuple[str, str, Callable[[ExperimentReading], int]], ...] = (
-    ("releaf_decisions", "Decisions taken.", lambda reading: reading.counts.decisions),
-    ("releaf_explored", "Decisions that explored.", lambda reading: reading.counts.explored),
-    ("releaf_rewards_wanted", "Decisions that asked for their reward.", lambda reading: reading.counts.asked),
-    ("releaf_rewards_received", "Rewards received.", lambda reading: reading.counts.rewards),
-    (
-        "releaf_rewards_default",
-        "Decisions without a reward in time that got the default.",
-        lambda reading: reading.counts.defaults,
-    ),
-    (
-        "releaf_rewards_dropped",
-        "Decisions without a reward in time that were dropped.",
-        lambda reading: reading.counts.dropped,
-    ),
+COUNTERS = (  # field of the counts
+    ("releaf_decisions", "Decisions taken.", "decisions"),
+    ("releaf_explored", "Decisions that explored.", "explored"),
+    ("releaf_rewards_wanted", "Decisions that asked for their reward.", "asked"),
+    ("releaf_rewards_received", "Rewards received.", "rewards"),
+    ("releaf_rewards_default", "Decisions without a reward in time that got the default.", "defaults"),
+    ("releaf_rewards_dropped", "Decisions without a reward in time that were dropped.", "dropped"),
 )
-GAUGES: tuple[tuple[str, str, Callable[[ExperimentReading], float | None]], ...] = (
-    ("releaf_labels_spent", "Rewards asked for, which the label budget counts.", lambda reading: reading.counts.asked),
-    ("releaf_labels_budget", "Label budget: rewards that may be asked for.", lambda reading: reading.label_budget),
+Read = Callable[[ExperimentReading], float | None]
+GAUGES: tuple[tuple[str, str, Read], ...] = (
+    ("releaf_labels_spent", "Rewards asked for, which the label budget counts.", lambda one: one.counts.asked),
+    ("releaf_labels_budget", "Label budget: rewards that may be asked for.", lambda one: one.label_budget),
     (
         "releaf_decisions_waiting",
         "Pending decisions: those that wait for their reward.",
-        lambda reading: reading.counts.waiting,
+        lambda one: one.counts.waiting,
     ),
-    ("releaf_mean_reward", "Mean of the rewards.", lambda reading: reading.counts.mean_reward),
-    (
-        "releaf_snapshot_age_events",
-        "Events since the last snapshot.",
-        lambda reading: reading.events - reading.snapshot,
-    ),
+    ("releaf_mean_reward", "Mean of the rewards.", lambda one: one.counts.mean_reward),
+    ("releaf_snapshot_age_events", "Events since the last snapshot.", lambda one: one.events - one.snapshot),
 )

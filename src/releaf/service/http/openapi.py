@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from http import HTTPStatus
-from typing import Any, get_args
+from typing import Any
 
 import msgspec
 
@@ -48,13 +48,11 @@ def describe(operations: Sequence[Operation]) -> dict[str, Any]:
 
 
 def _types(operations: Sequence[Operation]) -> list[Any]:
-    found: dict[str, Any] = {str(ErrorAnswer): ErrorAnswer}
+    types: dict[str, Any] = {str(ErrorAnswer): ErrorAnswer}
     for operation in operations:
-        for given in (operation.body, operation.answer):
-            if given is not None and not isinstance(given, tuple):
-                for kind in get_args(given) or (given,):
-                    found[str(kind)] = kind
-    return list(found.values())
+        body = () if operation.body is None else (operation.body,)
+        types |= {str(kind): kind for kind in (*body, *operation.answers)}
+    return list(types.values())
 
 
 def _portable(schema: Any) -> Any:
@@ -105,17 +103,17 @@ def _operation(operation: Operation, by_type: dict[str, Any]) -> dict[str, Any]:
 def _responses(operation: Operation, by_type: dict[str, Any]) -> dict[str, Any]:
     error = {"content": {"application/json": {"schema": by_type[str(ErrorAnswer)]}}}
     keyed = () if operation.scope == "none" else (401,)
-    statuses = sorted({*_COMMON_ERRORS, *keyed, 429, *((408,) if operation.body else ()), *operation.errors})
+    statuses = sorted({*_COMMON_ERRORS, *keyed, 429, *operation.errors})
     errors = {str(status): {"description": HTTPStatus(status).phrase, **error} for status in statuses}
     return {str(operation.status): _answer(operation, by_type), **errors}
 
 
 def _answer(operation: Operation, by_type: dict[str, Any]) -> dict[str, Any]:
-    if isinstance(operation.answer, tuple):
-        kinds = {kind.partition(";")[0] for kind in operation.answer}
+    if operation.media:
+        kinds = {kind.partition(";")[0] for kind in operation.media}
         content: dict[str, Any] = {kind: {"schema": {"type": "string"}} for kind in sorted(kinds)}
     else:
-        parts = [by_type[str(kind)] for kind in get_args(operation.answer) or (operation.answer,)]
+        parts = [by_type[str(kind)] for kind in operation.answers]
         content = {"application/json": {"schema": parts[0] if len(parts) == 1 else {"anyOf": parts}}}
         if operation.lines:
             content["application/x-ndjson"] = {"schema": {"type": "string"}}

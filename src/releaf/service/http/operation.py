@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import KW_ONLY, dataclass, field
+from functools import cached_property
+from typing import Any, get_args, get_type_hints
 
 from releaf.service.auth.access_control import AccessControl
 from releaf.service.auth.api_keys import Identity
 from releaf.service.experiments.registry import ExperimentRegistry
-from releaf.service.http.asgi import Scope
+from releaf.service.http.asgi import RawResponse, Scope
 from releaf.service.http.metrics import Metrics
 from releaf.service.settings import ServiceSettings
 
@@ -43,7 +44,7 @@ class Parameter:
     required: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class Operation:
     """One operation of the API.
 
@@ -52,32 +53,47 @@ class Operation:
     method, path
         Of its requests; the scope applies to the ``{experiment}`` in the path.
     handler
-        Coroutine function that answers a request.
-    body, answer
-        Types of the request and response messages; an answer that is not JSON names its media types.
+        Coroutine function that answers a request; the type of its result is that of the response message.
+    body
+        Type of the request message.
+    media
+        Media types of a response that is not JSON.
     scope
         Scope that the key needs; "any" for every valid key, "none" if no key is needed.
     status
         Of the response.
     lines
         Whether the operation also accepts newline-delimited JSON.
-    errors
-        Error statuses, besides those of every operation.
+    conflicts
+        Error statuses that depend on the state of the experiment.
     """
 
     method: str
     path: str
     handler: Handler
     summary: str
-    answer: Any
+    _: KW_ONLY
     body: Any = None
+    media: tuple[str, ...] = ()
     scope: str = "read"
     status: int = 200
     lines: bool = False
     query: tuple[Parameter, ...] = ()
-    errors: tuple[int, ...] = ()
+    conflicts: tuple[int, ...] = ()
 
     @property
     def name(self) -> str:
         """Name in metrics, and ``operationId`` in the OpenAPI description."""
         return self.handler.__name__
+
+    @cached_property
+    def answers(self) -> tuple[Any, ...]:
+        """Types of the response messages; none if the response is not JSON."""
+        result = get_type_hints(self.handler)["return"]
+        return tuple(kind for kind in get_args(result) or (result,) if kind is not RawResponse)
+
+    @property
+    def errors(self) -> set[int]:
+        """Error statuses, besides those of every operation."""
+        missing = {404} if "{experiment}" in self.path else set()
+        return missing | ({408, 413, 415} if self.body else set()) | set(self.conflicts)

@@ -16,7 +16,6 @@ KEEPALIVE_SECONDS = 15.0
 
 
 def open_feed(request: ApiRequest, experiment: ServedExperiment) -> RawResponse:
-    """Open a feed of an experiment's events."""
     experiment.live()
     feed = request.registry.feeds.open(request.identity.id or client_address(request.scope))
     headers = [(b"cache-control", b"no-store"), (b"x-accel-buffering", b"no")]

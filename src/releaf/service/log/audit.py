@@ -46,7 +46,6 @@ class ExperimentAudit(Generic[StateT]):
     state: StateT | None = field(default=None, repr=False)
 
     def add_finding(self, finding: str) -> None:
-        """Add a finding."""
         if len(self.findings) < MAX_FINDINGS:
             self.findings.append(finding)
 

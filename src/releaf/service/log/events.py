@@ -37,6 +37,13 @@ class Decided(LogEvent, tag=1):
     key: str | None
     shadows: dict[str, Label] | None
 
+    @classmethod
+    def of(cls, at: float, number: int, context: list[Any], choice: Any, key: str | None, shadows: Any) -> Decided:
+        """The event of a learner's decision."""
+        chance, explored, wanted = choice.probability, choice.explored, choice.wants_reward
+        answer = (choice.action, chance, explored, wanted, choice.estimates, choice.relevant)
+        return cls(at, number, context, *answer, key, shadows)
+
 
 class Rewarded(LogEvent, tag=2):
     """A client sent the reward of a decision."""
@@ -110,7 +117,6 @@ _decoder = msgspec.msgpack.Decoder(list[AnyEvent])
 
 
 def encode_page(events: list[AnyEvent]) -> bytes:
-    """Serialize the events of a page."""
     return _encoder.encode(events)
 
 

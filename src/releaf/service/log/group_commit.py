@@ -86,7 +86,6 @@ class GroupCommit:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Start to commit."""
         self._task = asyncio.create_task(self._run(), name="group commit")
 
     async def stop(self) -> None:

@@ -44,11 +44,7 @@ class Recovery(Generic[StateT]):
     """
 
     def __init__(
-        self,
-        store: EventStore,
-        experiment: int,
-        state_format: StateFormat[StateT],
-        report: Callable[[str, int], None],
+        self, store: EventStore, experiment: int, state_format: StateFormat[StateT], report: Callable[[str, int], None]
     ) -> None:
         self._store, self._id, self._format, self._report = store, experiment, state_format, report
         self.state: StateT | None = None

@@ -2,36 +2,7 @@
 
 from __future__ import annotations
 
-from releaf.service.store.base import (
-    FIRST_CHECKSUM,
-    Commit,
-    EventStore,
-    ExperimentRow,
-    KeyRow,
-    LeaseLost,
-    LogPage,
-    RewardRow,
-    Snapshot,
-    StoreError,
-    body_checksum,
-    page_checksum,
-)
-
-__all__ = [
-    "FIRST_CHECKSUM",
-    "Commit",
-    "EventStore",
-    "ExperimentRow",
-    "KeyRow",
-    "LeaseLost",
-    "LogPage",
-    "RewardRow",
-    "Snapshot",
-    "StoreError",
-    "body_checksum",
-    "open_store",
-    "page_checksum",
-]
+from releaf.service.store.base import EventStore
 
 
 def open_store(address: str) -> EventStore:

@@ -13,21 +13,6 @@ from typing import NamedTuple, Protocol
 
 from releaf.service.errors import StoreError
 
-__all__ = [
-    "FIRST_CHECKSUM",
-    "Commit",
-    "EventStore",
-    "ExperimentRow",
-    "KeyRow",
-    "LeaseLost",
-    "LogPage",
-    "RewardRow",
-    "Snapshot",
-    "StoreError",
-    "body_checksum",
-    "page_checksum",
-]
-
 FIRST_CHECKSUM = b"\0" * 16
 
 

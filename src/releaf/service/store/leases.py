@@ -102,10 +102,10 @@ class DatabaseLock:
 
     def _fingerprint(self) -> bytes:
         try:
-            found = self._path.stat()
+            status = self._path.stat()
         except OSError:
             return b"missing"
-        return f"closed {found.st_ino} {found.st_size} {found.st_mtime_ns}".encode()
+        return f"closed {status.st_ino} {status.st_size} {status.st_mtime_ns}".encode()
 
 
 def _try_lock(lock: int, kind: int) -> bool:

@@ -10,29 +10,19 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import asyncpg
 
+from releaf.service.errors import StoreError
 from releaf.service.store import migrations
-from releaf.service.store.base import (
-    FIRST_CHECKSUM,
-    Commit,
-    ExperimentRow,
-    KeyRow,
-    LeaseLost,
-    LogPage,
-    RewardRow,
-    Snapshot,
-    StoreError,
-    body_checksum,
-)
+from releaf.service.store.base import FIRST_CHECKSUM, Commit, ExperimentRow, KeyRow, LeaseLost, Snapshot, body_checksum
+from releaf.service.store.sql_queries import BYTES_PER_READ, SqlQueries
 
 LOCK_CLASS = 0x5EAF  # first key of the advisory locks; the second is an experiment, or 0 for a migration
 CONNECT_SECONDS, COMMAND_SECONDS, CLOSE_SECONDS = 5.0, 25.0, 5.0
 READERS = 4
-PAGES_PER_READ, BYTES_PER_READ = 2_000, 4 << 20
 
 SESSION = {
     "application_name": "releaf",
@@ -66,7 +56,6 @@ PAGES = """
 """
 PAGES_ON = PAGES.format(order="ASC", beyond=">")
 PAGES_BACK = PAGES.format(order="DESC", beyond="<")
-PAGE_OF_DECISION = "SELECT last FROM pages WHERE experiment = $1 AND decision >= $2 ORDER BY decision, last LIMIT 1"
 CREATE = """
     WITH made AS (INSERT INTO experiments (name, created, spec) VALUES ($1, $2, $3) RETURNING id)
     INSERT INTO snapshots SELECT id, 0, $4, $5, $6 FROM made RETURNING experiment
@@ -82,7 +71,6 @@ INSERT_SNAPSHOT = """
     INSERT INTO snapshots VALUES ($1, $2, $3, $4, $5) ON CONFLICT (experiment, last)
     DO UPDATE SET checksum = excluded.checksum, body = excluded.body, page_checksum = excluded.page_checksum
 """
-REWARDS = "SELECT decision, outcome, reward, at FROM rewards WHERE experiment = $1 AND decision BETWEEN $2 AND $3"
 SET_META = "INSERT INTO meta VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 
 CLIENT_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
@@ -91,10 +79,7 @@ UNREACHABLE = "the server is unreachable; check that it runs and its address; th
 NO_PRIVILEGE = "the user lacks a privilege; grant it CREATE on the database, and write access to the schema releaf"
 FULL = "the server is out of disk space or memory; free some, then the service recovers by itself"
 ADVICE: tuple[tuple[Any, str], ...] = (
-    (
-        asyncpg.InvalidAuthorizationSpecificationError,
-        "the server rejects the user or its password: correct it",
-    ),
+    (asyncpg.InvalidAuthorizationSpecificationError, "the server rejects the user or its password: correct it"),
     (asyncpg.InvalidCatalogNameError, "the database does not exist; create it, or correct the address"),
     (asyncpg.InsufficientPrivilegeError, NO_PRIVILEGE),
     (
@@ -102,10 +87,7 @@ ADVICE: tuple[tuple[Any, str], ...] = (
         "the server accepts no more connections; raise its max_connections, or close others",
     ),
     (asyncpg.InsufficientResourcesError, FULL),
-    (
-        asyncpg.ReadOnlySQLTransactionError,
-        "the server is read-only, perhaps a standby: use the primary's address",
-    ),
+    (asyncpg.ReadOnlySQLTransactionError, "the server is read-only, perhaps a standby: use the primary's address"),
     (
         asyncpg.UndefinedTableError,
         "the tables are missing; restart the service, which creates them, or restore a backup",
@@ -122,7 +104,7 @@ ADVICE: tuple[tuple[Any, str], ...] = (
 )
 
 
-class PostgresStore:
+class PostgresStore(SqlQueries):
     """Event store in a PostgreSQL database.
 
     Parameters
@@ -214,9 +196,6 @@ class PostgresStore:
 
     # --- experiments
 
-    async def experiments(self) -> list[ExperimentRow]:
-        return [ExperimentRow(*row) for row in await self._read("SELECT * FROM experiments ORDER BY id")]
-
     async def create(self, name: str, created: float, spec: bytes, snapshot: bytes) -> ExperimentRow:
         first = (body_checksum(snapshot), snapshot, FIRST_CHECKSUM)
         try:
@@ -260,42 +239,11 @@ class PostgresStore:
         except asyncpg.UniqueViolationError as error:
             raise LeaseLost(f"another process has written to this log ({error}): read it again") from error
 
-    async def pages(self, experiment: int, after: int = 0) -> AsyncIterator[LogPage]:
-        while found := await self._read(PAGES_ON, experiment, after, PAGES_PER_READ, BYTES_PER_READ):
-            for row in found:
-                yield LogPage(*row)
-            after = found[-1]["last"]
-
-    async def pages_back(self, experiment: int, decision: int) -> AsyncIterator[LogPage]:
-        start = await self._read(PAGE_OF_DECISION, experiment, decision)
-        before, count = (start[0][0] + 1, 1) if start else (0, 0)
-        while found := await self._read(PAGES_BACK, experiment, before, count, BYTES_PER_READ):
-            for row in found:
-                yield LogPage(*row)
-            before, count = found[-1]["last"], min(2 * count, PAGES_PER_READ)
-
-    async def rewards(self, experiment: int, first: int, last: int) -> dict[int, RewardRow]:
-        return {row[0]: RewardRow(*row) for row in await self._read(REWARDS, experiment, first, last)}
-
     async def set_aside(self, experiment: int, after: int, why: str) -> int:
         moved = await self._write(SET_ASIDE, experiment, after, time.time(), why, held=(experiment,))
         return int(moved[0][0])
 
-    async def latest_set_aside(self, experiment: int) -> int:
-        rows = await self._read("SELECT max(decision) FROM pages_set_aside WHERE experiment = $1", experiment)
-        return int(rows[0][0] or 0)
-
     # --- snapshots
-
-    async def snapshots(self, experiment: int) -> list[int]:
-        rows = await self._read("SELECT last FROM snapshots WHERE experiment = $1 ORDER BY last DESC", experiment)
-        return [row[0] for row in rows]
-
-    async def snapshot(self, experiment: int, last: int) -> Snapshot:
-        rows = await self._read("SELECT * FROM snapshots WHERE experiment = $1 AND last = $2", experiment, last)
-        if not rows:
-            raise KeyError((experiment, last))
-        return Snapshot(*rows[0])
 
     async def add_snapshot(self, snapshot: Snapshot) -> None:
         await self._write(INSERT_SNAPSHOT, *snapshot, held=(snapshot.experiment,))
@@ -305,9 +253,6 @@ class PostgresStore:
         await self._write(delete, experiment, list(numbers), held=(experiment,))
 
     # --- keys
-
-    async def keys(self) -> list[KeyRow]:
-        return [KeyRow(*row) for row in await self._read("SELECT * FROM keys ORDER BY created, id")]
 
     async def add_key(self, key: KeyRow) -> None:
         try:
@@ -348,6 +293,9 @@ class PostgresStore:
             if experiment not in self._held:
                 raise LeaseLost(f"this process does not hold the lease of experiment {experiment}: acquire it first")
 
+    async def _read_pages(self, experiment: int, beyond: int, count: int, *, back: bool = False) -> list[Any]:
+        return await self._read(PAGES_BACK if back else PAGES_ON, experiment, beyond, count, BYTES_PER_READ)
+
     async def _read(self, statement: str, *values: Any) -> list[Any]:
         self._check_open()
         try:
@@ -372,6 +320,5 @@ def _columns(rows: Sequence[tuple[Any, ...]]) -> Iterable[tuple[Any, ...]]:
 
 
 def mask_password(address: str) -> str:
-    """Mask the password in an address."""
     hidden = re.sub(r"://([^:@/?]*):.*@", r"://\1:***@", address)
     return re.sub(r"((?:^|[?&])password=)[^&]*", r"\1***", hidden)

@@ -35,11 +35,11 @@ DELETE_ORPHANS = """
 def find_damage(path: Path) -> str | None:
     """SQLite's description of the damage in a database file; None if it is sound."""
     try:
-        found = _open_without_checkpoint(path)
+        connection = _open_without_checkpoint(path)
         try:
-            verdict = [str(row[0]) for row in found.execute("PRAGMA quick_check(3)")]
+            verdict = [str(row[0]) for row in connection.execute("PRAGMA quick_check(3)")]
         finally:
-            found.close()
+            connection.close()
     except (apsw.CorruptError, apsw.NotADBError) as error:
         return str(error)
     return None if verdict == ["ok"] else "; ".join(verdict).replace("\n", " ")

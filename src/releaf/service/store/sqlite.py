@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
@@ -17,42 +17,26 @@ from typing import Any, TypeVar, TypeVarTuple
 
 import apsw
 
+from releaf.service.errors import StoreError
 from releaf.service.store import migrations, repair
-from releaf.service.store.base import (
-    FIRST_CHECKSUM,
-    Commit,
-    ExperimentRow,
-    KeyRow,
-    LeaseLost,
-    LogPage,
-    RewardRow,
-    Snapshot,
-    StoreError,
-    body_checksum,
-)
+from releaf.service.store.base import FIRST_CHECKSUM, Commit, ExperimentRow, KeyRow, LeaseLost, Snapshot, body_checksum
 from releaf.service.store.leases import DatabaseLock, Leases
+from releaf.service.store.sql_queries import BYTES_PER_READ, SqlQueries
 from releaf.service.store.sqlite_errors import DAMAGE, advice
 from releaf.service.store.sqlite_writer import BUSY_SECONDS, SqliteWriter
-
-PAGES_PER_READ, BYTES_PER_READ = 2_000, 4 << 20
 
 INSERT_PAGE = "INSERT INTO pages VALUES (?, ?, ?, ?, ?, ?, ?)"
 INSERT_SNAPSHOT = "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?, ?)"
 INSERT_REWARD = "INSERT INTO rewards VALUES (?, ?, ?, ?, ?, ?)"
 PAGES = "SELECT * FROM pages WHERE experiment = ? AND last > ? ORDER BY last LIMIT ?"
 PAGES_BACK = "SELECT * FROM pages WHERE experiment = ? AND last < ? ORDER BY last DESC LIMIT ?"
-PAGE_OF_DECISION = (
-    "SELECT last FROM pages WHERE experiment = ? AND decision >= ? ORDER BY experiment, decision, last LIMIT 1"
-)
-
-LAST = LogPage._fields.index("last")
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 Values = tuple[Any, ...]
 
 
-class SqliteStore:
+class SqliteStore(SqlQueries):
     """Event store in one SQLite file.
 
     Parameters
@@ -152,9 +136,9 @@ class SqliteStore:
             if names and "meta" not in names:
                 raise StoreError(f"{self._path} is a database of another program: use another file for the store")
             connection.execute(migrations.META)
-            found = int(connection.execute("SELECT value FROM meta WHERE name = 'version'").get or 0)
-            missing = migrations.missing_migrations(max(found, version or 0), self._scripts, str(self._path))
-            for script in self._scripts[found:version] if version else missing:
+            current = int(connection.execute("SELECT value FROM meta WHERE name = 'version'").get or 0)
+            missing = migrations.missing_migrations(max(current, version or 0), self._scripts, str(self._path))
+            for script in self._scripts[current:version] if version else missing:
                 connection.execute(script)
             reached = version or len(self._scripts)
             connection.execute("INSERT OR REPLACE INTO meta VALUES ('version', ?)", (str(reached),))
@@ -184,10 +168,6 @@ class SqliteStore:
         self._writer.execute("INSERT OR REPLACE INTO meta VALUES ('ping', ?)", (str(time.time()),))
 
     # --- experiments
-
-    async def experiments(self) -> list[ExperimentRow]:
-        rows = await self._read("SELECT id, name, created, spec, retired FROM experiments ORDER BY id")
-        return [ExperimentRow(*row)._replace(retired=bool(row[-1])) for row in rows]
 
     async def create(self, name: str, created: float, spec: bytes, snapshot: bytes) -> ExperimentRow:
         return await self._write(self._create, name, created, spec, snapshot)
@@ -250,24 +230,6 @@ class SqliteStore:
         except apsw.ConstraintError as error:
             raise LeaseLost(f"another process has written to this log ({error}): read it again") from error
 
-    async def pages(self, experiment: int, after: int = 0) -> AsyncIterator[LogPage]:
-        while found := await self._read(PAGES, (experiment, after, PAGES_PER_READ)):
-            for row in found:
-                yield LogPage(*row)
-            after = found[-1][LAST]
-
-    async def pages_back(self, experiment: int, decision: int) -> AsyncIterator[LogPage]:
-        start = await self._read(PAGE_OF_DECISION, (experiment, decision))
-        before, count = (start[0][0] + 1, 1) if start else (0, 0)
-        while found := await self._read(PAGES_BACK, (experiment, before, count)):
-            for row in found:
-                yield LogPage(*row)
-            before, count = found[-1][LAST], min(2 * count, PAGES_PER_READ)
-
-    async def rewards(self, experiment: int, first: int, last: int) -> dict[int, RewardRow]:
-        select = "SELECT decision, outcome, reward, at FROM rewards WHERE experiment = ? AND decision BETWEEN ? AND ?"
-        return {row[0]: RewardRow(*row) for row in await self._read(select, (experiment, first, last))}
-
     async def set_aside(self, experiment: int, after: int, why: str) -> int:
         return await self._write(self._set_aside, experiment, after, why)
 
@@ -281,21 +243,7 @@ class SqliteStore:
                 self._writer.execute(f"DELETE {where}", which)
             return self._writer.changes()
 
-    async def latest_set_aside(self, experiment: int) -> int:
-        rows = await self._read("SELECT max(decision) FROM pages_set_aside WHERE experiment = ?", (experiment,))
-        return int(rows[0][0] or 0)
-
     # --- snapshots
-
-    async def snapshots(self, experiment: int) -> list[int]:
-        rows = await self._read("SELECT last FROM snapshots WHERE experiment = ? ORDER BY last DESC", (experiment,))
-        return [row[0] for row in rows]
-
-    async def snapshot(self, experiment: int, last: int) -> Snapshot:
-        rows = await self._read("SELECT * FROM snapshots WHERE experiment = ? AND last = ?", (experiment, last))
-        if not rows:
-            raise KeyError((experiment, last))
-        return Snapshot(*rows[0])
 
     async def add_snapshot(self, snapshot: Snapshot) -> None:
         await self._write(self._change_with_lease, snapshot.experiment, INSERT_SNAPSHOT, [snapshot])
@@ -305,9 +253,6 @@ class SqliteStore:
         await self._write(self._change_with_lease, experiment, delete, [(experiment, number) for number in numbers])
 
     # --- keys
-
-    async def keys(self) -> list[KeyRow]:
-        return [KeyRow(*row) for row in await self._read("SELECT * FROM keys ORDER BY created, id")]
 
     async def add_key(self, key: KeyRow) -> None:
         insert = "INSERT INTO keys VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
@@ -355,7 +300,10 @@ class SqliteStore:
         with self._translated_errors():
             return await self._writing.run(do, *args)
 
-    async def _read(self, statement: str, values: Values = ()) -> list[tuple[Any, ...]]:
+    async def _read_pages(self, experiment: int, beyond: int, count: int, *, back: bool = False) -> list[Any]:
+        return await self._read(PAGES_BACK if back else PAGES, experiment, beyond, count)
+
+    async def _read(self, statement: str, *values: Any) -> list[Any]:
         self._check_open()
         with self._translated_errors():
             return await asyncio.get_running_loop().run_in_executor(self._reading, self._select, statement, values)

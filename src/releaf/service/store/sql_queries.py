@@ -1,0 +1,70 @@
+"""Queries that are the same in SQLite and PostgreSQL. Both take ``$1``, ``$2``, … in the order of the values."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator
+from typing import Any
+
+from releaf.service.store.base import ExperimentRow, KeyRow, LogPage, RewardRow, Snapshot
+
+PAGES_PER_READ, BYTES_PER_READ = 2_000, 4 << 20
+LAST = LogPage._fields.index("last")
+
+EXPERIMENTS = "SELECT id, name, created, spec, retired FROM experiments ORDER BY id"
+PAGE_OF_DECISION = """
+    SELECT last FROM pages WHERE experiment = $1 AND decision >= $2 ORDER BY experiment, decision, last LIMIT 1
+"""
+REWARDS = "SELECT decision, outcome, reward, at FROM rewards WHERE experiment = $1 AND decision BETWEEN $2 AND $3"
+LATEST_SET_ASIDE = "SELECT max(decision) FROM pages_set_aside WHERE experiment = $1"
+SNAPSHOTS = "SELECT last FROM snapshots WHERE experiment = $1 ORDER BY last DESC"
+SNAPSHOT = "SELECT * FROM snapshots WHERE experiment = $1 AND last = $2"
+KEYS = "SELECT * FROM keys ORDER BY created, id"
+
+
+class SqlQueries(ABC):
+    """The reading methods of an event store."""
+
+    @abstractmethod
+    async def _read(self, statement: str, *values: Any) -> list[Any]:
+        """Rows that a statement selects."""
+
+    @abstractmethod
+    async def _read_pages(self, experiment: int, beyond: int, count: int, *, back: bool = False) -> list[Any]:
+        """Pages after an event, or before it, the latest first: at most ``count``, and about BYTES_PER_READ."""
+
+    async def experiments(self) -> list[ExperimentRow]:
+        return [ExperimentRow(*row)._replace(retired=bool(row[-1])) for row in await self._read(EXPERIMENTS)]
+
+    async def pages(self, experiment: int, after: int = 0) -> AsyncIterator[LogPage]:
+        while rows := await self._read_pages(experiment, after, PAGES_PER_READ):
+            for row in rows:
+                yield LogPage(*row)
+            after = rows[-1][LAST]
+
+    async def pages_back(self, experiment: int, decision: int) -> AsyncIterator[LogPage]:
+        start = await self._read(PAGE_OF_DECISION, experiment, decision)
+        before, count = (start[0][0] + 1, 1) if start else (0, 0)
+        while rows := await self._read_pages(experiment, before, count, back=True):
+            for row in rows:
+                yield LogPage(*row)
+            before, count = rows[-1][LAST], min(2 * count, PAGES_PER_READ)
+
+    async def rewards(self, experiment: int, first: int, last: int) -> dict[int, RewardRow]:
+        return {row[0]: RewardRow(*row) for row in await self._read(REWARDS, experiment, first, last)}
+
+    async def latest_set_aside(self, experiment: int) -> int:
+        rows = await self._read(LATEST_SET_ASIDE, experiment)
+        return int(rows[0][0] or 0)
+
+    async def snapshots(self, experiment: int) -> list[int]:
+        return [row[0] for row in await self._read(SNAPSHOTS, experiment)]
+
+    async def snapshot(self, experiment: int, last: int) -> Snapshot:
+        rows = await self._read(SNAPSHOT, experiment, last)
+        if not rows:
+            raise KeyError((experiment, last))
+        return Snapshot(*rows[0])
+
+    async def keys(self) -> list[KeyRow]:
+        return [KeyRow(*row) for row in await self._read(KEYS)]
