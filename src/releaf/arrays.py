@@ -8,3 +8,4 @@ import numpy as np
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Matrix = np.ndarray[Any, np.dtype[np.float64]]
+Row = np.ndarray[Any, np.dtype[np.float64]]  # one encoded context

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
+from releaf.arrays import Row
 
 ActionName = str | int | float | bool
-Row = np.ndarray[Any, np.dtype[np.float64]]
 
 
 @dataclass(slots=True, eq=False, repr=False)

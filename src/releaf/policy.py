@@ -9,12 +9,12 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from releaf.arrays import Array
 from releaf.decision import ActionName, Decision
 from releaf.schema import Schema
 
 __all__ = ["Actions", "Policy", "Trace", "replay"]
 
-Array = np.ndarray[Any, np.dtype[Any]]
 Actions = int | Sequence[ActionName]  # their number, or their names
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from releaf.arrays import Row
 from releaf.features import (
     MISSING,
     UNIT,
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
     from releaf.core.quantile_sketch import QuantileSketch
 
 __all__ = ["Encoder", "Features", "Schema"]
-
-Row = np.ndarray[Any, np.dtype[np.float64]]
 
 
 class Schema:

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from releaf.arrays import Array
 from releaf.core.baselines.voting import FIXED, ONLINE_BOOSTING, boost
 from releaf.ensembles.ensemble import Ensemble
-from releaf.ensembles.experts import Array, Experts, columns_of, encoded
+from releaf.ensembles.experts import Experts, columns_of, encoded
 from releaf.policies.argument_checks import whole
 from releaf.policies.reward_checks import checked_table
 from releaf.policies.traits import Traits

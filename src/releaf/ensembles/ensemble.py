@@ -6,11 +6,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from releaf.arrays import Array
 from releaf.core.baselines.design_matrix import width_of
 from releaf.core.baselines.voting import Votes, new_votes
 from releaf.core.runtime.primitives import USED
 from releaf.ensembles.experts import Experts, encoded, schema_design
-from releaf.policies.base import Array
 from releaf.policies.compiled import CompiledPolicy
 from releaf.policy import Actions
 from releaf.schema import Features, Schema

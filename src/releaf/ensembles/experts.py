@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from releaf.arrays import Array
 from releaf.core.baselines.design_matrix import design_of, lay_out_all, width_of
 from releaf.core.baselines.voting import UNKNOWN
 from releaf.decision import ActionName
@@ -15,8 +16,6 @@ from releaf.policies.argument_checks import positive, whole
 from releaf.policies.reward_checks import checked_table
 from releaf.policy import Actions, action_names
 from releaf.schema import Features, Schema
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

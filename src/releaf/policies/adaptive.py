@@ -9,6 +9,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
+from releaf.arrays import Array
 from releaf.core.adaptive.decision_step import ADAPTIVE, ADAPTIVE_OF_LABELS, predict_many, refit_due_actions
 from releaf.core.adaptive.state import (
     ALWAYS,
@@ -26,7 +27,7 @@ from releaf.core.adaptive.state_check import is_valid_state
 from releaf.core.runtime.primitives import TIME
 from releaf.decision import Decision
 from releaf.policies.argument_checks import positive, whole
-from releaf.policies.base import Array, Relevant, Selection
+from releaf.policies.base import Relevant, Selection
 from releaf.policies.compiled import CompiledPolicy
 from releaf.policies.explanation import Effect, Relevance, effects, explanation, relevant_features
 from releaf.policies.traits import Traits

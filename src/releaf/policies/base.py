@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from releaf.arrays import Array
 from releaf.decision import ActionName, Decision
 from releaf.policies.argument_checks import whole
 from releaf.policies.context_encoding import ContextEncoding
@@ -23,7 +24,6 @@ from releaf.policies.traits import Traits
 from releaf.policy import Actions, Trace, action_names, plain_name
 from releaf.schema import Features, Schema
 
-Array = np.ndarray[Any, np.dtype[Any]]
 _FLOAT64 = np.dtype(np.float64)
 
 Relevant = tuple[tuple[int, ...] | None, ...]

@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 
+from releaf.arrays import Array
 from releaf.core.baselines.cmab_rl import CMAB_RL, UniformPartition, cells_of, new_uniform_partition
 from releaf.policies.argument_checks import positive, scale, whole
-from releaf.policies.base import Array, Relevant
+from releaf.policies.base import Relevant
 from releaf.policies.compiled import CompiledPolicy
 from releaf.policies.traits import Traits
 from releaf.policy import Actions

@@ -8,10 +8,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from releaf.arrays import Array
 from releaf.core.runtime.entry_points import EntryPoints, pointer_table_of
 from releaf.core.runtime.primitives import RANDOM, SINCE, TIME
 from releaf.policies.argument_checks import whole
-from releaf.policies.base import Array, OnlinePolicy, Relevant, Selection
+from releaf.policies.base import OnlinePolicy, Relevant, Selection
 from releaf.policy import Actions, Trace
 from releaf.schema import Features
 

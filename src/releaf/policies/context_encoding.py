@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from releaf.arrays import Array
 from releaf.schema import Encoder, Features, Schema
 from releaf.table import width_error
 
-Array = np.ndarray[Any, np.dtype[Any]]
 NOT_NUMBERS = frozenset((str, bytes, np.str_, np.bytes_, type(None)))  # types that numpy would convert to numbers
 LISTS = frozenset((list,))
 

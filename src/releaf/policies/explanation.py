@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from releaf.arrays import Array
 from releaf.core.adaptive.decision_step import predict_many, predict_with_columns
 from releaf.core.adaptive.state import FIRST, NO_FEATURE, SECOND, START, TABLES, UNLIKE, WIDTH, Adaptive
-from releaf.core.runtime.primitives import TIME, Array
+from releaf.core.runtime.primitives import TIME
 from releaf.decision import ActionName, Decision
 from releaf.features import MISSING, Quantile
 from releaf.schema import Encoder, Schema

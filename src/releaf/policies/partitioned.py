@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from releaf import theory
+from releaf.arrays import Array
 from releaf.core.releaf import decision_step, merging
 from releaf.core.releaf.engine import Engine, EngineSettings
 from releaf.core.releaf.marginals import observed_in_leaves
@@ -16,7 +17,7 @@ from releaf.core.releaf.model import EXPLOITED, EXPLORED, OBSERVED, RANDOM, TIME
 from releaf.decision import ActionName, Decision
 from releaf.features import MISSING, Continuous, Quantile
 from releaf.policies.argument_checks import positive, scale, whole
-from releaf.policies.base import Array, OnlinePolicy, Relevant, Selection
+from releaf.policies.base import OnlinePolicy, Relevant, Selection
 from releaf.policy import Trace
 
 OBSERVE = ("explored", "always", "all-actions", "labels")

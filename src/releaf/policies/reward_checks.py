@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from releaf.arrays import Array
 from releaf.decision import ActionName
 from releaf.table import is_table, ordered_columns
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def checked_reward(reward: Any) -> float:

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from releaf._version import __version__
+from releaf.arrays import Array
 from releaf.core.runtime import state_file
 from releaf.decision import ActionName
 from releaf.features import MISSING
@@ -19,7 +20,6 @@ from releaf.policies.argument_checks import whole
 from releaf.policies.pending_decisions import PendingDecision, as_arrays
 from releaf.schema import Encoder, Schema
 
-Array = np.ndarray[Any, np.dtype[Any]]
 MOST_STEPS = 2**53  # decision ids that every JSON parser reads exactly
 _REGISTRY: dict[str, type[Serializable]] = {}
 

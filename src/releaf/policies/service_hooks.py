@@ -6,13 +6,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
+from releaf.arrays import Array
 from releaf.decision import ActionName, Decision
 from releaf.policies.pending_decisions import PendingDecision
 from releaf.policies.reward_checks import checked_rewards
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class ServiceHooks:
