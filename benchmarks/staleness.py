@@ -26,6 +26,7 @@ from benchmarks.workload import Array
 from releaf import streams
 from releaf.core.releaf import merging, partition
 from releaf.executors import Local
+from releaf.policies.parameters import parameters_of
 
 MINUTES = 10
 AGES = (0, 1, 10, 60)  # seconds
@@ -172,7 +173,7 @@ def merged(writer: Any, stream: streams.Stream, length: int, learns: str) -> Out
 
 def _delta(writer: Any, stream: streams.Stream, rows: slice, choices: list[Any], intervals: bool) -> Any:
     """A learner that saw these contexts, and the rewards that were asked for."""
-    delta = _outline(writer) if intervals else releaf.Releaf(writer.actions, writer.schema, **_parameters(writer))
+    delta = _outline(writer) if intervals else releaf.Releaf(writer.actions, writer.schema, **parameters_of(writer))
     arrived = delta.decide_many(stream.contexts[rows])  # counts them; what it would have done itself does not matter
     for here, choice, rewards in zip(arrived, choices, stream.rewards[rows], strict=True):
         if choice.wants_reward:
@@ -216,10 +217,6 @@ def _nothing(like: merging.SufficientStatistics, leaves: tuple[merging.Leaves, .
     rows = merging.Rows(*(part[:0] for part in like.rows))
     relevance, added_at, clock = (np.zeros_like(part) for part in (like.relevance, like.added_at, like.clock))
     return merging.SufficientStatistics(empty, rows, relevance, added_at, clock, np.uint64(0))
-
-
-def _parameters(learner: Any) -> dict[str, Any]:
-    return {name: getattr(learner, name) for name in learner.parameters}
 
 
 def _part(stream: streams.Stream, rows: slice, choices: list[Any]) -> tuple[Array, Outcome]:

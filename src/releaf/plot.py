@@ -26,7 +26,7 @@ import numpy as np
 from releaf.arrays import Array
 from releaf.evaluate.ledger import Ledger, account, thin_steps
 from releaf.features import Continuous
-from releaf.policy import Trace
+from releaf.policy import Policy, Trace
 from releaf.streams import Stream
 
 __all__ = ["labels", "partition", "regret", "relevance"]
@@ -143,11 +143,17 @@ def partition(learner: Any, feature: int | str | None = None, *, most: int | Non
     """
     if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 1):
         raise ValueError(f"most must be a whole number of at least 1, got most={most!r}")
-    if hasattr(learner, "effect"):
+    if isinstance(learner, Policy) and learner.traits.has_effects:
         return _effects(learner, feature, most or MAX_EFFECTS)
-    if callable(getattr(learner, "partition", None)) or (isinstance(learner, Ledger) and learner.partition is not None):
+    if _has_intervals(learner):
         return _intervals(learner, feature, most or MAX_INTERVALS)
     raise ValueError(f"{learner!r} has neither partitions nor effects: expected Releaf, GreedyReleaf or AdaptiveReleaf")
+
+
+def _has_intervals(learner: Policy | Ledger) -> bool:
+    if isinstance(learner, Ledger):
+        return learner.partition is not None
+    return isinstance(learner, Policy) and learner.traits.has_intervals
 
 
 def _charts() -> Any:
@@ -275,12 +281,7 @@ def _shared_table(name: str, given: list[Any], actions: Any, features: Any) -> _
 
 
 def _table_of(source: Any, actions: Any = None, features: Any = None) -> _Table:
-    found = getattr(source, "relevance", None)
-    if found is None:
-        raise ValueError(
-            f"{_kind(source)} has no relevance: expected a learner with a method relevance, or the ledger of its run"
-        )
-    shares = np.asarray(found() if callable(found) else found, dtype=np.float64)
+    shares = _shares_of(source)
     if isinstance(source, Ledger):
         own_actions, own_features = range(shares.shape[0]), [f"x{place}" for place in range(shares.shape[1])]
     else:
@@ -290,6 +291,17 @@ def _table_of(source: Any, actions: Any = None, features: Any = None) -> _Table:
         _names("actions", actions, own_actions),
         _names("features", features, own_features),
     )
+
+
+def _shares_of(source: Any) -> Array:
+    found: Any = source.relevance if isinstance(source, Ledger) else None
+    if isinstance(source, Policy) and source.traits.finds_relevance:
+        found = source.relevance()
+    if found is None:
+        raise ValueError(
+            f"{_kind(source)} has no relevance: expected a learner with a method relevance, or the ledger of its run"
+        )
+    return np.asarray(found, dtype=np.float64)
 
 
 def _kind(source: Any) -> str:
@@ -378,13 +390,13 @@ def _intervals(learner: Any, feature: int | str | None, most: int) -> Any:
     return charts.finished(drawn.properties(width=charts.WIDTH, height=26 * len(places) + 10))
 
 
-def _effects(learner: Any, feature: int | str | None, most: int) -> Any:
+def _effects(learner: Policy, feature: int | str | None, most: int) -> Any:
     charts = _charts()
     places = _shown(learner, learner.schema.names, feature, most)
     effects = [learner.effect(place) for place in places]
     amounts = [point.amount for effect in effects for points in effect.values() for point in points]
     low, high = min(amounts), max(amounts)
-    margin = max(0.05 * (high - low), 0.01 * learner._span)
+    margin = max(0.05 * (high - low), 0.01 * (learner.reward_range[1] - learner.reward_range[0]))
     limits = (low - margin, high + margin)
     actions = [str(action) for action in learner.actions]
     size = {"width": charts.WIDTH, "height": charts.HEIGHT} if len(places) == 1 else {"width": 210, "height": 150}

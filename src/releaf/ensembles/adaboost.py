@@ -12,9 +12,9 @@ from releaf.ensembles.ensemble import Ensemble
 from releaf.ensembles.experts import Experts, columns_of, encoded
 from releaf.policies.argument_checks import whole
 from releaf.policies.reward_checks import checked_table
-from releaf.policies.traits import Traits
 from releaf.policy import Actions
 from releaf.schema import Features
+from releaf.traits import Traits
 
 
 class AdaBoost(Ensemble):
@@ -44,7 +44,6 @@ class AdaBoost(Ensemble):
     1560
     """
 
-    parameters = ("seed",)
     traits = Traits(
         "AdaBoost",
         "Freund and Schapire 1997",
@@ -52,6 +51,7 @@ class AdaBoost(Ensemble):
         prior_training=True,
         learns_online=False,
         observes="nothing",
+        learns_from_logs=False,
     )
     _entry_points = FIXED
 
@@ -101,13 +101,13 @@ class OnlineAdaBoost(Ensemble):
         Number of latest labels from which the weights are computed.
     """
 
-    parameters = ("seed", "window", "max_pending")
     traits = Traits(
         "Online AdaBoost",
         "Fan et al. 1999",
         base_classifiers=True,
         prior_training=True,
         observes="the label (all rewards), always",
+        learns_from_logs=False,
     )
     _entry_points = ONLINE_BOOSTING
     _saved_arrays = (*Ensemble._saved_arrays, "window")

@@ -24,7 +24,7 @@ class Ensemble(CompiledPolicy):
     """
 
     _saved_arrays: ClassVar[tuple[str, ...]] = ("clock", "coefficients", "intercepts", "weights")
-    _learns_from_logs = False
+    _array_arguments = ("experts", "sample")
     _window = 1
 
     def __init__(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from releaf.core.baselines.voting import FIXED
 from releaf.ensembles.ensemble import Ensemble
 from releaf.ensembles.experts import Experts
-from releaf.policies.traits import Traits
 from releaf.policy import Actions
 from releaf.schema import Features
+from releaf.traits import Traits
 
 
 class AverageMajority(Ensemble):
@@ -21,13 +21,13 @@ class AverageMajority(Ensemble):
         The base classifiers, of :func:`releaf.ensembles.train_experts`.
     """
 
-    parameters = ("seed",)
     traits = Traits(
         "Average Majority (AM)",
         "Gao et al. 2007",
         base_classifiers=True,
         learns_online=False,
         observes="nothing",
+        learns_from_logs=False,
     )
     _entry_points = FIXED
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
 
 from releaf.core.baselines.voting import BLUM, WEIGHTED_MAJORITY
 from releaf.ensembles.ensemble import Ensemble
 from releaf.ensembles.experts import Experts
 from releaf.policies.argument_checks import positive
-from releaf.policies.traits import Traits
 from releaf.policy import Actions
 from releaf.schema import Features
+from releaf.traits import Traits
 
 LEAST_SHARE = 1e-12
 _OBSERVES = "the label (all rewards), always"
@@ -32,13 +31,13 @@ class WeightedMajority(Ensemble):
         Factor of a weight after a mistake (β), in (0, 1).
     """
 
-    parameters: ClassVar[tuple[str, ...]] = ("seed", "beta", "max_pending")
     traits = Traits(
         "Weighted Majority (WM)",
         "Littlestone and Warmuth 1994",
         base_classifiers=True,
         prior_training=True,
         observes=_OBSERVES,
+        learns_from_logs=False,
     )
     _entry_points = WEIGHTED_MAJORITY
     _saved_arrays = (*Ensemble._saved_arrays, "logs")
@@ -75,13 +74,13 @@ class FixedShare(WeightedMajority):
         The share of its weight that a vote passes on after each label (α), in [0, 1); 0 is weighted majority.
     """
 
-    parameters = ("seed", "beta", "alpha", "max_pending")
     traits = Traits(
         "Fixed share (TrackExp)",
         "Herbster and Warmuth 1998",
         base_classifiers=True,
         prior_training=True,
         observes=_OBSERVES,
+        learns_from_logs=False,
     )
 
     def __init__(
@@ -120,13 +119,13 @@ class Blum(Ensemble):
         The base classifiers, of :func:`releaf.ensembles.train_experts`.
     """
 
-    parameters = ("seed", "max_pending")
     traits = Traits(
         "Blum's variant of WM",
         "Blum 1997",
         base_classifiers=True,
         prior_training=True,
         observes=_OBSERVES,
+        learns_from_logs=False,
     )
     _entry_points = BLUM
     _saved_arrays = (*Ensemble._saved_arrays, "logs")

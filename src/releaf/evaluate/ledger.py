@@ -14,7 +14,8 @@ import numpy as np
 
 from releaf.arrays import Array
 from releaf.evaluate.theorem1_check import Guarantee, check_theorem1, check_theorem1_applies
-from releaf.policy import Policy, Trace
+from releaf.policies import Releaf
+from releaf.policy import Policy, Replayable, Trace
 from releaf.streams import Stream
 
 StepProgress = Callable[[int, int], None]  # steps done, steps in total
@@ -91,7 +92,7 @@ class Ledger:
 
 
 def run(
-    policy: Policy,
+    policy: Replayable,
     stream: Stream,
     *,
     positive: Any = None,
@@ -191,7 +192,7 @@ def _checkpoint_totals(stops: tuple[int, ...], trace: Trace, relevance: list[Any
 def account(
     trace: Trace,
     stream: Stream,
-    policy: Any = None,
+    policy: Replayable | None = None,
     *,
     positive: Any = None,
     observation_cost: float = 0.0,
@@ -213,8 +214,8 @@ def account(
         steps=len(trace),
         explored=int(trace.explored.sum()),
         labels=int(trace.observed.sum()),
-        prior_labels=getattr(policy, "prior_labels", 0),
-        weight_labels=getattr(policy, "weight_labels", 0),
+        prior_labels=policy.prior_labels if isinstance(policy, Policy) else 0,
+        weight_labels=policy.weight_labels if isinstance(policy, Policy) else 0,
         observation_cost=spent,
         reward=float(trace.rewards.mean()),
         reward_interval=None,
@@ -231,7 +232,9 @@ def account(
         relevance=_relevance(policy),
         partition=_partition(policy),
         seconds=seconds,
-        guarantee=None if relevant is None else check_theorem1(trace, stream, policy, relevant),
+        guarantee=None
+        if relevant is None or not isinstance(policy, Releaf)
+        else check_theorem1(trace, stream, policy, relevant),
         curves={"steps": (at + 1.0).tolist(), **curves},
     )
 
@@ -268,13 +271,14 @@ def _losses(trace: Trace, stream: Stream) -> Array:
     return losses
 
 
-def _relevance(policy: Any) -> list[list[float]] | None:
-    finder = getattr(policy, "relevance", None)
-    return None if finder is None else finder().tolist()
+def _relevance(policy: Replayable | None) -> list[list[float]] | None:
+    if not isinstance(policy, Policy) or not policy.traits.finds_relevance:
+        return None
+    return policy.relevance().tolist()  # type: ignore[no-any-return]
 
 
-def _partition(policy: Any) -> list[list[list[float]]] | None:
-    if not hasattr(policy, "partition"):
+def _partition(policy: Replayable | None) -> list[list[list[float]]] | None:
+    if not isinstance(policy, Policy) or not policy.traits.has_intervals:
         return None
     features = range(len(policy.schema))
     return [

@@ -26,13 +26,14 @@ from releaf.core.adaptive.state import (
 from releaf.core.adaptive.state_check import is_valid_state
 from releaf.core.runtime.primitives import TIME
 from releaf.decision import Decision
+from releaf.inspection import Effect
 from releaf.policies.argument_checks import positive, whole
 from releaf.policies.base import Relevant, Selection
 from releaf.policies.compiled import CompiledPolicy
-from releaf.policies.explanation import Effect, Relevance, effects, explanation, relevant_features
-from releaf.policies.traits import Traits
+from releaf.policies.explanation import Relevance, effects, explanation, relevant_features
 from releaf.policy import Actions, Trace
 from releaf.schema import Features
+from releaf.traits import Traits
 
 LEAST_WINDOW = 32
 
@@ -92,26 +93,15 @@ class AdaptiveReleaf(CompiledPolicy):
     0.5
     """
 
-    parameters = (
-        *(
-            "seed",
-            "observe",
-            "label_budget",
-            "observation_cost",
-            "delta",
-            "epsilon",
-            "forget",
-            "reward_range",
-            "optimism",
-        ),
-        *("least_probability", "max_pending"),
-    )
     traits = Traits(
         "AdaptiveReleaf",
         "this package",
         learns_actively=True,
         finds_relevance=True,
         observes="the reward of its action, always or where it can change a decision",
+        explains=True,
+        has_effects=True,
+        has_reward_range=True,
     )
     _saved_arrays = (
         *("clock", "seen", "fresh_knots", "fresh_levels", "knots", "levels", "counts", "tables", "precisions"),
@@ -317,6 +307,9 @@ class AdaptiveReleaf(CompiledPolicy):
     def explorations(self) -> int:
         """Number of decisions that requested a reward; 0 if every reward is learnt."""
         return int(self._state.clock[REQUESTED])
+
+    def _requested_rewards(self) -> int:
+        return self.explorations
 
     def relevance(self) -> Array:
         """Share of each feature in the explained variance of each action's reward (A × D).

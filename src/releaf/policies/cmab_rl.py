@@ -11,9 +11,9 @@ from releaf.core.baselines.cmab_rl import CMAB_RL, UniformPartition, cells_of, n
 from releaf.policies.argument_checks import positive, scale, whole
 from releaf.policies.base import Relevant
 from releaf.policies.compiled import CompiledPolicy
-from releaf.policies.traits import Traits
 from releaf.policy import Actions
 from releaf.schema import Features
+from releaf.traits import Traits
 
 MOST_CELLS = 20_000_000
 
@@ -60,7 +60,6 @@ class CMABRL(CompiledPolicy):
     9
     """
 
-    parameters = ("seed", "horizon", "gamma_rel", "lipschitz", "confidence", "intervals", "max_pending")
     traits = Traits("CMAB-RL", "Turğay et al. 2020", finds_relevance=True)
     _entry_points = CMAB_RL
     _saved_arrays = ("clock", "taken", "counts", "sums", "tallies")

@@ -163,7 +163,7 @@ class CompiledPolicy(OnlinePolicy):
 
     # --- saving and loading -------------------------------------------------------------------------------
 
-    def _set_generator(self, state: int) -> None:
+    def set_random_state(self, state: int) -> None:
         self._state.clock[RANDOM] = state
 
     def _arrays(self) -> dict[str, Array]:

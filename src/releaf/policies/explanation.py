@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from releaf.core.adaptive.state import FIRST, NO_FEATURE, SECOND, START, TABLES,
 from releaf.core.runtime.primitives import TIME
 from releaf.decision import ActionName, Decision
 from releaf.features import MISSING, Quantile
+from releaf.inspection import Effect
 from releaf.schema import Encoder, Schema
 
 LEAST_SHARE = 0.05  # of the explained variance, for a feature to be named
@@ -28,13 +29,6 @@ class Relevance(NamedTuple):
     feature: str
     share: float
     certainty: float
-
-
-class Effect(NamedTuple):
-    """Effect of a feature's value on an action's estimate; the value is None where it is missing."""
-
-    value: Any
-    amount: float  # in reward
 
 
 class Contribution(NamedTuple):

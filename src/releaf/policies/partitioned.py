@@ -16,34 +16,15 @@ from releaf.core.releaf.marginals import observed_in_leaves
 from releaf.core.releaf.model import EXPLOITED, EXPLORED, OBSERVED, RANDOM, TIME, UNDER_EXPLORED
 from releaf.decision import ActionName, Decision
 from releaf.features import MISSING, Continuous, Quantile
+from releaf.inspection import Interval, IntervalReward
 from releaf.policies.argument_checks import positive, scale, whole
 from releaf.policies.base import OnlinePolicy, Relevant, Selection
+from releaf.policies.parameters import parameters_of
 from releaf.policy import Trace
 
 OBSERVE = ("explored", "always", "all-actions", "labels")
 MOST_KNOWN = 4096
 LARGEST_BASE = 1024
-
-
-class Interval(NamedTuple):
-    """One leaf of a feature's partition (p_{i,t}).
-
-    ``low`` and ``high`` are encoded values in [0, 1]; both are NaN for the interval of missing values. ``level`` (l(p))
-    is None for intervals that never split. ``arrivals`` counts the contexts since the interval exists; the latest
-    context is counted with the next decision.
-    """
-
-    low: float
-    high: float
-    level: int | None
-    arrivals: int
-
-
-class IntervalReward(NamedTuple):
-    """Reward statistics of one action in one interval: number of rewards and their mean, NaN without any."""
-
-    count: int  # type: ignore[assignment]  # hides tuple.count
-    mean: float
 
 
 class _MergeInput(NamedTuple):
@@ -171,7 +152,7 @@ class PartitionedPolicy(OnlinePolicy):
     def _remove_action(self, index: int) -> None:
         self._engine.remove_action(index)
 
-    def _set_generator(self, state: int) -> None:
+    def set_random_state(self, state: int) -> None:
         self._engine.arrays["clock"][RANDOM] = state
 
     def _arrays(self) -> dict[str, Array]:
@@ -234,7 +215,7 @@ class PartitionedPolicy(OnlinePolicy):
         Read at once, since other threads may add an action meanwhile.
         """
         with self._lock:
-            configuration = {name: getattr(self, name) for name in ("actions", "schema", *self.parameters)}
+            configuration = {"actions": self.actions, "schema": self.schema, **parameters_of(self)}
             return _MergeInput(
                 configuration, merging.extract_statistics(self._engine, self.seed), self._encoder.state()
             )
@@ -244,13 +225,15 @@ class PartitionedPolicy(OnlinePolicy):
     ) -> Self:
         """Build a learner of the same configuration from statistics."""
         actions = self.actions if actions is None else actions
-        parameters = {name: getattr(self, name) for name in self.parameters}
-        made = type(self)(actions, self.schema, **parameters)
+        made = type(self)(actions, self.schema, **parameters_of(self))
         made._use(merging.build_engine(self._engine.settings, len(actions), self.seed, known))
         made._steps = made._engine.clock(TIME)
         return made
 
     # --- inspection -------------------------------------------------------------------------------
+
+    def _requested_rewards(self) -> int:
+        return self.explorations
 
     @property
     def explorations(self) -> int:

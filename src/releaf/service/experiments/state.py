@@ -10,13 +10,15 @@ import copy
 import json
 from collections.abc import Iterable, Sequence
 from itertools import count, repeat
-from typing import Any
+from typing import Any, cast
 
+from releaf.decision import Decision
+from releaf.policy import ServedPolicy
 from releaf.service.errors import ApiError, invalid_request
 from releaf.service.experiments.action_history import ActionHistory, Label, Reward
 from releaf.service.experiments.counters import ExperimentCounters
 from releaf.service.experiments.idempotency import IdempotencyKeys
-from releaf.service.experiments.learner_slot import LearnerSlot, deserialize_learner, serialize_learner
+from releaf.service.experiments.learner_slot import LearnerSlot, action_names, deserialize_learner, serialize_learner
 from releaf.service.experiments.pending_decisions import NotPending, PendingDecision, PendingDecisions
 from releaf.service.experiments.time_series import TimeSeries
 from releaf.service.log import events
@@ -42,7 +44,7 @@ class ExperimentState:
         The first learner in charge.
     """
 
-    def __init__(self, spec: NewExperiment, learner: Any) -> None:
+    def __init__(self, spec: NewExperiment, learner: ServedPolicy) -> None:
         self.spec = spec
         self.slot = LearnerSlot("", spec.policy, learner, 0)
         self.shadows: list[LearnerSlot] = []
@@ -50,7 +52,7 @@ class ExperimentState:
         self.pending = PendingDecisions()
         self.keys = IdempotencyKeys()
         self.series = TimeSeries(points=[])
-        self.actions = ActionHistory([(0, list(learner.actions))])
+        self.actions = ActionHistory([(0, action_names(learner))])
         self.gaps: list[tuple[int, int]] = []  # (last decision before a gap, count of skipped numbers)
         self.last_at = 0.0
         self.retired = False
@@ -58,7 +60,7 @@ class ExperimentState:
         self.outcomes: list[RewardRow] = []  # since the last call of take_outcomes
 
     @property
-    def learner(self) -> Any:
+    def learner(self) -> ServedPolicy:
         """The learner in charge."""
         return self.slot.learner
 
@@ -87,7 +89,7 @@ class ExperimentState:
                 at,
                 number,
                 row,
-                choice.action,
+                cast("Label", choice.action),
                 choice.probability,
                 choice.explored,
                 choice.wants_reward,
@@ -107,11 +109,9 @@ class ExperimentState:
         """The choices of the shadows for each context; None if there are no shadows."""
         if not self.shadows:
             return repeat(None)
-        choices = [_decide(shadow.learner, rows) for shadow in self.shadows]
+        choices = [[cast("Label", made.action) for made in _decide(shadow.learner, rows)] for shadow in self.shadows]
         names = [shadow.name for shadow in self.shadows]
-        return [
-            {name: choice.action for name, choice in zip(names, row, strict=True)} for row in zip(*choices, strict=True)
-        ]
+        return [dict(zip(names, row, strict=True)) for row in zip(*choices, strict=True)]
 
     def validate_reward(self, decision: int, reward: Any, at: float) -> Reward:
         """Convert a reward to the form of the log; raise if ``reward`` would reject it."""
@@ -123,7 +123,7 @@ class ExperimentState:
             raise ApiError(410, "too_late", message)
         value = self.actions.normalize_reward(decision, reward)
         try:
-            self.learner.require_reward(self.slot.step(self.ordinal(decision)), value)
+            self.learner.check_reward(self.slot.step(self.ordinal(decision)), value)
         except (ValueError, TypeError) as error:
             raise invalid_request(str(error)) from None
         return value
@@ -167,9 +167,9 @@ class ExperimentState:
         self.apply(event)
         return event
 
-    def add_shadow(self, name: str, policy: PolicySpec, learner: Any, at: float) -> AnyEvent:
+    def add_shadow(self, name: str, policy: PolicySpec, learner: ServedPolicy, at: float) -> AnyEvent:
         """Add a shadow: a learner that decides on the same contexts, without effect."""
-        if getattr(learner, "label_budget", None) is not None and self.learner.observe == "explored":
+        if learner.label_budget is not None and self.learner.observe == "explored":
             raise ApiError(
                 409,
                 "budget",
@@ -351,7 +351,7 @@ class ExperimentState:
         return decision - sum(lost for before, lost in self.gaps if decision > before)
 
     def _actions_changed(self) -> None:
-        self.actions.append(self.counters.decisions, list(self.learner.actions))
+        self.actions.append(self.counters.decisions, action_names(self.learner))
 
     # --- checks -------------------------------------------------------------------------------------------------
 
@@ -395,6 +395,6 @@ class ExperimentState:
         return taken
 
 
-def _decide(learner: Any, rows: list[list[Any]]) -> list[Any]:
+def _decide(learner: ServedPolicy, rows: list[list[Any]]) -> list[Decision]:
     """Decide for all contexts; an error leaves the learner unchanged."""
     return [learner.decide(rows[0])] if len(rows) == 1 else learner.decide_many(rows)
