@@ -25,8 +25,9 @@ from releaf.core.adaptive.state import (
 )
 from releaf.core.adaptive.state_check import is_valid_state
 from releaf.core.runtime.primitives import TIME
-from releaf.decision import Decision
+from releaf.decision import ActionName, Decision
 from releaf.inspection import Effect
+from releaf.policies.adaptive_parameters import checked_forget, checked_observe, checked_reward_range
 from releaf.policies.argument_checks import positive, whole
 from releaf.policies.base import Relevant, Selection
 from releaf.policies.compiled import CompiledPolicy
@@ -34,8 +35,6 @@ from releaf.policies.explanation import Relevance, effects, explanation, relevan
 from releaf.policy import Actions, Trace
 from releaf.schema import Features
 from releaf.traits import Traits
-
-LEAST_WINDOW = 32
 
 
 class AdaptiveReleaf(CompiledPolicy):
@@ -136,10 +135,10 @@ class AdaptiveReleaf(CompiledPolicy):
             )
         if (delta is None) != (epsilon is None):
             raise ValueError(f"delta and epsilon go together, got delta={delta!r}, epsilon={epsilon!r}")
-        super().__init__(actions, features, _checked_observe(observe, given), seed, max_pending)
+        super().__init__(actions, features, checked_observe(observe, given), seed, max_pending)
         if self.observe == "labels":
             self._entry_points = ADAPTIVE_OF_LABELS
-        self.reward_range = self._low, self._high = _checked_range(reward_range)
+        self.reward_range = self._low, self._high = checked_reward_range(reward_range)
         self._span = self._high - self._low
         self._is_unit = self.reward_range == (0.0, 1.0)
         if not self._is_unit:
@@ -150,7 +149,7 @@ class AdaptiveReleaf(CompiledPolicy):
         )
         self.delta = None if delta is None else positive("delta", delta, below=1.0)
         self.epsilon = None if epsilon is None else positive("epsilon", epsilon, below=self._span)
-        self.forget = _checked_forget(forget, rows_stored(len(self.schema)))
+        self.forget = checked_forget(forget, rows_stored(len(self.schema)))
         self.optimism = positive("optimism", optimism, zero=True, most=100.0)
         self.least_probability = positive("least_probability", least_probability, zero=True, most=0.5)
         self._may_be_due = False
@@ -199,6 +198,38 @@ class AdaptiveReleaf(CompiledPolicy):
     def _learn_all(self, context: Array, step: int, rewards: Array) -> None:
         if self._entry_points.learn(self._pointer_table, context, step, rewards):
             self._refit()
+
+    def learn_label(self, context: Any, label: ActionName | None, *, only_if_requested: bool = False) -> bool:
+        """Decide for a context and learn its label, the right action, which implies the rewards of all actions.
+
+        For learners that request rewards; with ``observe="labels"`` use ``replay``. Every learnt label counts as
+        requested. No decision stays pending.
+
+        Parameters
+        ----------
+        context
+            As for ``decide``.
+        label
+            The action with the highest reward, while all others have the lowest. None if the label stays unknown: the
+            context counts all the same.
+        only_if_requested
+            Whether to ignore a label that the learner does not request.
+
+        Returns
+        -------
+        bool
+            Whether the label was learnt.
+        """
+        with self._lock:
+            right = None if label is None else self._index_of(label)
+            choice = self.decide(context)
+            self._pending.pop(choice.id, None)
+            learns = right is not None and (choice.wants_reward or not only_if_requested)
+            self._state.clock[REQUESTED] += int(learns) - int(choice.wants_reward)
+            if learns:
+                for action in range(len(self.actions)):
+                    self._learn(choice._context, choice.id, action, float(action == right))
+        return learns
 
     def _learn_log(self, units: Array, taken: Array, rewards: Array) -> None:
         ADAPTIVE.open(self._state)
@@ -363,31 +394,3 @@ class AdaptiveReleaf(CompiledPolicy):
         with self._lock:
             choice = replace(choice, index=self._index_of(choice.action))  # earlier actions may have been removed
             return explanation(choice, self._state, self._encoder, self.actions, self.reward_range)
-
-
-def _checked_observe(observe: Any, rules: list[str]) -> str:
-    """Validate ``observe``; "explored" where rewards are requested by a rule."""
-    if observe == "labels" and rules:
-        raise ValueError(f"observe='labels' wants every label, so {rules[0]} can't be set")
-    if observe not in ("always", "labels") and not (observe == "explored" and rules):
-        raise ValueError(f"observe must be 'always' or 'labels', got observe={observe!r}")
-    return "explored" if rules else str(observe)
-
-
-def _checked_forget(forget: Any, most: int) -> Any:
-    if forget is None or (isinstance(forget, str) and forget == "auto"):
-        return forget
-    try:
-        return whole("forget", forget, least=LEAST_WINDOW, most=most)
-    except ValueError as error:
-        raise ValueError(f"{error}, or 'auto', or None") from None
-
-
-def _checked_range(given: Any) -> tuple[float, float]:
-    try:
-        low, high = (float("nan") if isinstance(value, str) else float(value) for value in given)
-    except (TypeError, ValueError):
-        low = high = 0.0
-    if not (np.isfinite([low, high]).all() and low < high and np.isfinite(high - low)):
-        raise ValueError(f"reward_range must be two finite numbers, the lower first, got reward_range={given!r}")
-    return low, high

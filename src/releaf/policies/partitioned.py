@@ -220,11 +220,40 @@ class PartitionedPolicy(OnlinePolicy):
                 configuration, merging.extract_statistics(self._engine, self.seed), self._encoder.state()
             )
 
-    def _with_statistics(
-        self, known: merging.SufficientStatistics, actions: Sequence[ActionName] | None = None
+    @property
+    def engine_settings(self) -> EngineSettings:
+        """Settings of the compiled engine, from which a parallel fit computes partitions and cells."""
+        return self._engine.settings
+
+    def with_statistics(
+        self,
+        known: merging.SufficientStatistics,
+        *,
+        quantiles: dict[str, Array] | None = None,
+        sample: Array | None = None,
     ) -> Self:
-        """Build a learner of the same configuration from statistics."""
-        actions = self.actions if actions is None else actions
+        """Build a learner of the same configuration from sufficient statistics, as a parallel fit sums them.
+
+        Equal statistics give equal learners: the token, by which a learner knows its decisions, is 0.
+
+        Parameters
+        ----------
+        known
+            The statistics.
+        quantiles
+            The state of the encoder, if there are quantile features.
+        sample
+            Encoded contexts, from which the relevance is counted.
+        """
+        made = self._with_statistics(known, self.actions)
+        made._token = 0
+        if quantiles is not None:
+            made._encoder.restore(quantiles)
+        if sample is not None and len(sample):
+            made._engine.tally_relevance(sample)
+        return made
+
+    def _with_statistics(self, known: merging.SufficientStatistics, actions: Sequence[ActionName]) -> Self:
         made = type(self)(actions, self.schema, **parameters_of(self))
         made._use(merging.build_engine(self._engine.settings, len(actions), self.seed, known))
         made._steps = made._engine.clock(TIME)
