@@ -128,14 +128,14 @@ class AdaptiveReleaf(CompiledPolicy):
         max_pending: int = 100_000,
     ) -> None:
         rules = {"label_budget": label_budget, "observation_cost": observation_cost, "delta": delta}
-        given = [name for name, value in rules.items() if value is not None]
-        if len(given) > 1:
+        rules_set = [name for name, value in rules.items() if value is not None]
+        if len(rules_set) > 1:
             raise ValueError(
-                f"only one of label_budget, observation_cost and delta can be set, got {' and '.join(given)}"
+                f"only one of label_budget, observation_cost and delta can be set, got {' and '.join(rules_set)}"
             )
         if (delta is None) != (epsilon is None):
             raise ValueError(f"delta and epsilon go together, got delta={delta!r}, epsilon={epsilon!r}")
-        super().__init__(actions, features, checked_observe(observe, given), seed, max_pending)
+        super().__init__(actions, features, checked_observe(observe, rules_set), seed, max_pending)
         if self.observe == "labels":
             self._entry_points = ADAPTIVE_OF_LABELS
         self.reward_range = self._low, self._high = checked_reward_range(reward_range)
@@ -292,12 +292,14 @@ class AdaptiveReleaf(CompiledPolicy):
         """Replay a recorded stream; see :func:`releaf.replay`."""
         if self._is_unit:
             return super().replay(contexts, rewards)
-        given = np.asarray(rewards, dtype=np.float64)
-        bad = np.argwhere((given < self._low) | (given > self._high))
+        table = np.asarray(rewards, dtype=np.float64)
+        bad = np.argwhere((table < self._low) | (table > self._high))
         if len(bad):
-            place = tuple(int(index) for index in bad[0])
-            raise ValueError(f"reward {given[place]} of row {place[0]}: expected [{self._low:g}, {self._high:g}]")
-        trace = super().replay(contexts, (given - self._low) / self._span)
+            row_and_action = tuple(int(index) for index in bad[0])
+            raise ValueError(
+                f"reward {table[row_and_action]} of row {row_and_action[0]}: expected [{self._low:g}, {self._high:g}]"
+            )
+        trace = super().replay(contexts, (table - self._low) / self._span)
         return Trace(trace.actions, trace.explored, trace.observed, self._low + self._span * trace.rewards)
 
     def _share_of_range(self, reward: Any) -> float:
@@ -360,8 +362,8 @@ class AdaptiveReleaf(CompiledPolicy):
             named = relevant_features(self._state.strengths, certainties)
         return {
             action: [
-                Relevance(self.schema.names[place], float(shares[row, place]), float(certainties[row, place]))
-                for place in sorted(named[row], key=lambda place: -shares[row, place])
+                Relevance(self.schema.names[position], float(shares[row, position]), float(certainties[row, position]))
+                for position in sorted(named[row], key=lambda position: -shares[row, position])
             ]
             for row, action in enumerate(self.actions)
         }
@@ -377,10 +379,10 @@ class AdaptiveReleaf(CompiledPolicy):
         feature
             Its position or its name.
         """
-        place = self.schema.index(feature)
+        position = self.schema.index(feature)
         with self._lock:
-            found = effects(self._state, self._encoder, place, self._span)
-        return dict(zip(self.actions, found, strict=True))
+            by_action = effects(self._state, self._encoder, position, self._span)
+        return dict(zip(self.actions, by_action, strict=True))
 
     def explain(self, choice: Decision) -> str:
         """Explain a decision as text, by the current estimates.

@@ -30,12 +30,12 @@ def checked_forget(forget: Any, most: int) -> Any:
         raise ValueError(f"{error}, or 'auto', or None") from None
 
 
-def checked_reward_range(given: Any) -> tuple[float, float]:
+def checked_reward_range(reward_range: Any) -> tuple[float, float]:
     """Validate ``reward_range``: two finite numbers, the lower first."""
     try:
-        low, high = (float("nan") if isinstance(value, str) else float(value) for value in given)
+        low, high = (float("nan") if isinstance(value, str) else float(value) for value in reward_range)
     except (TypeError, ValueError):
         low = high = 0.0
     if not (np.isfinite([low, high]).all() and low < high and np.isfinite(high - low)):
-        raise ValueError(f"reward_range must be two finite numbers, the lower first, got reward_range={given!r}")
+        raise ValueError(f"reward_range must be two finite numbers, the lower first, got reward_range={reward_range!r}")
     return low, high

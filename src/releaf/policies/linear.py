@@ -67,5 +67,5 @@ class LinearPolicy(CompiledPolicy):
         indicator of missing values if allowed; one for each category.
         """
         with self._lock:
-            found: Array = self._state.theta.copy()
-            return found
+            weights: Array = self._state.theta.copy()
+            return weights

@@ -304,8 +304,8 @@ class PartitionedPolicy(OnlinePolicy):
         feature
             Its position or its name.
         """
-        place = self.schema.index(feature)
-        return [self._interval(place, node) for node in self._engine.leaves(place)]
+        position = self.schema.index(feature)
+        return [self._interval(position, node) for node in self._engine.leaves(position)]
 
     def interval_rewards(self, feature: int | str) -> list[list[IntervalReward]]:
         """Reward statistics of each action in each interval of ``partition(feature)``, over all values of the others.
@@ -319,14 +319,14 @@ class PartitionedPolicy(OnlinePolicy):
         feature
             Its position or its name.
         """
-        place = self.schema.index(feature)
+        position = self.schema.index(feature)
         with self._lock:
-            counts, sums = observed_in_leaves(self._engine.arrays, place)
+            counts, sums = observed_in_leaves(self._engine.arrays, position)
         means = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
         return [list(map(IntervalReward, *columns)) for columns in zip(counts.tolist(), means.tolist(), strict=True)]
 
-    def _interval(self, place: int, node: Any) -> Interval:
-        feature = self.schema.features[place]
+    def _interval(self, position: int, node: Any) -> Interval:
+        feature = self.schema.features[position]
         if node.rank < 0:
             return Interval(math.nan, math.nan, None, node.arrivals)
         count = feature.categories or self._engine.settings.base**node.level
@@ -355,8 +355,8 @@ class PartitionedPolicy(OnlinePolicy):
     def _explain_exploration(self, choice: Decision) -> str:
         count = round(1 / choice.probability) if choice.probability else 1
         others = "the only under-explored action" if count == 1 else f"one of {count} under-explored actions, at random"
-        finest = sorted(range(len(self.schema)), key=lambda place: self._length(choice, place))[:3]
-        where = "; ".join(self._where(choice, place) for place in finest)
+        finest = sorted(range(len(self.schema)), key=lambda position: self._length(choice, position))[:3]
+        where = "; ".join(self._where(choice, position) for position in finest)
         return (
             f"Decision {choice.id} explored {choice.action!r}, {others}: for contexts like this one it has been "
             f"observed too rarely to be judged. The finest intervals here: {where}. The reward is wanted."
@@ -365,23 +365,23 @@ class PartitionedPolicy(OnlinePolicy):
     def _describe(self, choice: Decision, relevant: tuple[int, ...] | None) -> str:
         if relevant is None:
             return "from features drawn at random, since none explained its rewards"
-        return "from " + " and ".join(self._where(choice, place) for place in relevant)
+        return "from " + " and ".join(self._where(choice, position) for position in relevant)
 
-    def _where(self, choice: Decision, place: int) -> str:
+    def _where(self, choice: Decision, position: int) -> str:
         """Interval that held a feature's value at the decision, as text."""
-        name, feature = self.schema.names[place], self.schema.features[place]
-        interval = self._interval_at(choice, place)
-        if choice.context[place] == MISSING:
+        name, feature = self.schema.names[position], self.schema.features[position]
+        interval = self._interval_at(choice, position)
+        if choice.context[position] == MISSING:
             return f"{name} missing"
         return f"{name} {feature.describe(interval.low, interval.high)}"
 
-    def _interval_at(self, choice: Decision, place: int) -> Interval:
-        value = float(choice.context[place])
-        return self._interval(place, self._engine.leaf_at(place, value, choice.id))
+    def _interval_at(self, choice: Decision, position: int) -> Interval:
+        value = float(choice.context[position])
+        return self._interval(position, self._engine.leaf_at(position, value, choice.id))
 
-    def _length(self, choice: Decision, place: int) -> float:
-        feature = self.schema.features[place]
-        if not isinstance(feature, Continuous | Quantile) or choice.context[place] == MISSING:
+    def _length(self, choice: Decision, position: int) -> float:
+        feature = self.schema.features[position]
+        if not isinstance(feature, Continuous | Quantile) or choice.context[position] == MISSING:
             return 1.0
-        interval = self._interval_at(choice, place)
+        interval = self._interval_at(choice, position)
         return interval.high - interval.low
