@@ -101,8 +101,7 @@ def test_labels_spent_are_the_decisions_whose_reward_was_requested(policy: Any) 
     decisions = run_steps(one_by_one, CONTEXTS, REWARDS)
     asked = sum(decision[3] for decision in decisions)
     assert one_by_one.labels_spent == asked
-    names = releaf.Schema.of(3)
-    ledger = run(at_once, Stream(CONTEXTS, REWARDS, (0, 1), names))
+    ledger = run(at_once, Stream(CONTEXTS, REWARDS, features=3, actions=(0, 1)))
     assert ledger.labels == at_once.labels_spent == asked
     assert ledger.prior_labels == at_once.prior_labels
     again = releaf.from_bytes(at_once.to_bytes())

@@ -32,8 +32,8 @@ class Ledger:
     steps, explored
         Number of decisions, and of explorations among them.
     labels, prior_labels, weight_labels
-        Number of observed rewards; of labelled contexts used before the first decision; and of those among them that
-        trained the weights of an ensemble, as the paper counts them.
+        Labels spent in this run, one for each decision whose reward was observed; labels used before the first
+        decision; and those among them that trained the weights of an ensemble, as the paper counts them.
     observation_cost
         Cost of the observed rewards: their number times c_O.
     reward, reward_interval, best_reward

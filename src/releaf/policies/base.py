@@ -134,7 +134,8 @@ class OnlinePolicy(Serializable, ContextEncoding, LogLearning, OptionalMethods, 
     def labels_spent(self) -> int:
         """Number of decisions whose reward was requested, answered or not; the rewards of all actions count once.
 
-        A ``label_budget`` limits it. Labels that were used before the first decision are ``prior_labels``.
+        A ``label_budget`` limits it. Where every reward is learnt, it is the number of steps, rows of a log included.
+        Labels that were used before the first decision are ``prior_labels``.
         """
         return self._steps if self._always_wants else self._requested_rewards()
 

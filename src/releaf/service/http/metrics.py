@@ -41,6 +41,7 @@ class ExperimentReading(NamedTuple):
     label_budget: int | None
     events: int
     snapshot: int
+    labels_spent: int | None = None  # of the learner in charge, if it has a budget
 
 
 class StoreLag(NamedTuple):
@@ -216,7 +217,11 @@ COUNTERS: tuple[tuple[str, str, Callable[[ExperimentReading], int]], ...] = (
     ),
 )
 GAUGES: tuple[tuple[str, str, Callable[[ExperimentReading], float | None]], ...] = (
-    ("releaf_labels_spent", "Rewards asked for, which the label budget counts.", lambda reading: reading.counts.asked),
+    (
+        "releaf_labels_spent",
+        "Labels spent: decisions that asked for their reward, which the label budget counts.",
+        lambda reading: reading.counts.asked if reading.labels_spent is None else reading.labels_spent,
+    ),
     ("releaf_labels_budget", "Label budget: rewards that may be asked for.", lambda reading: reading.label_budget),
     (
         "releaf_decisions_waiting",
