@@ -22,7 +22,7 @@ Actions = int | Sequence[ActionName]  # their number, or their names
 
 @runtime_checkable
 class Replayable(Protocol):
-    """Whatever can be run over a recorded stream: the least that :mod:`releaf.evaluate` needs."""
+    """Whatever can be run over a recorded stream: the least that ``releaf.evaluate`` needs."""
 
     def replay(self, contexts: Any, rewards: Any) -> Trace: ...
 

@@ -14,7 +14,7 @@ from learner_comparison import full_state, run_steps, stream
 import releaf
 
 CONTEXTS, REWARDS = stream(300, seed=4)
-ALL = list(zip([*POLICIES, *VARIANTS], [*NAMES, *VARIANT_NAMES], strict=True))
+ALL: list[tuple[Any, str]] = list(zip([*POLICIES, *VARIANTS], [*NAMES, *VARIANT_NAMES], strict=True))
 LOGGED = [(policy, name) for policy, name in ALL if policy.traits.learns_from_logs]
 OTHERS = [(policy, name) for policy, name in ALL if not policy.traits.learns_from_logs]
 every_log_learner = pytest.mark.parametrize("policy", [p for p, _ in LOGGED], ids=[name for _, name in LOGGED])

@@ -49,7 +49,7 @@ class LogLearning:
         probability
             The propensity of the action, in (0, 1], if it is known. It is validated and not used: every policy
             estimates the reward given the context and the action, which needs no weights.
-            :func:`releaf.fit_log` and :mod:`releaf.evaluate` weight rows by it.
+            :func:`releaf.fit_log` and off-policy evaluation weight rows by it.
 
         Examples
         --------

@@ -8,10 +8,10 @@ from typing import Any, cast
 from releaf.decision import Decision
 from releaf.policy import ServedPolicy
 from releaf.service.errors import ApiError, invalid_request
-from releaf.service.experiments.decision_messages import Label, decision_answers
+from releaf.service.experiments.decision_messages import decision_answers
 from releaf.service.experiments.learner_slot import action_names
 from releaf.service.experiments.state import ExperimentState
-from releaf.service.log.events import Decided
+from releaf.service.log.events import Decided, ExperimentAction
 from releaf.service.messages import (
     Answer,
     ExplanationInfo,
@@ -113,7 +113,7 @@ def preview(state: ExperimentState, context: Any) -> ExplanationInfo:
         state.last_at,
         state.decisions + 1,
         row,
-        cast("Label", choice.action),
+        cast("ExperimentAction", choice.action),
         choice.probability,
         choice.explored,
         choice.wants_reward,

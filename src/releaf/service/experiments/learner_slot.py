@@ -12,9 +12,8 @@ from msgspec import Struct
 from releaf import from_bytes
 from releaf.policy import ServedPolicy
 from releaf.service.experiments.shadow_estimate import ShadowEstimate
+from releaf.service.log.events import ExperimentAction
 from releaf.service.messages import PolicySpec, ShadowInfo
-
-Label = str | int
 
 
 class SlotRecord(Struct, array_like=True):
@@ -55,7 +54,7 @@ class LearnerSlot:
         """The learner's own step of a decision."""
         return ordinal + self.offset
 
-    def learn(self, ordinal: int, reward: Any, action: Label) -> None:
+    def learn(self, ordinal: int, reward: Any, action: ExperimentAction) -> None:
         """Learn the reward of the action that was taken, if this learner waits for one too."""
         step = self.step(ordinal)
         if ordinal <= self.since or not self.learner.is_pending(step):
@@ -102,9 +101,9 @@ class LearnerSlot:
         return slot
 
 
-def action_names(learner: ServedPolicy) -> list[Label]:
+def action_names(learner: ServedPolicy) -> list[ExperimentAction]:
     """Actions of a learner: names in requests are text or integers, so those of an experiment are."""
-    return cast("list[Label]", list(learner.actions))
+    return cast("list[ExperimentAction]", list(learner.actions))
 
 
 def serialize_learner(learner: ServedPolicy) -> bytes:

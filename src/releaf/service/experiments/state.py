@@ -15,14 +15,14 @@ from typing import Any, cast
 from releaf.decision import Decision
 from releaf.policy import ServedPolicy
 from releaf.service.errors import ApiError, invalid_request
-from releaf.service.experiments.action_history import ActionHistory, Label, Reward
+from releaf.service.experiments.action_history import ActionHistory, Reward
 from releaf.service.experiments.counters import ExperimentCounters
 from releaf.service.experiments.idempotency import IdempotencyKeys
 from releaf.service.experiments.learner_slot import LearnerSlot, action_names, deserialize_learner, serialize_learner
 from releaf.service.experiments.pending_decisions import NotPending, PendingDecision, PendingDecisions
 from releaf.service.experiments.time_series import TimeSeries
 from releaf.service.log import events
-from releaf.service.log.events import AnyEvent, Decided, Expired, Rewarded
+from releaf.service.log.events import AnyEvent, Decided, ExperimentAction, Expired, Rewarded
 from releaf.service.messages import Counts, NewExperiment, PolicySpec
 from releaf.service.store.base import RewardRow
 from releaf.service.timestamps import format_timestamp
@@ -89,7 +89,7 @@ class ExperimentState:
                 at,
                 number,
                 row,
-                cast("Label", choice.action),
+                cast("ExperimentAction", choice.action),
                 choice.probability,
                 choice.explored,
                 choice.wants_reward,
@@ -105,11 +105,13 @@ class ExperimentState:
         self._record(made)
         return made
 
-    def _shadow_choices(self, rows: list[list[Any]]) -> Iterable[dict[str, Label] | None]:
+    def _shadow_choices(self, rows: list[list[Any]]) -> Iterable[dict[str, ExperimentAction] | None]:
         """The choices of the shadows for each context; None if there are no shadows."""
         if not self.shadows:
             return repeat(None)
-        choices = [[cast("Label", made.action) for made in _decide(shadow.learner, rows)] for shadow in self.shadows]
+        choices = [
+            [cast("ExperimentAction", made.action) for made in _decide(shadow.learner, rows)] for shadow in self.shadows
+        ]
         names = [shadow.name for shadow in self.shadows]
         return [dict(zip(names, row, strict=True)) for row in zip(*choices, strict=True)]
 
@@ -145,7 +147,7 @@ class ExperimentState:
         self._expire(event)
         return event
 
-    def add_action(self, action: Label, at: float) -> AnyEvent:
+    def add_action(self, action: ExperimentAction, at: float) -> AnyEvent:
         """Add an action to all learners."""
         self._require_not_retired()
         if str(action) in map(str, self.learner.actions):
@@ -159,7 +161,7 @@ class ExperimentState:
         self.apply(event)
         return event
 
-    def remove_action(self, action: Label, at: float) -> AnyEvent:
+    def remove_action(self, action: ExperimentAction, at: float) -> AnyEvent:
         """Remove an action from all learners."""
         self._require_not_retired()
         self._dry_run("remove_action", action)
@@ -328,7 +330,7 @@ class ExperimentState:
                 self.outcomes.append(RewardRow(number, "default", json.dumps(value), event.at))
         self.last_at = event.at
 
-    def _remove_action(self, action: Label, at: float) -> None:
+    def _remove_action(self, action: ExperimentAction, at: float) -> None:
         for slot in (self.slot, *self.shadows):
             slot.learner.remove_action(action)
         for number in self.pending.with_action(action):
@@ -363,7 +365,7 @@ class ExperimentState:
         except (ValueError, TypeError) as error:
             raise invalid_request(str(error)) from None
 
-    def _dry_run(self, change: str, action: Label) -> None:
+    def _dry_run(self, change: str, action: ExperimentAction) -> None:
         """Try a change of the actions on copies: either all learners make it or none."""
         try:
             for slot in (self.slot, *self.shadows):
