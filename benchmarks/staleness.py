@@ -163,7 +163,7 @@ def merged(writer: Any, stream: streams.Stream, length: int, learns: str) -> Out
         for replica in range(REPLICAS):
             rows = slice(first + replica, first + length, REPLICAS)
             deciding = releaf.from_bytes(content)
-            deciding._set_generator(first * REPLICAS + replica)  # else all replicas draw the same
+            deciding.set_random_state(first * REPLICAS + replica)  # else all replicas draw the same
             choices = deciding.decide_many(stream.contexts[rows])
             total = total.merge(_delta(writer, stream, rows, choices, learns.startswith(INTERVALS)))
             parts.append(_part(stream, rows, choices))

@@ -18,14 +18,15 @@ one policy, for example with different seeds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from releaf.arrays import Array
 from releaf.evaluate.ledger import Ledger, account, thin_steps
-from releaf.features import Continuous
+from releaf.features import Continuous, Feature
+from releaf.inspection import Interval
 from releaf.policy import Policy, Trace
 from releaf.streams import Stream
 
@@ -125,7 +126,7 @@ def labels(results: Any, *, stream: Stream | None = None, over_time: bool = Fals
     return charts.finished(drawn.properties(width=charts.WIDTH, height=charts.HEIGHT))
 
 
-def partition(learner: Any, feature: int | str | None = None, *, most: int | None = None) -> Any:
+def partition(learner: Policy | Ledger, feature: int | str | None = None, *, most: int | None = None) -> Any:
     """Partitions or effects of a learner's features.
 
     For :class:`releaf.Releaf` and other learners with a method ``partition``: the intervals of each feature, darker
@@ -348,7 +349,7 @@ def _heat_map(charts: Any, name: str, table: _Table, best: Mapping[str, float], 
 # --- partitions and effects -------------------------------------------------------------------------------
 
 
-def _shown(learner: Any, names: Sequence[str], feature: int | str | None, most: int) -> list[int]:
+def _shown(learner: Policy | Ledger, names: Sequence[str], feature: int | str | None, most: int) -> list[int]:
     """Positions of the features to show: the given one, or the most relevant first."""
     if feature is not None:
         if not isinstance(learner, Ledger):
@@ -360,24 +361,31 @@ def _shown(learner: Any, names: Sequence[str], feature: int | str | None, most: 
     return [int(place) for place in order[:most]]
 
 
-def _intervals(learner: Any, feature: int | str | None, most: int) -> Any:
+def _partitions(source: Policy | Ledger) -> tuple[Sequence[str], Sequence[Feature], Callable[[int], list[Interval]]]:
+    """Names of the features, the features, and the function that returns the intervals of one."""
+    if not isinstance(source, Ledger):
+        return source.schema.names, source.schema.features, source.partition
+    stored = source.partition or []
+    names = [f"x{place}" for place in range(len(stored))]
+    return (
+        names,
+        [Continuous()] * len(stored),
+        lambda place: [Interval(a, b, None, int(n)) for a, b, n in stored[place]],
+    )
+
+
+def _intervals(learner: Policy | Ledger, feature: int | str | None, most: int) -> Any:
     charts = _charts()
-    known = not isinstance(learner, Ledger)
-    names = learner.schema.names if known else [f"x{place}" for place in range(len(learner.partition))]
+    names, features, intervals_of = _partitions(learner)
     places = sorted(_shown(learner, names, feature, most))
-    kinds = [learner.schema.features[place] if known else Continuous() for place in places]
+    kinds = [features[place] for place in places]
     low, high, axis = 0.0, 1.0, "value, scaled to [0, 1]"
     if len(kinds) == 1 and isinstance(kinds[0], Continuous):
         low, high, axis = kinds[0].low, kinds[0].high, "value"
     rows, end = [], 1.0
     for place, kind in zip(places, kinds, strict=True):
-        parts = (
-            learner.partition(place)
-            if known
-            else [(start, stop, None, n) for start, stop, n in learner.partition[place]]
-        )
-        for start, stop, _, arrivals in parts:
-            row = {"y": names[place], "value": arrivals, "where": "missing", "text": "missing"}
+        for start, stop, _, arrivals in intervals_of(place):
+            row: dict[str, Any] = {"y": names[place], "value": arrivals, "where": "missing", "text": "missing"}
             if start == start:
                 row |= {"where": kind.describe(start, stop), "text": None}
                 if kind.categories and LETTER * len(row["where"]) <= charts.WIDTH * (stop - start):

@@ -11,7 +11,7 @@ import copy
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -202,7 +202,7 @@ def mean_estimate(values: Array, matched: int) -> Estimate:
     return Estimate(value, value - half, value + half, matched)
 
 
-def _check_same_problem(policy: Any, log: Log) -> None:
+def _check_same_problem(policy: Policy, log: Log) -> None:
     if tuple(policy.actions) != tuple(log.actions):
         hint = "read the log with actions=policy.actions"
         raise ValueError(f"the policy's actions are {policy.actions!r}, the log's {log.actions!r}: {hint}")
