@@ -134,8 +134,9 @@ class OnlinePolicy(Serializable, ContextEncoding, LogLearning, OptionalMethods, 
     def labels_spent(self) -> int:
         """Number of decisions whose reward was requested, answered or not; the rewards of all actions count once.
 
-        A ``label_budget`` limits it. Where every reward is learnt, it is the number of steps, rows of a log included.
-        Labels that were used before the first decision are ``prior_labels``.
+        Rows of a log count like decisions, except by :class:`releaf.AdaptiveReleaf` where it requests rewards: there
+        only its own requests count, which a ``label_budget`` limits. Labels that were used before the first decision
+        are ``prior_labels``.
         """
         return self._steps if self._always_wants else self._requested_rewards()
 
