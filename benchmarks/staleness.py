@@ -26,6 +26,7 @@ from benchmarks.workload import Array
 from releaf import streams
 from releaf.core.releaf import merging, partition
 from releaf.executors import Local
+from releaf.policies.parameters import parameters_of
 
 MINUTES = 10
 AGES = (0, 1, 10, 60)  # seconds
@@ -162,7 +163,7 @@ def merged(writer: Any, stream: streams.Stream, length: int, learns: str) -> Out
         for replica in range(REPLICAS):
             rows = slice(first + replica, first + length, REPLICAS)
             deciding = releaf.from_bytes(content)
-            deciding._set_generator(first * REPLICAS + replica)  # else all replicas draw the same
+            deciding.set_random_state(first * REPLICAS + replica)  # else all replicas draw the same
             choices = deciding.decide_many(stream.contexts[rows])
             total = total.merge(_delta(writer, stream, rows, choices, learns.startswith(INTERVALS)))
             parts.append(_part(stream, rows, choices))
@@ -172,7 +173,7 @@ def merged(writer: Any, stream: streams.Stream, length: int, learns: str) -> Out
 
 def _delta(writer: Any, stream: streams.Stream, rows: slice, choices: list[Any], intervals: bool) -> Any:
     """A learner that saw these contexts, and the rewards that were asked for."""
-    delta = _outline(writer) if intervals else releaf.Releaf(writer.actions, writer.schema, **_parameters(writer))
+    delta = _outline(writer) if intervals else releaf.Releaf(writer.actions, writer.schema, **parameters_of(writer))
     arrived = delta.decide_many(stream.contexts[rows])  # counts them; what it would have done itself does not matter
     for here, choice, rewards in zip(arrived, choices, stream.rewards[rows], strict=True):
         if choice.wants_reward:
@@ -183,7 +184,7 @@ def _delta(writer: Any, stream: streams.Stream, rows: slice, choices: list[Any],
 def _outline(writer: Any) -> Any:
     """A learner with the intervals of another one, in which nothing was seen."""
     known = merging.extract_statistics(writer._engine, writer.seed)
-    return writer._with_statistics(_nothing(known, known.leaves))
+    return writer._with_statistics(_nothing(known, known.leaves), writer.actions)
 
 
 def _split(writer: Any) -> Any:
@@ -192,7 +193,7 @@ def _split(writer: Any) -> Any:
     while any((leaves.arrivals >= _full_at(writer, leaves)).any() for leaves in known.leaves):
         finer = tuple(_halved(leaves, leaves.arrivals >= _full_at(writer, leaves)) for leaves in known.leaves)
         known = merging.combine(known, _nothing(known, finer))
-    return writer._with_statistics(known)
+    return writer._with_statistics(known, writer.actions)
 
 
 def _full_at(writer: Any, leaves: merging.Leaves) -> Array:
@@ -216,10 +217,6 @@ def _nothing(like: merging.SufficientStatistics, leaves: tuple[merging.Leaves, .
     rows = merging.Rows(*(part[:0] for part in like.rows))
     relevance, added_at, clock = (np.zeros_like(part) for part in (like.relevance, like.added_at, like.clock))
     return merging.SufficientStatistics(empty, rows, relevance, added_at, clock, np.uint64(0))
-
-
-def _parameters(learner: Any) -> dict[str, Any]:
-    return {name: getattr(learner, name) for name in learner.parameters}
 
 
 def _part(stream: streams.Stream, rows: slice, choices: list[Any]) -> tuple[Array, Outcome]:

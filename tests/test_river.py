@@ -319,4 +319,4 @@ def test_a_budget_holds_whichever_arms_are_offered() -> None:
         context = {"x": float(draw.random())}
         arm = policy.pull([str(place) for place in draw.permutation(3)[:2]], context)
         policy.update(arm, context, float(draw.random() < 0.5))
-    assert policy._learner.observations <= 20
+    assert policy.learner.observations <= 20

@@ -51,9 +51,10 @@ def full_name(name: str) -> str:
 def properties() -> str:
     rows = []
     for name in ORDER:
-        title, source, *facts, observes = policy(name).traits
+        traits = policy(name).traits
+        facts = [getattr(traits, heading.replace(" ", "_")) for heading in HEADINGS]
         marks = ["required" if fact and place < 2 else "yes" if fact else "no" for place, fact in enumerate(facts)]
-        rows.append([f"**{title}**", f"`{full_name(name)}`", *marks, observes, source])
+        rows.append([f"**{traits.name}**", f"`{full_name(name)}`", *marks, traits.observes, traits.source])
     return _table(["policy", "class", *HEADINGS, "what is observed", "from"], rows)
 
 

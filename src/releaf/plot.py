@@ -18,15 +18,16 @@ one policy, for example with different seeds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from releaf.arrays import Array
 from releaf.evaluate.ledger import Ledger, account, thin_steps
-from releaf.features import Continuous
-from releaf.policy import Trace
+from releaf.features import Continuous, Feature
+from releaf.inspection import Interval
+from releaf.policy import Policy, Trace
 from releaf.streams import Stream
 
 __all__ = ["labels", "partition", "regret", "relevance"]
@@ -125,7 +126,7 @@ def labels(results: Any, *, stream: Stream | None = None, over_time: bool = Fals
     return charts.finished(drawn.properties(width=charts.WIDTH, height=charts.HEIGHT))
 
 
-def partition(learner: Any, feature: int | str | None = None, *, most: int | None = None) -> Any:
+def partition(learner: Policy | Ledger, feature: int | str | None = None, *, most: int | None = None) -> Any:
     """Partitions or effects of a learner's features.
 
     For :class:`releaf.Releaf` and other learners with a method ``partition``: the intervals of each feature, darker
@@ -143,11 +144,17 @@ def partition(learner: Any, feature: int | str | None = None, *, most: int | Non
     """
     if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 1):
         raise ValueError(f"most must be a whole number of at least 1, got most={most!r}")
-    if hasattr(learner, "effect"):
+    if isinstance(learner, Policy) and learner.traits.has_effects:
         return _effects(learner, feature, most or MAX_EFFECTS)
-    if callable(getattr(learner, "partition", None)) or (isinstance(learner, Ledger) and learner.partition is not None):
+    if _has_intervals(learner):
         return _intervals(learner, feature, most or MAX_INTERVALS)
     raise ValueError(f"{learner!r} has neither partitions nor effects: expected Releaf, GreedyReleaf or AdaptiveReleaf")
+
+
+def _has_intervals(learner: Policy | Ledger) -> bool:
+    if isinstance(learner, Ledger):
+        return learner.partition is not None
+    return isinstance(learner, Policy) and learner.traits.has_intervals
 
 
 def _charts() -> Any:
@@ -275,17 +282,23 @@ def _shared_table(name: str, given: list[Any], actions: Any, features: Any) -> _
 
 
 def _table_of(source: Any, actions: Any = None, features: Any = None) -> _Table:
-    found = getattr(source, "relevance", None)
-    if found is None:
-        raise ValueError(
-            f"{_kind(source)} has no relevance: expected a learner with a method relevance, or the ledger of its run"
-        )
-    shares = np.asarray(found() if callable(found) else found, dtype=np.float64)
+    shares = _shares_of(source)
     if isinstance(source, Ledger):
         own_actions, own_features = range(shares.shape[0]), [f"x{index}" for index in range(shares.shape[1])]
     else:
         own_actions, own_features = source.actions, source.schema.names
     return _Table(shares, _names("actions", actions, own_actions), _names("features", features, own_features))
+
+
+def _shares_of(source: Any) -> Array:
+    found: Any = source.relevance if isinstance(source, Ledger) else None
+    if isinstance(source, Policy) and source.traits.finds_relevance:
+        found = source.relevance()
+    if found is None:
+        raise ValueError(
+            f"{_kind(source)} has no relevance: expected a learner with a method relevance, or the ledger of its run"
+        )
+    return np.asarray(found, dtype=np.float64)
 
 
 def _kind(source: Any) -> str:
@@ -332,7 +345,7 @@ def _heat_map(charts: Any, name: str, table: _Table, best: Mapping[str, float], 
 # --- partitions and effects -------------------------------------------------------------------------------
 
 
-def _shown(learner: Any, names: Sequence[str], feature: int | str | None, most: int) -> list[int]:
+def _shown(learner: Policy | Ledger, names: Sequence[str], feature: int | str | None, most: int) -> list[int]:
     """Positions of the features to show: the given one, or the most relevant first."""
     if feature is not None:
         if not isinstance(learner, Ledger):
@@ -344,24 +357,31 @@ def _shown(learner: Any, names: Sequence[str], feature: int | str | None, most: 
     return [int(index) for index in order[:most]]
 
 
-def _intervals(learner: Any, feature: int | str | None, most: int) -> Any:
+def _partitions(source: Policy | Ledger) -> tuple[Sequence[str], Sequence[Feature], Callable[[int], list[Interval]]]:
+    """Names of the features, the features, and the function that returns the intervals of one."""
+    if not isinstance(source, Ledger):
+        return source.schema.names, source.schema.features, source.partition
+    stored = source.partition or []
+    names = [f"x{index}" for index in range(len(stored))]
+    return (
+        names,
+        [Continuous()] * len(stored),
+        lambda index: [Interval(a, b, None, int(n)) for a, b, n in stored[index]],
+    )
+
+
+def _intervals(learner: Policy | Ledger, feature: int | str | None, most: int) -> Any:
     charts = _charts()
-    known = not isinstance(learner, Ledger)
-    names = learner.schema.names if known else [f"x{index}" for index in range(len(learner.partition))]
+    names, features, intervals_of = _partitions(learner)
     indices = sorted(_shown(learner, names, feature, most))
-    kinds = [learner.schema.features[index] if known else Continuous() for index in indices]
+    kinds = [features[index] for index in indices]
     low, high, axis = 0.0, 1.0, "value, scaled to [0, 1]"
     if len(kinds) == 1 and isinstance(kinds[0], Continuous):
         low, high, axis = kinds[0].low, kinds[0].high, "value"
     rows, end = [], 1.0
     for index, kind in zip(indices, kinds, strict=True):
-        parts = (
-            learner.partition(index)
-            if known
-            else [(start, stop, None, n) for start, stop, n in learner.partition[index]]
-        )
-        for start, stop, _, arrivals in parts:
-            row = {"y": names[index], "value": arrivals, "where": "missing", "text": "missing"}
+        for start, stop, _, arrivals in intervals_of(index):
+            row: dict[str, Any] = {"y": names[index], "value": arrivals, "where": "missing", "text": "missing"}
             if start == start:
                 row |= {"where": kind.describe(start, stop), "text": None}
                 if kind.categories and LETTER * len(row["where"]) <= charts.WIDTH * (stop - start):
@@ -374,13 +394,13 @@ def _intervals(learner: Any, feature: int | str | None, most: int) -> Any:
     return charts.finished(drawn.properties(width=charts.WIDTH, height=26 * len(indices) + 10))
 
 
-def _effects(learner: Any, feature: int | str | None, most: int) -> Any:
+def _effects(learner: Policy, feature: int | str | None, most: int) -> Any:
     charts = _charts()
     indices = _shown(learner, learner.schema.names, feature, most)
     effects = [learner.effect(index) for index in indices]
     amounts = [point.amount for effect in effects for points in effect.values() for point in points]
     low, high = min(amounts), max(amounts)
-    margin = max(0.05 * (high - low), 0.01 * learner._span)
+    margin = max(0.05 * (high - low), 0.01 * (learner.reward_range[1] - learner.reward_range[0]))
     limits = (low - margin, high + margin)
     actions = [str(action) for action in learner.actions]
     size = {"width": charts.WIDTH, "height": charts.HEIGHT} if len(indices) == 1 else {"width": 210, "height": 150}

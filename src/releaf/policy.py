@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -11,16 +11,31 @@ import numpy as np
 
 from releaf.arrays import Array
 from releaf.decision import ActionName, Decision
+from releaf.inspection import Effect, Interval, IntervalReward
 from releaf.schema import Schema
+from releaf.traits import Traits
 
-__all__ = ["Actions", "Policy", "Trace", "replay"]
+__all__ = ["Actions", "Policy", "Replayable", "ServedPolicy", "Trace", "replay"]
 
 Actions = int | Sequence[ActionName]  # their number, or their names
 
 
 @runtime_checkable
+class Replayable(Protocol):
+    """Whatever can be run over a recorded stream: the least that ``releaf.evaluate`` needs."""
+
+    def replay(self, contexts: Any, rewards: Any) -> Trace: ...
+
+
+@runtime_checkable
 class Policy(Protocol):
-    """A policy decides for a context, and learns from the reward if it requests one."""
+    """A policy decides for a context, and learns from the reward if it requests one.
+
+    Every policy has all of these methods. Those of the last section raise a TypeError where ``traits`` says that the
+    policy does not support them. :class:`releaf.policies.OnlinePolicy` documents each.
+    """
+
+    # --- the problem and the policy's properties
 
     @property
     def actions(self) -> tuple[ActionName, ...]: ...
@@ -28,21 +43,112 @@ class Policy(Protocol):
     @property
     def schema(self) -> Schema: ...
 
+    @property
+    def traits(self) -> Traits: ...
+
+    @property
+    def observe(self) -> str: ...
+
+    @property
+    def wants_all(self) -> bool: ...
+
+    @property
+    def reward_range(self) -> tuple[float, float]: ...
+
+    @property
+    def max_pending(self) -> int: ...
+
+    # --- its counters
+
+    @property
+    def steps(self) -> int: ...
+
+    @property
+    def pending(self) -> int: ...
+
+    @property
+    def label_budget(self) -> int | None: ...
+
+    @property
+    def labels_spent(self) -> int: ...
+
+    @property
+    def prior_labels(self) -> int: ...
+
+    @property
+    def weight_labels(self) -> int: ...
+
+    # --- decisions and rewards
+
     def decide(self, context: Any) -> Decision: ...
 
     def decide_many(self, contexts: Any) -> list[Decision]: ...
 
+    def preview(self, context: Any) -> Decision: ...
+
+    def estimate(self, contexts: Any) -> Array: ...
+
     def learn(self, choice: Decision | int, reward: Any, action: ActionName | None = None) -> None: ...
 
+    def discard_pending(self, choice: Decision | int) -> None: ...
+
     def replay(self, contexts: Any, rewards: Any) -> Trace: ...
+
+    def set_random_state(self, state: int) -> None: ...
+
+    # --- actions
 
     def add_action(self, action: ActionName | None = None) -> ActionName: ...
 
     def remove_action(self, action: ActionName) -> None: ...
 
+    # --- serialization
+
     def save(self, path: str | os.PathLike[str]) -> None: ...
 
     def to_bytes(self) -> bytes: ...
+
+    # --- optional: see traits
+
+    def learn_one(self, context: Any, action: ActionName, reward: Any, *, probability: float | None = None) -> None: ...
+
+    def learn_log(self, contexts: Any, actions: Any, rewards: Any) -> None: ...
+
+    def merge(self, other: Any) -> Any: ...
+
+    def explain(self, choice: Decision) -> str: ...
+
+    def relevance(self) -> Array: ...
+
+    def partition(self, feature: int | str) -> list[Interval]: ...
+
+    def interval_rewards(self, feature: int | str) -> list[list[IntervalReward]]: ...
+
+    def effect(self, feature: int | str) -> dict[ActionName, list[Effect]]: ...
+
+
+class ServedPolicy(Policy, Protocol):
+    """A policy for a service that stores decisions and rewards itself and finds them by id."""
+
+    def is_pending(self, decision: int) -> bool: ...
+
+    def check_reward(self, decision: int, reward: Any) -> None: ...
+
+    def restore_decision(
+        self,
+        number: int,
+        context: Any,
+        action: ActionName,
+        *,
+        actions: Sequence[ActionName],
+        explored: bool,
+        wants_reward: bool,
+        probability: float | None,
+        estimates: tuple[float, ...] | None,
+        relevant: tuple[tuple[int, ...] | None, ...] | None,
+    ) -> Decision: ...
+
+    def freeze(self) -> Callable[[], bytes]: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -16,9 +16,10 @@ from typing import Any
 
 from river import bandit
 
-from releaf.decision import Decision
+from releaf.decision import ActionName, Decision
 from releaf.features import Boolean, Feature, Quantile
 from releaf.policies.adaptive import AdaptiveReleaf
+from releaf.policy import Policy
 from releaf.schema import Schema
 
 __all__ = ["ReleafPolicy"]
@@ -36,7 +37,8 @@ class ReleafPolicy(bandit.base.ContextualPolicy):
 
     ``update`` accepts the reward of any arm, pulled or not, immediately or later. A reward of a pulled arm is learnt
     only if the learner wants it: :class:`releaf.Releaf` learns from explorations only, unless ``observe="always"``;
-    :class:`releaf.AdaptiveReleaf` with a ``label_budget`` skips rewards that it does not need.
+    :class:`releaf.AdaptiveReleaf` with a ``label_budget`` skips rewards that it does not need. A policy that can't
+    learn from logs, such as :class:`releaf.ContextualZooming`, ignores the rewards of arms that it did not choose.
 
     If the chosen arm can't be pulled, the policy takes the best available arm when it exploits, and a random one when
     it explores.
@@ -76,7 +78,7 @@ class ReleafPolicy(bandit.base.ContextualPolicy):
 
     def __init__(
         self,
-        policy: Callable[..., Any] = AdaptiveReleaf,
+        policy: Callable[..., Policy] = AdaptiveReleaf,
         schema: Mapping[str, Feature] | Schema | None = None,
         reward_obj: Any = None,
         reward_scaler: Any = None,
@@ -92,7 +94,7 @@ class ReleafPolicy(bandit.base.ContextualPolicy):
         self.seed = seed
         self.options = options
         self._rng = random.Random(seed)
-        self._learner: Any = None
+        self._learner: Policy | None = None
         self._pulled: OrderedDict[tuple[Any, Any], Decision] = OrderedDict()
 
     @classmethod
@@ -129,14 +131,15 @@ class ReleafPolicy(bandit.base.ContextualPolicy):
         return super().pull(arms, context)
 
     def _pull(self, arm_ids: list[Any], context: Mapping[Any, Any] | None) -> Any:
-        self._ensure_learner(arm_ids, context)
-        choice = self._learner.decide(self._known(context))
-        arm = choice.action if choice.action in arm_ids else self._best_of(arm_ids, choice)
+        learner = self._ensure_learner(arm_ids, context)
+        choice = learner.decide(_values(context, learner.schema))
+        arm = choice.action if choice.action in arm_ids else self._best_of(arm_ids, choice, learner.actions)
         key = (self._key(context), arm)
-        self._forget(self._pulled.pop(key, None))
+        if key in self._pulled:
+            learner.discard_pending(self._pulled.pop(key))
         self._pulled[key] = choice
         if len(self._pulled) > MAX_PENDING_PULLS:
-            self._forget(self._pulled.popitem(last=False)[1])
+            learner.discard_pending(self._pulled.popitem(last=False)[1])
         return arm
 
     def update(self, arm_id: Any, context: Any, *reward_args: Any, **reward_kwargs: Any) -> None:
@@ -166,19 +169,21 @@ class ReleafPolicy(bandit.base.ContextualPolicy):
 
     # --- the learner --------------------------------------------------------------------------------------
 
-    def _ensure_learner(self, arms: list[Any], context: Mapping[Any, Any] | None) -> None:
+    def _ensure_learner(self, arms: list[Any], context: Mapping[Any, Any] | None) -> Policy:
         """Create the learner, or add new arms to it."""
-        if self._learner is None:
+        learner = self._learner
+        if learner is None:
             learner = self.policy(arms, self._schema_of(context), seed=self.seed, **self.options)
-            if learner.observe in ("all-actions", "labels"):
+            if learner.wants_all:
                 raise ValueError(
                     f"{type(learner).__name__} needs the rewards of all actions, which River does not provide: "
                     "expected a policy that learns from the reward of its action"
                 )
             self._learner = learner
         for arm in arms:
-            if arm not in self._learner.actions:
-                self._learner.add_action(arm)
+            if arm not in learner.actions:
+                learner.add_action(arm)
+        return learner
 
     def _schema_of(self, context: Mapping[Any, Any] | None) -> Schema:
         given = self.schema
@@ -197,38 +202,31 @@ class ReleafPolicy(bandit.base.ContextualPolicy):
             features[str(name)] = Boolean(missing=True) if is_boolean else Quantile(missing=True)
         return Schema(features or {NO_CONTEXT: Boolean()})
 
-    def _known(self, context: Mapping[Any, Any] | None) -> dict[str, Any]:
-        """Values of the learner's features; None for those that the context lacks."""
-        given = {NO_CONTEXT: False} | {str(name): value for name, value in (context or {}).items()}
-        return {name: given.get(name) for name in self._learner.schema.names}
-
-    def _best_of(self, arms: list[Any], choice: Decision) -> Any:
+    def _best_of(self, arms: list[Any], choice: Decision, actions: tuple[ActionName, ...]) -> Any:
         if choice.estimates is None:
             return self._rng.choice(arms)
-        estimates = dict(zip(self._learner.actions, choice.estimates, strict=True))
+        estimates = dict(zip(actions, choice.estimates, strict=True))
         return max(arms, key=lambda arm: estimates[arm])
 
     @staticmethod
     def _key(context: Mapping[Any, Any] | None) -> Any:
         return frozenset((context or {}).items())
 
-    def _forget(self, choice: Decision | None) -> None:
-        """Remove a pending decision."""
-        if choice is not None:
-            self._learner._pending.pop(choice.id, None)
-
     def _learn(self, arm: Any, context: Mapping[Any, Any] | None, reward: Any) -> None:
-        self._ensure_learner([arm], context)
-        learner, key = self._learner, (self._key(context), arm)
+        learner, key = self._ensure_learner([arm], context), (self._key(context), arm)
         if learner.observe == "never":
             return
         choice = self._pulled.get(key)
-        if choice is not None and choice.action == arm:
-            if choice.wants_reward:
-                learner.learn(choice, float(reward))
-        elif choice is None or choice.wants_reward:  # an arm that the learner did not choose
-            value = learner._checked_reward(float(reward))
-            choice = choice or learner.decide(self._known(context))
-            self._forget(choice)
-            learner._learn(choice._context, choice.id, learner.actions.index(arm), value)
-        self._pulled.pop(key, None)
+        if choice is None:
+            if learner.traits.learns_from_logs:
+                learner.learn_one(_values(context, learner.schema), arm, float(reward))
+            return
+        if choice.wants_reward and (arm == choice.action or learner.traits.learns_from_logs):
+            learner.learn(choice, float(reward), arm)
+        learner.discard_pending(self._pulled.pop(key))
+
+
+def _values(context: Mapping[Any, Any] | None, schema: Schema) -> dict[str, Any]:
+    """Values of the features; None for those that the context lacks."""
+    given = {NO_CONTEXT: False} | {str(name): value for name, value in (context or {}).items()}
+    return {name: given.get(name) for name in schema.names}

@@ -17,14 +17,15 @@ PACKAGE = Path(releaf.__file__).parent
 SHARED_NAMES = {
     "Decision",  # public both as releaf.Decision and as releaf.client.Decision, what the service returned
 }
-ONCE = {"Matrix", "Z95", "T95", "snips_estimate", "effective_sample_size"}  # definitions
+ONCE = {"Matrix", "Row", "Z95", "T95", "snips_estimate", "effective_sample_size"}  # definitions
 RETIRED = {
     *("door", "doors", "book", "seat", "seats", "desk", "hub", "patience", "lives", "rival", "rivals", "salvage"),
     *("looked", "manners", "manieth", "contestant", "contestants", "room", "rooms"),
 }
 FINISHED = ["evaluate", "train", "executors", "streams", "cli", "report", "sklearn", "service", "client"]
 FINISHED_MODULES = ["plot.py", "charts.py", "river.py", "arrays.py", "statistics.py"]
-PACKAGES_WITH_ARRAYS = ["evaluate", "train", "executors", "streams", "report", "sklearn", "paper", "plot.py"]
+LEARNERS = ["policies", "ensembles", "policy.py", "decision.py", "schema.py"]
+PACKAGES_WITH_ARRAYS = ["evaluate", "train", "executors", "streams", "report", "sklearn", "paper", "plot.py", *LEARNERS]
 WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 

@@ -166,7 +166,7 @@ def test_probabilities_are_those_of_the_draws() -> None:
     chances: dict[int, float] = {}
     counts = np.zeros(3)
     for seed in range(2_000):
-        bandit._set_generator(seed * 7919)
+        bandit.set_random_state(seed * 7919)
         choice = bandit.preview(contexts[-1])
         assert choice.probability is not None
         chances[choice.index] = choice.probability

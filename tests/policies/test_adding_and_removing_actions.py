@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conformance import LOGGED, NAMES, POLICIES, make, refused
+from conformance import LOGGED, NAMES, POLICIES, make, refused, takes
 from learner_comparison import full_state, plain, run_steps, stream
 
 import releaf
@@ -187,7 +187,7 @@ def everyone_waits(policy: type[Any]) -> list[Any]:
     """A learner for each way in which its rewards can be wanted."""
     if policy is releaf.AdaptiveReleaf:
         return [make(policy, ACTIONS), make(policy, ACTIONS, observe="labels"), make(policy, ACTIONS, label_budget=99)]
-    if "control_divisor" in policy.parameters:
+    if takes(policy, "control_divisor"):
         return [make(policy, ACTIONS, observe=observe) for observe in ("explored", "always", "all-actions", "labels")]
     return [make(policy, ACTIONS)]
 

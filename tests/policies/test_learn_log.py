@@ -11,7 +11,7 @@ from learner_comparison import stream
 
 import releaf
 
-LEARN_FROM_LOGS = [policy for policy in POLICIES if policy._learns_from_logs]
+LEARN_FROM_LOGS = [policy for policy in POLICIES if policy.traits.learns_from_logs]
 MIXED = releaf.Schema(a=releaf.Continuous(0, 10), b=releaf.Categorical("x", "y", "z"), c=releaf.Boolean())
 
 
@@ -48,7 +48,7 @@ def test_a_log_teaches_what_to_do(policy: type[Any]) -> None:
     assert right > (0.3 if blind else 0.75)
 
 
-@pytest.mark.parametrize("policy", [p for p in POLICIES if not p._learns_from_logs], ids=lambda p: p.__name__)
+@pytest.mark.parametrize("policy", [p for p in POLICIES if not p.traits.learns_from_logs], ids=lambda p: p.__name__)
 def test_a_policy_that_cannot_says_so(policy: type[Any]) -> None:
     with pytest.raises(ValueError, match="can't learn from a log"):
         make(policy).learn_log(*logged(10, 3, 2))

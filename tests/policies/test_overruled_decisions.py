@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conformance import LOGGED, NAMES, POLICIES, make, refused, wanted
+from conformance import LOGGED, NAMES, POLICIES, make, refused, takes, wanted
 from learner_comparison import full_state, run_steps, stream
 
 import releaf
@@ -18,7 +18,7 @@ all_that_read_logs = pytest.mark.parametrize("policy", LOGGED, ids=[policy.__nam
 
 def options(policy: type[Any], observe: str = "always") -> dict[str, Any]:
     """So that those which can choose learn every reward."""
-    return {"observe": observe} if "control_divisor" in policy.parameters else {}
+    return {"observe": observe} if takes(policy, "control_divisor") else {}
 
 
 @all_that_read_logs
@@ -79,7 +79,7 @@ def test_an_action_that_can_not_have_been_taken_is_refused(policy: Any) -> None:
     elif bandit.observe in ("all-actions", "labels"):
         text = f"makes no difference where the rewards of all actions are learnt (observe={bandit.observe!r})"
         refused(bandit, lambda: bandit.learn(choice, [1.0, 0.0, 0.0], action="wait"), text)
-    elif not policy._learns_from_logs:
+    elif not policy.traits.learns_from_logs:
         other = ACTIONS[choice.index - 1]
         text = f"can't learn the reward of {other!r}: expected the action that it chose, {choice.action!r}"
         refused(bandit, lambda: bandit.learn(choice, 1.0, action=other), text)

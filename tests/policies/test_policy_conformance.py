@@ -22,6 +22,7 @@ from conformance import (
     is_ensemble,
     is_randomised,
     make,
+    takes,
     wanted,
 )
 from learner_comparison import full_state, plain, run_steps, stream
@@ -238,7 +239,7 @@ def test_a_replay_that_lacks_a_reward_is_refused_and_changes_nothing(policy: Any
         assert np.isnan(trace.rewards).sum() == 1
         return
     rewards[150:] = math.nan
-    so_that_it_explores: Any = {"control_divisor": 5} if "control_divisor" in policy.parameters else {}
+    so_that_it_explores: Any = {"control_divisor": 5} if takes(policy, "control_divisor") else {}
     needs = "the learner needs a reward that is NaN"
     assert_refused(policy, lambda bandit: bandit.replay(CONTEXTS, rewards), needs, **so_that_it_explores)
 
@@ -383,7 +384,7 @@ def test_its_regret_on_an_easy_stream_grows_ever_more_slowly(policy: Any) -> Non
     steps = 20_000
     contexts, rewards = easy_stream(steps, policy.traits.uses_context)
     right = (contexts[:, 0] <= 0.5).astype(int) if policy.traits.uses_context else np.zeros(steps, dtype=int)
-    arguments = {"control_divisor": 50} if "control_divisor" in policy.parameters else {}
+    arguments = {"control_divisor": 50} if takes(policy, "control_divisor") else {}
     trace = releaf.replay(make(policy, **arguments), contexts, rewards)
     regret = 0.8 * (trace.actions != right)
     first, last = regret[: steps // 8].mean(), regret[-steps // 4 :].mean()

@@ -83,6 +83,8 @@ def test_experiments_are_read_at_each_scrape() -> None:
     }
     assert {name: told[name, "triage"] for name in expected} == expected
     assert [told["releaf_experiments", status] for status in STATUSES] == [1, 0, 0, 0, 1]
+    metrics.experiments = lambda: [TRIAGE._replace(labels_spent=135)]  # some before the experiment
+    assert values(metrics)["releaf_labels_spent", "triage"] == 135
     metrics.experiments = lambda: [TRIAGE._replace(events=701)]
     assert values(metrics)["releaf_snapshot_age_events", "triage"] == 51
 

@@ -88,7 +88,7 @@ def test_probabilities_are_estimates_as_shares_of_their_sum(kind: Any) -> None:
 
 
 def test_probabilities_are_equal_where_nothing_is_expected() -> None:
-    model = ReleafClassifier(random_state=0).partial_fit([[0.0, 0.0]], ["a"], classes=["a", "b", "c"])
+    model: Any = ReleafClassifier(random_state=0).partial_fit([[0.0, 0.0]], ["a"], classes=["a", "b", "c"])
     model.learner_.estimate = lambda contexts: np.zeros((len(contexts), 3))
     assert model.predict_proba([[0.0, 1.0]]).tolist() == [[1 / 3] * 3]
 
@@ -290,7 +290,7 @@ def test_small_batches_teach_as_much_as_all_at_once(kind: Any, batch: int) -> No
 
 def test_columns_settle_after_a_thousand_rows() -> None:
     draw = np.random.default_rng(0)
-    model = AdaptiveReleafClassifier(random_state=0)
+    model: Any = AdaptiveReleafClassifier(random_state=0)
     for width in (1, 2, 4, 8):
         X = draw.uniform(-width, width, size=(300, 2))
         model.partial_fit(X, X[:, 0] > 0, classes=[False, True])
@@ -302,7 +302,7 @@ def test_columns_settle_after_a_thousand_rows() -> None:
 
 
 def test_categories_that_come_early_are_learnt() -> None:
-    model = AdaptiveReleafClassifier(random_state=0)
+    model: Any = AdaptiveReleafClassifier(random_state=0)
     table = pd.DataFrame({"kind": ["x", "y", "z"] * 60, "size": np.arange(180.0)})
     y = (table["kind"] == "z").to_numpy()
     model.partial_fit(table.iloc[[0, 1]], y[:2], classes=[False, True])

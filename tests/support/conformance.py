@@ -13,6 +13,7 @@ import releaf
 from releaf import ensembles, policies
 from releaf.ensembles.ensemble import Ensemble
 from releaf.policies.base import OnlinePolicy
+from releaf.policies.parameters import parameter_defaults
 from releaf.policy import action_names
 
 assert ensembles
@@ -20,7 +21,7 @@ assert policies
 
 
 def _concrete(policy: type[Any]) -> Iterator[type[Any]]:
-    if "parameters" in vars(policy) and policy.__module__.startswith("releaf."):
+    if "traits" in vars(policy) and policy.__module__.startswith("releaf."):
         yield policy
     for subclass in policy.__subclasses__():
         yield from _concrete(subclass)
@@ -29,7 +30,7 @@ def _concrete(policy: type[Any]) -> Iterator[type[Any]]:
 # A new policy is here by itself; LinearEpsilonGreedy has two parents.
 POLICIES: list[type[Any]] = sorted(set(_concrete(OnlinePolicy)), key=lambda policy: policy.__name__)
 NAMES = [policy.__name__ for policy in POLICIES]
-LOGGED = [policy for policy in POLICIES if policy._learns_from_logs]
+LOGGED = [policy for policy in POLICIES if policy.traits.learns_from_logs]
 # Nothing that they do depends on what happens, so nothing is learnt.
 FIXED = ("AdaBoost", "AverageMajority", "Random")
 RANDOMISED = (
@@ -58,6 +59,12 @@ VARIANTS = [
     Observing(releaf.AdaptiveReleaf, "labels"),
 ]
 VARIANT_NAMES = [f"{variant.__name__}-{variant.observe}" for variant in VARIANTS]
+
+
+def takes(policy: Any, parameter: str) -> bool:
+    """Whether a policy's constructor has this parameter."""
+    made: Any = policy.policy if isinstance(policy, Observing) else policy
+    return parameter in parameter_defaults(made)
 
 
 def is_ensemble(policy: Any) -> bool:

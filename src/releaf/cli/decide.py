@@ -14,6 +14,8 @@ import typer
 from rich.markup import escape
 
 from releaf.cli.console import Json, Model, error_messages, errors, print_json
+from releaf.decision import Decision
+from releaf.policy import Policy
 
 
 def decide(
@@ -93,18 +95,18 @@ def _csv_contexts(file: IO[str], first: str, schema: Any, source: str, header: b
             yield line + 1, {name: parse_column([row[index]], feature)[0] for name, index, feature in wanted}
 
 
-def _write_csv(line: int, choice: Any, learner: Any) -> None:
+def _write_csv(line: int, choice: Decision, learner: Policy) -> None:
     chance = "" if choice.probability is None else f"{choice.probability:.12g}"
     csv.writer(sys.stdout, lineterminator="\n").writerow(
         [line, choice.id, choice.action, chance, choice.explored, choice.wants_reward]
     )
 
 
-def _write_json(line: int, choice: Any, learner: Any) -> None:
+def _write_json(line: int, choice: Decision, learner: Policy) -> None:
     print_json({"line": line, **decision_to_dict(choice, learner)})
 
 
-def decision_to_dict(choice: Any, learner: Any) -> dict[str, Any]:
+def decision_to_dict(choice: Decision, learner: Policy) -> dict[str, Any]:
     """A decision as plain data."""
     names = learner.schema.names
     data = {name: getattr(choice, name) for name in ("id", "action", "probability", "explored", "wants_reward")}

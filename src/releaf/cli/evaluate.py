@@ -125,9 +125,9 @@ def _features_of(models: dict[str, Any], given: Any) -> Any:
 
 def _made(name: str, log: Any, seed: int, reward_range: tuple[float, float]) -> Any:
     made = policy_class(name)
-    if not made._learns_from_logs:
+    if not made.traits.learns_from_logs:
         fail(f"{name} can't learn from a log")
-    further = {"reward_range": reward_range} if "reward_range" in made.parameters else {}
+    further = {"reward_range": reward_range} if made.traits.has_reward_range else {}
     if not further and reward_range != (0.0, 1.0):
         errors.print(f"{name} takes rewards from 0 to 1, so they are scaled for it.")
     return made(log.actions, log.features, seed=seed, **further)
@@ -151,8 +151,8 @@ def _line(log: Any, task: tuple[str, Any, bool]) -> dict[str, Any]:
     name, learner, learns = task
     first, second = halves(log)
     if learns:
-        low, high = getattr(learner, "reward_range", (log.rewards.min(initial=0.0), log.rewards.max(initial=1.0)))
-        scaled = first.rewards if hasattr(learner, "reward_range") else (first.rewards - low) / (high - low)
+        low, high = log.rewards.min(initial=0.0), log.rewards.max(initial=1.0)
+        scaled = first.rewards if learner.traits.has_reward_range else (first.rewards - low) / (high - low)
         learner.learn_log(first.contexts, [log.actions[index] for index in first.taken], scaled)
     chosen = estimates.choices(learner, second)
     line: dict[str, Any] = {"policy": name, "effective_rows": effective_rows(second, chosen)}

@@ -9,8 +9,10 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
+from releaf.arrays import Array
 from releaf.cli.console import Json, Model, console, error_messages, fail, print_json
 from releaf.cli.decide import decision_to_dict, parse_json_context
+from releaf.policy import Policy
 
 SHADES = " ░▒▓█"
 
@@ -26,7 +28,7 @@ def relevance(
 
     with error_messages():
         learner = releaf.load(model)
-        if not hasattr(learner, "relevance"):
+        if not learner.traits.finds_relevance:
             fail(f"{type(learner).__name__} has no relevance")
         shares = learner.relevance()
         for path in (png, html):
@@ -43,7 +45,7 @@ def relevance(
             console.print(f"The chart is in {path}.", highlight=False)
 
 
-def _heat_map(learner: Any, shares: Any) -> Any:
+def _heat_map(learner: Policy, shares: Array) -> Any:
     from releaf.report.terminal import table
 
     made = table("Relevance: the share of each feature, for each action", "Darker is more relevant.")
@@ -76,7 +78,7 @@ def explain(
     with error_messages():
         learner = releaf.load(model)
         choice = learner.preview(_parse_context(row, learner.schema))
-        why = learner.explain(choice) if hasattr(learner, "explain") else None
+        why = learner.explain(choice) if learner.traits.explains else None
     if as_json:
         print_json({**decision_to_dict(choice, learner), "explanation": why})
         return

@@ -10,8 +10,9 @@ from releaf.cli.console import fail
 def policy_class(name: str) -> Any:
     """The policy class of this name; exits with an error message if there is none."""
     from releaf import policies
+    from releaf.policies.class_lookup import policy_classes
 
-    known = [candidate for candidate in policies.__all__ if hasattr(getattr(policies, candidate), "traits")]
+    known = policy_classes(policies)
     if name not in known:
         fail(f"there is no policy {name!r}; expected one of {', '.join(known)}")
-    return getattr(policies, name)
+    return known[name]

@@ -121,6 +121,7 @@ def _new_learner(
     log: Path, policy: str, options: dict[str, Any], action: str, reward: str, schema: Path | None, leave_out: list[str]
 ) -> Any:
     """A new learner with the features and actions of the first rows of a log."""
+    from releaf.policies.parameters import parameter_defaults
     from releaf.streams.batches import missing_column_message
     from releaf.streams.tables import normalize_actions, read_first_rows, sorted_actions
     from releaf.train.sequential import MAX_ACTIONS
@@ -141,7 +142,7 @@ def _new_learner(
     if len(labels) > MAX_ACTIONS:
         fail(f"column {action!r} has {len(labels):,} different values: is it the action that was taken?")
     made = policy_class(policy)
-    unknown = [name for name in options if name not in made.parameters]
+    unknown = [name for name in options if name not in parameter_defaults(made)]
     if unknown:
-        fail(f"{policy} has no option {unknown[0]!r}; it has {', '.join(made.parameters)}")
+        fail(f"{policy} has no option {unknown[0]!r}; it has {', '.join(parameter_defaults(made))}")
     return made(sorted_actions(labels), features, **options)

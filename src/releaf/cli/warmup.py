@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.progress import Progress
 
 from releaf.cli.console import Json, console, print_json
+from releaf.policy import Policy
 
 
 def warmup(
@@ -30,31 +31,30 @@ def warmup(
     console.print(f"The kernels of {len(names)} policies are ready, for any number of actions and features.")
 
 
-def _policies() -> Iterator[Any]:
+def _policies() -> Iterator[Policy]:
     """One instance of each policy."""
     import numpy as np
 
     from releaf import Schema, ensembles, policies
+    from releaf.policies.class_lookup import policy_classes
 
     votes = ensembles.Experts(np.zeros((1, 3, 2)), np.zeros((1, 3)), 0, (0, 1, 2), Schema.of(2))
     ensembles.AdaBoost(3, 2, experts=votes, sample=(np.zeros((1, 2)), np.ones((1, 3))))  # for its training
     for package, given in ((policies, {}), (ensembles, {"experts": votes})):
-        for name in package.__all__:
-            policy: Any = getattr(package, name)
-            if hasattr(policy, "traits"):
-                yield policy(3, 2, seed=0, **given)
+        for policy in policy_classes(package).values():
+            yield policy(3, 2, seed=0, **given)
 
 
-def _compile(policy: Any) -> None:
+def _compile(policy: Policy) -> None:
     """Call every kernel of a policy once."""
     import numpy as np
 
     contexts, actions = np.random.default_rng(0).random((200, len(policy.schema))), len(policy.actions)
     choice = policy.decide(contexts[0])
     if choice.wants_reward:
-        policy.learn(choice, [1.0] * actions if policy.observe in ("all-actions", "labels") else 1.0)
+        policy.learn(choice, [1.0] * actions if policy.wants_all else 1.0)
     policy.decide_many(contexts[:2])
     policy.replay(contexts, np.ones((len(contexts), actions)))
     policy.estimate(contexts)
-    if policy._learns_from_logs:
+    if policy.traits.learns_from_logs:
         policy.learn_log(contexts, [policy.actions[0]] * len(contexts), np.ones(len(contexts)))

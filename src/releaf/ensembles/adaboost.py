@@ -12,9 +12,9 @@ from releaf.ensembles.ensemble import Ensemble
 from releaf.ensembles.experts import Experts, columns_of, encoded
 from releaf.policies.argument_checks import whole
 from releaf.policies.reward_checks import checked_table
-from releaf.policies.traits import Traits
 from releaf.policy import Actions
 from releaf.schema import Features
+from releaf.traits import Traits
 
 
 class AdaBoost(Ensemble):
@@ -49,6 +49,7 @@ class AdaBoost(Ensemble):
         prior_training=True,
         learns_online=False,
         observes="nothing",
+        learns_from_logs=False,
     )
     _entry_points = FIXED
     _observe = "never"
@@ -102,6 +103,7 @@ class OnlineAdaBoost(Ensemble):
         base_classifiers=True,
         prior_training=True,
         observes="the label (all rewards), always",
+        learns_from_logs=False,
     )
     _entry_points = ONLINE_BOOSTING
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from inspect import signature
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,7 +26,7 @@ class Ensemble(CompiledPolicy):
     """
 
     _observe: ClassVar[str] = "labels"
-    _learns_from_logs = False
+    _array_arguments = ("experts", "sample")
     _window = 1
 
     def __init__(
@@ -54,11 +53,6 @@ class Ensemble(CompiledPolicy):
         self._experts = experts
         self._sample = 0
         self._start()
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        trained = ("actions", "features", "experts", "sample")  # saved as arrays
-        cls.parameters = tuple(name for name in signature(cls).parameters if name not in trained)
 
     @property
     def _rule(self) -> tuple[float, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from releaf.core.baselines.voting import FIXED
 from releaf.ensembles.ensemble import Ensemble
-from releaf.policies.traits import Traits
+from releaf.traits import Traits
 
 
 class AverageMajority(Ensemble):
@@ -19,7 +19,12 @@ class AverageMajority(Ensemble):
     """
 
     traits = Traits(
-        "Average Majority (AM)", "Gao et al. 2007", base_classifiers=True, learns_online=False, observes="nothing"
+        "Average Majority (AM)",
+        "Gao et al. 2007",
+        base_classifiers=True,
+        learns_online=False,
+        observes="nothing",
+        learns_from_logs=False,
     )
     _entry_points = FIXED
     _observe = "never"

@@ -8,9 +8,9 @@ from releaf.core.baselines.voting import BLUM, WEIGHTED_MAJORITY
 from releaf.ensembles.ensemble import Ensemble
 from releaf.ensembles.experts import Experts
 from releaf.policies.argument_checks import positive
-from releaf.policies.traits import Traits
 from releaf.policy import Actions
 from releaf.schema import Features
+from releaf.traits import Traits
 
 LEAST_SHARE = 1e-12
 _OBSERVES = "the label (all rewards), always"
@@ -35,6 +35,7 @@ class WeightedMajority(Ensemble):
         base_classifiers=True,
         prior_training=True,
         observes=_OBSERVES,
+        learns_from_logs=False,
     )
     _entry_points = WEIGHTED_MAJORITY
 
@@ -75,6 +76,7 @@ class FixedShare(WeightedMajority):
         base_classifiers=True,
         prior_training=True,
         observes=_OBSERVES,
+        learns_from_logs=False,
     )
 
     def __init__(
@@ -111,5 +113,12 @@ class Blum(Ensemble):
         As for :class:`AverageMajority`.
     """
 
-    traits = Traits("Blum's variant of WM", "Blum 1997", base_classifiers=True, prior_training=True, observes=_OBSERVES)
+    traits = Traits(
+        "Blum's variant of WM",
+        "Blum 1997",
+        base_classifiers=True,
+        prior_training=True,
+        observes=_OBSERVES,
+        learns_from_logs=False,
+    )
     _entry_points = BLUM

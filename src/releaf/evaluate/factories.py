@@ -10,14 +10,14 @@ from typing import Any
 
 from releaf import ensembles, policies, streams
 from releaf.evaluate.file_digests import digest
+from releaf.policies.class_lookup import policy_classes
 
 
 def policy_factory(name: str) -> Any:
     """The class or function that creates the policy of this name."""
     if ":" in name:
         return _import_attribute("policy", name)
-    known = {made: getattr(package, made) for package in (policies, ensembles) for made in package.__all__}
-    return _lookup("policy", name, {made: kind for made, kind in known.items() if hasattr(kind, "traits")})
+    return _lookup("policy", name, policy_classes(policies, ensembles))
 
 
 def stream_factory(name: str) -> Any:

@@ -14,7 +14,8 @@ import numpy as np
 
 from releaf.arrays import Array
 from releaf.evaluate.theorem1_check import Guarantee, check_theorem1, check_theorem1_applies
-from releaf.policy import Policy, Trace
+from releaf.policies import Releaf
+from releaf.policy import Policy, Replayable, Trace
 from releaf.streams import Stream
 
 StepProgress = Callable[[int, int], None]  # steps done, steps in total
@@ -32,8 +33,8 @@ class Ledger:
     steps, explored
         Number of decisions, and of explorations among them.
     labels, prior_labels, weight_labels
-        Number of observed rewards; of labelled contexts used before the first decision; and of those among them that
-        trained the weights of an ensemble, as the paper counts them.
+        Labels spent in this run, one for each decision whose reward was observed; labels used before the first
+        decision; and those among them that trained the weights of an ensemble, as the paper counts them.
     observation_cost
         Cost of the observed rewards: their number times c_O.
     reward, reward_interval, best_reward
@@ -92,7 +93,7 @@ class Ledger:
 
 
 def run(
-    policy: Policy,
+    policy: Replayable,
     stream: Stream,
     *,
     positive: Any = None,
@@ -192,7 +193,7 @@ def _checkpoint_totals(stops: tuple[int, ...], trace: Trace, relevance: list[Any
 def account(
     trace: Trace,
     stream: Stream,
-    policy: Any = None,
+    policy: Replayable | None = None,
     *,
     positive: Any = None,
     observation_cost: float = 0.0,
@@ -214,8 +215,8 @@ def account(
         steps=len(trace),
         explored=int(trace.explored.sum()),
         labels=int(trace.observed.sum()),
-        prior_labels=getattr(policy, "prior_labels", 0),
-        weight_labels=getattr(policy, "weight_labels", 0),
+        prior_labels=policy.prior_labels if isinstance(policy, Policy) else 0,
+        weight_labels=policy.weight_labels if isinstance(policy, Policy) else 0,
         observation_cost=spent,
         reward=float(trace.rewards.mean()),
         best_reward=None if stream.expected is None else float(stream.expected.max(axis=1).mean()),
@@ -231,7 +232,9 @@ def account(
         relevance=_relevance(policy),
         partition=_partition(policy),
         seconds=seconds,
-        guarantee=None if relevant is None else check_theorem1(trace, stream, policy, relevant),
+        guarantee=None
+        if relevant is None or not isinstance(policy, Releaf)
+        else check_theorem1(trace, stream, policy, relevant),
         curves={"steps": (at + 1.0).tolist(), **curves},
     )
 
@@ -255,13 +258,14 @@ def _losses(trace: Trace, stream: Stream) -> Array:
     return losses
 
 
-def _relevance(policy: Any) -> list[list[float]] | None:
-    finder = getattr(policy, "relevance", None)
-    return None if finder is None else finder().tolist()
+def _relevance(policy: Replayable | None) -> list[list[float]] | None:
+    if not isinstance(policy, Policy) or not policy.traits.finds_relevance:
+        return None
+    return policy.relevance().tolist()  # type: ignore[no-any-return]
 
 
-def _partition(policy: Any) -> list[list[list[float]]] | None:
-    if not hasattr(policy, "partition"):
+def _partition(policy: Replayable | None) -> list[list[list[float]]] | None:
+    if not isinstance(policy, Policy) or not policy.traits.has_intervals:
         return None
     features = range(len(policy.schema))
     return [

@@ -11,11 +11,12 @@ import copy
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from releaf.arrays import Array
+from releaf.policy import Policy
 from releaf.schema import Schema
 from releaf.statistics import Z95, effective_sample_size, snips_estimate, standard_error, wilson_interval
 from releaf.streams import Log
@@ -34,7 +35,7 @@ class Estimate(NamedTuple):
     observed: int = 0
 
 
-def rejection(policy: Any, log: Log, seed: int = 0, progress: Callable[[int, int], None] | None = None) -> Estimate:
+def rejection(policy: Policy, log: Log, seed: int = 0, progress: Callable[[int, int], None] | None = None) -> Estimate:
     """Rejection sampling: run and train a policy on the logged decisions that it would have taken too.
 
     A matching row is accepted with probability min p / p, which makes the estimate unbiased. A log without
@@ -53,7 +54,7 @@ def rejection(policy: Any, log: Log, seed: int = 0, progress: Callable[[int, int
         Called with the rows done and the rows in total.
     """
     _check_same_problem(policy, log)
-    if policy.observe in ("all-actions", "labels"):
+    if policy.wants_all:
         raise ValueError(f"{type(policy).__name__} asks for the rewards of all actions, which a log does not have")
     probabilities = np.ones(len(log)) if log.probabilities is None else log.probabilities.min() / log.probabilities
     counts = _generator(seed).random(len(log)) < probabilities
@@ -79,7 +80,7 @@ def _generator(seed: int) -> np.random.Generator:
     return np.random.default_rng([seed, len("off-policy")])
 
 
-def choices(policy: Any, log: Log, seed: int = 0) -> Array:
+def choices(policy: Policy, log: Log, seed: int = 0) -> Array:
     """The action that a policy takes in each context of a log, without learning; the policy stays unchanged.
 
     A randomised policy draws independently for each row, so that estimates stay unbiased.
@@ -89,7 +90,7 @@ def choices(policy: Any, log: Log, seed: int = 0) -> Array:
     states = _generator(seed).integers(-(2**63), 2**63 - 1, len(log))
     taken = np.zeros(len(log), dtype=np.int64)
     for row, context in enumerate(log.contexts):
-        twin._set_generator(int(states[row]))
+        twin.set_random_state(int(states[row]))
         taken[row] = twin.preview(context).index
     return taken
 
@@ -201,7 +202,7 @@ def mean_estimate(values: Array, matched: int) -> Estimate:
     return Estimate(value, value - half, value + half, matched)
 
 
-def _check_same_problem(policy: Any, log: Log) -> None:
+def _check_same_problem(policy: Policy, log: Log) -> None:
     if tuple(policy.actions) != tuple(log.actions):
         hint = "read the log with actions=policy.actions"
         raise ValueError(f"the policy's actions are {policy.actions!r}, the log's {log.actions!r}: {hint}")

@@ -21,6 +21,7 @@ from releaf.evaluate.factories import policy_factory, sources_of, stream_factory
 from releaf.evaluate.file_digests import digests_of_files
 from releaf.evaluate.ledger import Ledger, check_checkpoints, ledger_of_rejection, run
 from releaf.evaluate.off_policy import rejection
+from releaf.policy import Policy, Replayable
 
 UNRELATED_MODULES = ("__main__.py", "charts.py", "plot.py", "river.py")  # modules that can't change the result of a run
 
@@ -115,6 +116,8 @@ def execute(described: Run) -> Ledger:
     if isinstance(stream, streams.Log):
         if described.checkpoints:
             raise ValueError(f"checkpoints is {described.checkpoints!r} for a log: expected none, or a stream")
+        if not isinstance(policy, Policy):
+            raise TypeError(f"policy {described.policy!r} made {policy!r}: expected a releaf.Policy, to run over a log")
         return ledger_of_rejection(rejection(policy, stream), len(stream))
     account_for = {
         name: getattr(described, name) for name in ("positive", "observation_cost", "relevant", "checkpoints")
@@ -122,7 +125,7 @@ def execute(described: Run) -> Ledger:
     return run(policy, stream, **account_for)
 
 
-def build(described: Run, stream: Any) -> Any:
+def build(described: Run, stream: Any) -> Replayable:
     """Create the policy of a run."""
     arguments = dict(described.policy_arguments)
     if "experts" in arguments:
@@ -136,7 +139,7 @@ def build(described: Run, stream: Any) -> Any:
         size = given["size"]
         arguments["sample"] = (cases.contexts[:size], cases.rewards[:size])
     policy = policy_factory(described.policy)(stream.actions, stream.features, seed=described.seed, **arguments)
-    if not hasattr(policy, "replay"):
+    if not isinstance(policy, Replayable):
         raise TypeError(f"policy {described.policy!r} has no method replay(contexts, rewards) that returns a Trace")
     return policy
 

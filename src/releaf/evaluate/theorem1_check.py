@@ -9,7 +9,7 @@ import numpy as np
 
 from releaf import theory
 from releaf.policies import Releaf
-from releaf.policy import Trace
+from releaf.policy import Replayable, Trace
 from releaf.streams import Stream
 
 MULTIPLES = np.geomspace(0.01, 100.0, 33).tolist()
@@ -38,7 +38,7 @@ class Guarantee(TypedDict):
     exceeding: list[float]
 
 
-def check_theorem1_applies(policy: Any, stream: Stream, relevant: Sequence[int]) -> None:
+def check_theorem1_applies(policy: Replayable, stream: Stream, relevant: Sequence[int]) -> None:
     """Raise a ValueError unless Theorem 1 covers this policy and stream, up to the control numbers."""
     if not isinstance(policy, Releaf) or policy.gamma_rel != 1 or policy.lipschitz == "unknown" or policy.steps:
         raise ValueError(

@@ -9,6 +9,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
+from releaf.arrays import Array
 from releaf.core.adaptive.decision_step import ADAPTIVE, ADAPTIVE_OF_LABELS, predict_many, refit_due_actions
 from releaf.core.adaptive.state import (
     ALWAYS,
@@ -24,16 +25,16 @@ from releaf.core.adaptive.state import (
 )
 from releaf.core.adaptive.state_check import is_valid_state
 from releaf.core.runtime.primitives import TIME
-from releaf.decision import Decision
+from releaf.decision import ActionName, Decision
+from releaf.inspection import Effect
+from releaf.policies.adaptive_parameters import checked_forget, checked_observe, checked_reward_range
 from releaf.policies.argument_checks import positive, whole
-from releaf.policies.base import Array, Relevant, Selection
+from releaf.policies.base import Relevant, Selection
 from releaf.policies.compiled import CompiledPolicy
-from releaf.policies.explanation import Effect, Relevance, effects, explanation, relevant_features
-from releaf.policies.traits import Traits
+from releaf.policies.explanation import Relevance, effects, explanation, relevant_features
 from releaf.policy import Actions, Trace
 from releaf.schema import Features
-
-LEAST_WINDOW = 32
+from releaf.traits import Traits
 
 
 class AdaptiveReleaf(CompiledPolicy):
@@ -91,26 +92,15 @@ class AdaptiveReleaf(CompiledPolicy):
     0.5
     """
 
-    parameters = (
-        *(
-            "seed",
-            "observe",
-            "label_budget",
-            "observation_cost",
-            "delta",
-            "epsilon",
-            "forget",
-            "reward_range",
-            "optimism",
-        ),
-        *("least_probability", "max_pending"),
-    )
     traits = Traits(
         "AdaptiveReleaf",
         "this package",
         learns_actively=True,
         finds_relevance=True,
         observes="the reward of its action, always or where it can change a decision",
+        explains=True,
+        has_effects=True,
+        has_reward_range=True,
     )
     _entry_points = ADAPTIVE
 
@@ -132,17 +122,17 @@ class AdaptiveReleaf(CompiledPolicy):
         max_pending: int = 100_000,
     ) -> None:
         rules = {"label_budget": label_budget, "observation_cost": observation_cost, "delta": delta}
-        given = [name for name, value in rules.items() if value is not None]
-        if len(given) > 1:
+        rules_set = [name for name, value in rules.items() if value is not None]
+        if len(rules_set) > 1:
             raise ValueError(
-                f"only one of label_budget, observation_cost and delta can be set, got {' and '.join(given)}"
+                f"only one of label_budget, observation_cost and delta can be set, got {' and '.join(rules_set)}"
             )
         if (delta is None) != (epsilon is None):
             raise ValueError(f"delta and epsilon go together, got delta={delta!r}, epsilon={epsilon!r}")
-        super().__init__(actions, features, _checked_observe(observe, given), seed, max_pending)
+        super().__init__(actions, features, checked_observe(observe, rules_set), seed, max_pending)
         if self.observe == "labels":
             self._entry_points = ADAPTIVE_OF_LABELS
-        self.reward_range = self._low, self._high = _checked_range(reward_range)
+        self.reward_range = self._low, self._high = checked_reward_range(reward_range)
         self._span = self._high - self._low
         self._is_unit = self.reward_range == (0.0, 1.0)
         if not self._is_unit:
@@ -153,7 +143,7 @@ class AdaptiveReleaf(CompiledPolicy):
         )
         self.delta = None if delta is None else positive("delta", delta, below=1.0)
         self.epsilon = None if epsilon is None else positive("epsilon", epsilon, below=self._span)
-        self.forget = _checked_forget(forget, rows_stored(len(self.schema)))
+        self.forget = checked_forget(forget, rows_stored(len(self.schema)))
         self.optimism = positive("optimism", optimism, zero=True, most=100.0)
         self.least_probability = positive("least_probability", least_probability, zero=True, most=0.5)
         self._may_be_due = False
@@ -202,6 +192,38 @@ class AdaptiveReleaf(CompiledPolicy):
     def _learn_all(self, context: Array, step: int, rewards: Array) -> None:
         if self._entry_points.learn(self._pointer_table, context, step, rewards):
             self._refit()
+
+    def learn_label(self, context: Any, label: ActionName | None, *, only_if_requested: bool = False) -> bool:
+        """Decide for a context and learn its label, the right action, which implies the rewards of all actions.
+
+        For learners that request rewards; with ``observe="labels"`` use ``replay``. Every learnt label counts as
+        requested. No decision stays pending.
+
+        Parameters
+        ----------
+        context
+            As for ``decide``.
+        label
+            The action with the highest reward, while all others have the lowest. None if the label stays unknown: the
+            context counts all the same.
+        only_if_requested
+            Whether to ignore a label that the learner does not request.
+
+        Returns
+        -------
+        bool
+            Whether the label was learnt.
+        """
+        with self._lock:
+            right = None if label is None else self._index_of(label)
+            choice = self.decide(context)
+            self._pending.pop(choice.id, None)
+            learns = right is not None and (choice.wants_reward or not only_if_requested)
+            self._state.clock[REQUESTED] += int(learns) - int(choice.wants_reward)
+            if learns:
+                for action in range(len(self.actions)):
+                    self._learn(choice._context, choice.id, action, float(action == right))
+        return learns
 
     def _learn_log(self, units: Array, taken: Array, rewards: Array) -> None:
         reached = 0
@@ -263,12 +285,14 @@ class AdaptiveReleaf(CompiledPolicy):
         """Replay a recorded stream; see :func:`releaf.replay`."""
         if self._is_unit:
             return super().replay(contexts, rewards)
-        given = np.asarray(rewards, dtype=np.float64)
-        bad = np.argwhere((given < self._low) | (given > self._high))
+        table = np.asarray(rewards, dtype=np.float64)
+        bad = np.argwhere((table < self._low) | (table > self._high))
         if len(bad):
-            place = tuple(int(index) for index in bad[0])
-            raise ValueError(f"reward {given[place]} of row {place[0]}: expected [{self._low:g}, {self._high:g}]")
-        trace = super().replay(contexts, (given - self._low) / self._span)
+            row_and_action = tuple(int(index) for index in bad[0])
+            raise ValueError(
+                f"reward {table[row_and_action]} of row {row_and_action[0]}: expected [{self._low:g}, {self._high:g}]"
+            )
+        trace = super().replay(contexts, (table - self._low) / self._span)
         return Trace(trace.actions, trace.explored, trace.observed, self._low + self._span * trace.rewards)
 
     def _share_of_range(self, reward: Any) -> float:
@@ -310,6 +334,9 @@ class AdaptiveReleaf(CompiledPolicy):
         """Number of decisions that requested a reward; 0 if every reward is learnt."""
         return int(self._state.clock[REQUESTED])
 
+    def _requested_rewards(self) -> int:
+        return self.explorations
+
     def relevance(self) -> Array:
         """Share of each feature in the explained variance of each action's reward (A × D).
 
@@ -328,8 +355,8 @@ class AdaptiveReleaf(CompiledPolicy):
             named = relevant_features(self._state.strengths, certainties)
         return {
             action: [
-                Relevance(self.schema.names[place], float(shares[row, place]), float(certainties[row, place]))
-                for place in sorted(named[row], key=lambda place: -shares[row, place])
+                Relevance(self.schema.names[position], float(shares[row, position]), float(certainties[row, position]))
+                for position in sorted(named[row], key=lambda position: -shares[row, position])
             ]
             for row, action in enumerate(self.actions)
         }
@@ -345,10 +372,10 @@ class AdaptiveReleaf(CompiledPolicy):
         feature
             Its position or its name.
         """
-        place = self.schema.index(feature)
+        position = self.schema.index(feature)
         with self._lock:
-            found = effects(self._state, self._encoder, place, self._span)
-        return dict(zip(self.actions, found, strict=True))
+            by_action = effects(self._state, self._encoder, position, self._span)
+        return dict(zip(self.actions, by_action, strict=True))
 
     def explain(self, choice: Decision) -> str:
         """Explain a decision as text, by the current estimates.
@@ -362,31 +389,3 @@ class AdaptiveReleaf(CompiledPolicy):
         with self._lock:
             choice = replace(choice, index=self._index_of(choice.action))  # earlier actions may have been removed
             return explanation(choice, self._state, self._encoder, self.actions, self.reward_range)
-
-
-def _checked_observe(observe: Any, rules: list[str]) -> str:
-    """Validate ``observe``; "explored" where rewards are requested by a rule."""
-    if observe == "labels" and rules:
-        raise ValueError(f"observe='labels' wants every label, so {rules[0]} can't be set")
-    if observe not in ("always", "labels") and not (observe == "explored" and rules):
-        raise ValueError(f"observe must be 'always' or 'labels', got observe={observe!r}")
-    return "explored" if rules else str(observe)
-
-
-def _checked_forget(forget: Any, most: int) -> Any:
-    if forget is None or (isinstance(forget, str) and forget == "auto"):
-        return forget
-    try:
-        return whole("forget", forget, least=LEAST_WINDOW, most=most)
-    except ValueError as error:
-        raise ValueError(f"{error}, or 'auto', or None") from None
-
-
-def _checked_range(given: Any) -> tuple[float, float]:
-    try:
-        low, high = (float("nan") if isinstance(value, str) else float(value) for value in given)
-    except (TypeError, ValueError):
-        low = high = 0.0
-    if not (np.isfinite([low, high]).all() and low < high and np.isfinite(high - low)):
-        raise ValueError(f"reward_range must be two finite numbers, the lower first, got reward_range={given!r}")
-    return low, high

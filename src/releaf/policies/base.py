@@ -12,18 +12,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from releaf.arrays import Array
 from releaf.decision import ActionName, Decision
 from releaf.policies.argument_checks import whole
 from releaf.policies.context_encoding import ContextEncoding
+from releaf.policies.log_learning import LogLearning
+from releaf.policies.optional_methods import OptionalMethods
 from releaf.policies.pending_decisions import PendingDecision, copied_rows, decision_id, why_not_pending, without_action
-from releaf.policies.reward_checks import checked_column, checked_reward, checked_rewards, checked_table, positions_of
+from releaf.policies.reward_checks import checked_reward, checked_rewards, checked_table
 from releaf.policies.serialization import Serializable
 from releaf.policies.service_hooks import ServiceHooks
-from releaf.policies.traits import Traits
 from releaf.policy import Actions, Trace, action_names, plain_name
 from releaf.schema import Features, Schema
+from releaf.traits import Traits
 
-Array = np.ndarray[Any, np.dtype[Any]]
 _FLOAT64 = np.dtype(np.float64)
 
 Relevant = tuple[tuple[int, ...] | None, ...]
@@ -32,7 +34,7 @@ Relevant = tuple[tuple[int, ...] | None, ...]
 Selection = tuple[int, bool, float | None, tuple[float, ...] | None, Relevant | None]
 
 
-class OnlinePolicy(Serializable, ContextEncoding, ServiceHooks, ABC):
+class OnlinePolicy(Serializable, ContextEncoding, LogLearning, OptionalMethods, ServiceHooks, ABC):
     """A policy that decides step by step. A subclass implements the abstract methods.
 
     Policies are thread-safe: each has a lock.
@@ -50,7 +52,8 @@ class OnlinePolicy(Serializable, ContextEncoding, ServiceHooks, ABC):
     """
 
     traits: ClassVar[Traits]
-    _learns_from_logs: ClassVar[bool] = True
+    reward_range: tuple[float, float] = (0.0, 1.0)
+    label_budget: int | None = None
 
     def __init__(
         self,
@@ -94,8 +97,12 @@ class OnlinePolicy(Serializable, ContextEncoding, ServiceHooks, ABC):
         """Remove one action of several; the indices of later ones decrease by one."""
 
     @abstractmethod
-    def _set_generator(self, state: int) -> None:
-        """Set the state of the random generator."""
+    def set_random_state(self, state: int) -> None:
+        """Set the state of the random generator, a signed 64-bit integer."""
+
+    def _requested_rewards(self) -> int:
+        """Number of requested rewards, for policies that request some only."""
+        return 0
 
     def __repr__(self) -> str:
         name, actions, features = type(self).__name__, len(self._action_names), len(self._schema)
@@ -117,6 +124,21 @@ class OnlinePolicy(Serializable, ContextEncoding, ServiceHooks, ABC):
     def prior_labels(self) -> int:
         """Number of labels used before the first decision; part of the cost of its decisions."""
         return 0
+
+    @property
+    def weight_labels(self) -> int:
+        """Number of the prior labels that were used for the weights of an ensemble."""
+        return 0
+
+    @property
+    def labels_spent(self) -> int:
+        """Number of decisions whose reward was requested, answered or not; the rewards of all actions count once.
+
+        Rows of a log count like decisions, except by :class:`releaf.AdaptiveReleaf` where it requests rewards: there
+        only its own requests count, which a ``label_budget`` limits. Labels that were used before the first decision
+        are ``prior_labels``.
+        """
+        return self._steps if self._always_wants else self._requested_rewards()
 
     @property
     def pending(self) -> int:
@@ -223,6 +245,17 @@ class OnlinePolicy(Serializable, ContextEncoding, ServiceHooks, ABC):
                 self._learn(context, number, index, self._checked_reward(reward))
             del self._pending[number]
 
+    def discard_pending(self, choice: Decision | int) -> None:
+        """Discard a pending decision, because its reward will not come; nothing happens if it is not pending.
+
+        Parameters
+        ----------
+        choice
+            The decision, or its ``id``.
+        """
+        with self._lock:
+            self._pending.pop(decision_id(choice, self._token), None)
+
     def _taken_instead(self, action: ActionName, chosen: int) -> int:
         """Index of the action that was taken instead, if the policy can learn its reward."""
         if self._wants_all:
@@ -231,7 +264,7 @@ class OnlinePolicy(Serializable, ContextEncoding, ServiceHooks, ABC):
                 f"(observe={self.observe!r}): expected none"
             )
         index = self._index_of(action)
-        if index != chosen and not self._learns_from_logs:
+        if index != chosen and not self.traits.learns_from_logs:
             name, own = type(self).__name__, self._action_names[chosen]
             raise ValueError(f"{name} can't learn the reward of {action!r}: expected the action that it chose, {own!r}")
         return index
@@ -268,34 +301,6 @@ class OnlinePolicy(Serializable, ContextEncoding, ServiceHooks, ABC):
             if choice.wants_reward:
                 self.learn(choice, rewards[step] if self._wants_all else rewards[step, choice.index])
         return Trace(actions, explored, observed, rewards[np.arange(len(units)), actions])
-
-    def learn_log(self, contexts: Any, actions: Any, rewards: Any) -> None:
-        """Learn from logged decisions of another policy: a warm start.
-
-        The policy processes each row as if it arrived now, and learns the reward of the logged action, requested or
-        not. Invalid input anywhere raises before anything is learnt.
-
-        Parameters
-        ----------
-        contexts
-            A matrix, a table, or a sequence of contexts.
-        actions
-            The logged action of each row, one of the learner's.
-        rewards
-            The reward of each logged action.
-        """
-        if not self._learns_from_logs:
-            raise ValueError(f"{type(self).__name__} can't learn from a log, which has the reward of one action a row")
-        with self._lock:
-            taken, gained = positions_of(actions, self._action_names), checked_column(rewards, self._checked_reward)
-            if not len(contexts) == len(taken) == len(gained):
-                lengths = f"{len(contexts)} contexts, {len(taken)} actions and {len(gained)} rewards"
-                raise ValueError(f"a log needs an action and a reward for each context, got {lengths}")
-            self._learn_log(self._encode_many(contexts), taken, gained)
-
-    @abstractmethod
-    def _learn_log(self, units: Array, taken: Array, rewards: Array) -> None:
-        """Decide for each context, and learn the reward of the logged action."""
 
     def estimate(self, contexts: Any) -> Array:
         """Estimate the reward of each action in each of many contexts (T × A); state is unchanged.
@@ -359,10 +364,6 @@ class OnlinePolicy(Serializable, ContextEncoding, ServiceHooks, ABC):
             self._remove_action(index)
             self._action_names = self._action_names[:index] + self._action_names[index + 1 :]
             self._pending = without_action(self._pending, index)
-
-    def merge(self, other: Any) -> Any:
-        """Merge this learner with another, if its class supports it: see :meth:`releaf.Releaf.merge`."""
-        raise TypeError(f"{type(self).__name__} can't be merged: only Releaf and GreedyReleaf can")
 
     # --- pending decisions ---------------------------------------------------------------------------------------
 

@@ -6,13 +6,14 @@ import math
 
 import numpy as np
 
+from releaf.arrays import Array
 from releaf.core.baselines.cmab_rl import CMAB_RL, UniformPartition, cells_of, new_uniform_partition
 from releaf.policies.argument_checks import positive, scale, whole
-from releaf.policies.base import Array, Relevant
+from releaf.policies.base import Relevant
 from releaf.policies.compiled import CompiledPolicy
-from releaf.policies.traits import Traits
 from releaf.policy import Actions
 from releaf.schema import Features
+from releaf.traits import Traits
 
 MOST_CELLS = 20_000_000
 
@@ -59,7 +60,6 @@ class CMABRL(CompiledPolicy):
     9
     """
 
-    parameters = ("seed", "horizon", "gamma_rel", "lipschitz", "confidence", "intervals", "max_pending")
     traits = Traits("CMAB-RL", "Turğay et al. 2020", finds_relevance=True)
     _entry_points = CMAB_RL
 

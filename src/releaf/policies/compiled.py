@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from releaf.arrays import Array
 from releaf.core.runtime.entry_points import EntryPoints
 from releaf.core.runtime.primitives import RANDOM, SINCE, TIME
 from releaf.policies.argument_checks import whole
-from releaf.policies.base import Array, OnlinePolicy, Relevant, Selection
+from releaf.policies.base import OnlinePolicy, Relevant, Selection
 from releaf.policy import Actions, Trace
 from releaf.schema import Features
 
@@ -143,7 +144,7 @@ class CompiledPolicy(OnlinePolicy):
 
     # --- saving and loading -------------------------------------------------------------------------------
 
-    def _set_generator(self, state: int) -> None:
+    def set_random_state(self, state: int) -> None:
         self._state.clock[RANDOM] = state
 
     def _arrays(self) -> dict[str, Array]:

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from releaf.arrays import Array
 from releaf.schema import Encoder, Features, Schema
 from releaf.table import width_error
 
-Array = np.ndarray[Any, np.dtype[Any]]
 NOT_NUMBERS = frozenset((str, bytes, np.str_, np.bytes_, type(None)))  # types that numpy would convert to numbers
 LISTS = frozenset((list,))
 
@@ -58,9 +58,9 @@ class ContextEncoding:
                 return matrix
         return self._encoder.encode_many(contexts, learns)
 
-    def _out_of_range(self, context: Array, place: int) -> ValueError:
-        feature, name = self._schema.features[place], self._schema.names[place]
-        return ValueError(f"feature {name!r} is {context[place]}: expected {feature.expects}")
+    def _out_of_range(self, context: Array, position: int) -> ValueError:
+        feature, name = self._schema.features[position], self._schema.names[position]
+        return ValueError(f"feature {name!r} is {context[position]}: expected {feature.expects}")
 
 
 def _as_numbers(rows: list[list[Any]], shape: tuple[int]) -> Any:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from releaf.core.baselines.context_free import EPSILON_GREEDY, Means, new_means
 from releaf.policies.random_exploration import RandomExploration
-from releaf.policies.traits import Traits
 from releaf.policy import Actions
 from releaf.schema import Features
+from releaf.traits import Traits
 
 
 class EpsilonGreedy(RandomExploration):
@@ -36,7 +36,6 @@ class EpsilonGreedy(RandomExploration):
     (1, 0.95, (0.0, 1.0))
     """
 
-    parameters = ("seed", "exploration", "epsilon", "max_pending")
     traits = Traits("ε-greedy", "Auer et al. 2002", uses_context=False)
     _entry_points = EPSILON_GREEDY
 

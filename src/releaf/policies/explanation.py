@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from releaf.core.adaptive.state import FIRST, NO_FEATURE, SECOND, START, TABLES,
 from releaf.core.runtime.primitives import TIME
 from releaf.decision import ActionName, Decision
 from releaf.features import MISSING, Quantile
+from releaf.inspection import Effect
 from releaf.schema import Encoder, Schema
 
 LEAST_SHARE = 0.05  # of the explained variance, for a feature to be named
@@ -30,13 +31,6 @@ class Relevance(NamedTuple):
     certainty: float
 
 
-class Effect(NamedTuple):
-    """Effect of a feature's value on an action's estimate; the value is None where it is missing."""
-
-    value: Any
-    amount: float  # in reward
-
-
 class Contribution(NamedTuple):
     """Contribution of a feature, or of a pair, to an action's estimate for one context."""
 
@@ -53,14 +47,14 @@ def relevant_features(strengths: Array, certainties: Array) -> list[tuple[int, .
     return [tuple(np.flatnonzero(row).tolist()) for row in named]
 
 
-def effects(state: Adaptive, encoder: Encoder, place: int, span: float) -> list[list[Effect]]:
+def effects(state: Adaptive, encoder: Encoder, position: int, span: float) -> list[list[Effect]]:
     """Partial dependence of each action's estimate on a feature, averaged over observed contexts."""
     came = state.seen[: min(int(state.clock[TIME]), len(state.seen))]
     contexts = came[:: max(1, -(-len(came) // AVERAGED))].astype(np.float64)
-    units = _places_shown(state, encoder.schema, place, contexts[:, place])
+    units = _values_shown(state, encoder.schema, position, contexts[:, position])
     tried = np.tile(contexts, (len(units), 1))
-    tried[:, place] = np.repeat(units, len(contexts))
-    values = [encoder.from_unit(place, float(unit)) for unit in units]
+    tried[:, position] = np.repeat(units, len(contexts))
+    values = [encoder.from_unit(position, float(unit)) for unit in units]
     usual, there = (np.empty((len(rows), len(state.estimates))) for rows in (contexts, tried))
     predict_many(state.pointer_table, contexts, usual)
     predict_many(state.pointer_table, tried, there)
@@ -72,16 +66,16 @@ def effects(state: Adaptive, encoder: Encoder, place: int, span: float) -> list[
     ]
 
 
-def _places_shown(state: Adaptive, schema: Schema, place: int, came: Array) -> Array:
+def _values_shown(state: Adaptive, schema: Schema, position: int, came: Array) -> Array:
     """Values to evaluate: all categories; or numbers in the observed range with its knots, and the missing value."""
-    feature = schema.features[place]
+    feature = schema.features[position]
     if feature.categories:
         units: Array = (np.arange(feature.categories) + 0.5) / feature.categories
         return units
     present = came[came != MISSING]
     low, high = (present.min(), present.max()) if len(present) else (0.0, 1.0)
     knots = np.concatenate(
-        [state.knots[action, place, :levels] for action, levels in enumerate(state.levels[:, place])]
+        [state.knots[action, position, :levels] for action, levels in enumerate(state.levels[:, position])]
     )
     inside = np.unique(np.concatenate([np.linspace(low, high, POINTS), knots[(knots > low) & (knots < high)]]))
     return inside if len(present) == len(came) else np.append(inside, MISSING)
@@ -96,14 +90,14 @@ def explanation(
 ) -> str:
     """One line for the decision, then each action's estimate and the contributions that add up to it."""
     low, span = reward_range[0], reward_range[1] - reward_range[0]
-    found = [_breakdown(state, choice.context, action, encoder) for action in range(len(actions))]
-    order = sorted(range(len(actions)), key=lambda action: -found[action].mean)
-    hopeful = found[choice.index].highest >= found[order[0]].mean
-    equal = [action for action in order if found[action].mean == found[order[0]].mean]
+    breakdowns = [_breakdown(state, choice.context, action, encoder) for action in range(len(actions))]
+    order = sorted(range(len(actions)), key=lambda action: -breakdowns[action].mean)
+    hopeful = breakdowns[choice.index].highest >= breakdowns[order[0]].mean
+    equal = [action for action in order if breakdowns[action].mean == breakdowns[order[0]].mean]
     lines = [_headline(choice, actions, equal, hopeful)]
     digits = max(0, 3 - len(f"{span:.0f}") + 1)
     for action in order:
-        breakdown = found[action]
+        breakdown = breakdowns[action]
         mean, lowest, highest, usual = (
             f"{low + span * value:.{digits}f}"
             for value in (breakdown.mean, breakdown.lowest, breakdown.highest, breakdown.usual)
@@ -143,7 +137,7 @@ def _breakdown(state: Adaptive, context: Array, action: int, encoder: Encoder) -
     moves = state.weights[action] * (columns - state.typical[action])
     merged: dict[tuple[int, ...], float] = {}
     for table in state.tables[action, : state.counts[action, TABLES]]:
-        features = tuple(int(place) for place in table[[FIRST, SECOND]] if place != NO_FEATURE)
+        features = tuple(int(position) for position in table[[FIRST, SECOND]] if position != NO_FEATURE)
         move = moves[table[START] : table[START] + table[WIDTH]].sum()
         merged[features] = merged.get(features, 0.0) + float(move)
     merged[()] = float(moves[UNLIKE])  # the out-of-range column
@@ -170,22 +164,22 @@ def _where(state: Adaptive, context: Array, action: int, encoder: Encoder, featu
     if not features:
         return "values outside the range of all before"
     return " and ".join(
-        f"{encoder.schema.names[place]} {_interval(state, float(context[place]), action, encoder, place)}"
-        for place in features
+        f"{encoder.schema.names[position]} {_interval(state, float(context[position]), action, encoder, position)}"
+        for position in features
     )
 
 
-def _interval(state: Adaptive, value: float, action: int, encoder: Encoder, place: int) -> str:
+def _interval(state: Adaptive, value: float, action: int, encoder: Encoder, position: int) -> str:
     """Knots around a value, or its category, in the feature's units."""
-    feature = encoder.schema.features[place]
+    feature = encoder.schema.features[position]
     if value == MISSING and not feature.categories:
         return "missing"
     if feature.categories:
         category = int(value * feature.categories)
         return feature.describe(category / feature.categories, (category + 1) / feature.categories)
-    knots = state.knots[action, place, : state.levels[action, place]]
+    knots = state.knots[action, position, : state.levels[action, position]]
     above = int(np.clip(np.searchsorted(knots, value), 1, len(knots) - 1))
     low, high = float(knots[above - 1]), float(knots[above])
     if isinstance(feature, Quantile):
-        return f"from {encoder.from_unit(place, low):.4g} to {encoder.from_unit(place, high):.4g}"
+        return f"from {encoder.from_unit(position, low):.4g} to {encoder.from_unit(position, high):.4g}"
     return feature.describe(low, high)

@@ -6,9 +6,9 @@ from typing import Literal
 
 from releaf.policies.argument_checks import scale
 from releaf.policies.partitioned import PartitionedPolicy
-from releaf.policies.traits import Traits
 from releaf.policy import Actions
 from releaf.schema import Features
+from releaf.traits import Traits
 
 
 class GreedyReleaf(PartitionedPolicy):
@@ -33,17 +33,15 @@ class GreedyReleaf(PartitionedPolicy):
     True
     """
 
-    parameters = (
-        *("seed", "lipschitz", "rho", "delta", "control_divisor", "observe"),
-        *("observation_cost", "base", "max_pending"),
-    )
-
     traits = Traits(
         "Greedy-RELEAF (GCL)",
         "Tekin and van der Schaar 2015",
         learns_actively=True,
         finds_relevance=True,
         observes="as RELEAF",
+        mergeable=True,
+        explains=True,
+        has_intervals=True,
     )
 
     def __init__(

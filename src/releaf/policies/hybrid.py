@@ -6,9 +6,9 @@ from releaf.core.baselines.hybrid_epsilon import HYBRID_EPSILON, Groups, new_gro
 from releaf.core.runtime.primitives import LATEST, USED
 from releaf.policies.argument_checks import positive, whole
 from releaf.policies.random_exploration import RandomExploration
-from releaf.policies.traits import Traits
 from releaf.policy import Actions
 from releaf.schema import Features
+from releaf.traits import Traits
 
 
 class HybridEpsilon(RandomExploration):
@@ -46,7 +46,6 @@ class HybridEpsilon(RandomExploration):
     2
     """
 
-    parameters = ("seed", "exploration", "epsilon", "similarity", "max_groups", "max_pending")
     traits = Traits("Hybrid-ε", "Bouneffouf et al. 2012")
     _entry_points = HYBRID_EPSILON
 

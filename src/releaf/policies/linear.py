@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from releaf.arrays import Array
 from releaf.core.baselines.ridge import Ridge, new_ridge
 from releaf.policies.argument_checks import scale
-from releaf.policies.base import Array
 from releaf.policies.compiled import CompiledPolicy
 from releaf.policy import Actions
 from releaf.schema import Features
@@ -65,5 +65,5 @@ class LinearPolicy(CompiledPolicy):
         indicator of missing values if allowed; one for each category.
         """
         with self._lock:
-            found: Array = self._state.theta.copy()
-            return found
+            weights: Array = self._state.theta.copy()
+            return weights

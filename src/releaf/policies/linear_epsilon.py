@@ -5,9 +5,9 @@ from __future__ import annotations
 from releaf.core.baselines.ridge import LINEAR_EPSILON_GREEDY
 from releaf.policies.linear import LinearPolicy
 from releaf.policies.random_exploration import RandomExploration
-from releaf.policies.traits import Traits
 from releaf.policy import Actions
 from releaf.schema import Features
+from releaf.traits import Traits
 
 
 class LinearEpsilonGreedy(LinearPolicy, RandomExploration):
@@ -32,7 +32,6 @@ class LinearEpsilonGreedy(LinearPolicy, RandomExploration):
     0.95
     """
 
-    parameters = ("seed", "exploration", "epsilon", "ridge", "intercept", "max_pending")
     traits = Traits("ε-greedy, linear", "Langford and Zhang 2007")
     _entry_points = LINEAR_EPSILON_GREEDY
 

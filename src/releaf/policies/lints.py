@@ -9,9 +9,9 @@ import numpy as np
 from releaf.core.baselines.ridge import LINTS, probability_of_highest
 from releaf.policies.argument_checks import positive
 from releaf.policies.linear import LinearPolicy
-from releaf.policies.traits import Traits
 from releaf.policy import Actions
 from releaf.schema import Features
+from releaf.traits import Traits
 
 
 class LinTS(LinearPolicy):
@@ -38,7 +38,6 @@ class LinTS(LinearPolicy):
     0.25
     """
 
-    parameters = ("seed", "spread", "ridge", "intercept", "max_pending")
     traits = Traits("LinTS", "Agrawal and Goyal 2013")
     _entry_points = LINTS
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from releaf.core.baselines.ridge import LINUCB
 from releaf.policies.argument_checks import positive
 from releaf.policies.linear import LinearPolicy
-from releaf.policies.traits import Traits
 from releaf.policy import Actions
 from releaf.schema import Features
+from releaf.traits import Traits
 
 
 class LinUCB(LinearPolicy):
@@ -43,7 +43,6 @@ class LinUCB(LinearPolicy):
     [0, 1]
     """
 
-    parameters = ("seed", "alpha", "ridge", "intercept", "max_pending")
     traits = Traits("LinUCB", "Li et al. 2010")
     _entry_points = LINUCB
 

@@ -9,40 +9,22 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from releaf import theory
+from releaf.arrays import Array
 from releaf.core.releaf import decision_step, merging
 from releaf.core.releaf.engine import Engine, EngineSettings
 from releaf.core.releaf.marginals import observed_in_leaves
 from releaf.core.releaf.state import EXPLOITED, EXPLORED, OBSERVED, RANDOM, TIME, UNDER_EXPLORED
 from releaf.decision import ActionName, Decision
 from releaf.features import MISSING, Continuous, Quantile
+from releaf.inspection import Interval, IntervalReward
 from releaf.policies.argument_checks import positive, scale, whole
-from releaf.policies.base import Array, OnlinePolicy, Relevant, Selection
+from releaf.policies.base import OnlinePolicy, Relevant, Selection
+from releaf.policies.parameters import parameters_of
 from releaf.policy import Trace
 
 OBSERVE = ("explored", "always", "all-actions", "labels")
 MOST_KNOWN = 4096
 LARGEST_BASE = 1024
-
-
-class Interval(NamedTuple):
-    """One leaf of a feature's partition (p_{i,t}).
-
-    ``low`` and ``high`` are encoded values in [0, 1]; both are NaN for the interval of missing values. ``level`` (l(p))
-    is None for intervals that never split. ``arrivals`` counts the contexts since the interval exists; the latest
-    context is counted with the next decision.
-    """
-
-    low: float
-    high: float
-    level: int | None
-    arrivals: int
-
-
-class IntervalReward(NamedTuple):
-    """Reward statistics of one action in one interval: number of rewards and their mean, NaN without any."""
-
-    count: int  # type: ignore[assignment]  # hides tuple.count
-    mean: float
 
 
 class _MergeInput(NamedTuple):
@@ -171,7 +153,7 @@ class PartitionedPolicy(OnlinePolicy):
     def _remove_action(self, index: int) -> None:
         self._engine.remove_action(index)
 
-    def _set_generator(self, state: int) -> None:
+    def set_random_state(self, state: int) -> None:
         self._engine.state.clock[RANDOM] = state
 
     def _arrays(self) -> dict[str, Array]:
@@ -234,23 +216,54 @@ class PartitionedPolicy(OnlinePolicy):
         Read at once, since other threads may add an action meanwhile.
         """
         with self._lock:
-            configuration = {name: getattr(self, name) for name in ("actions", "schema", *self.parameters)}
+            configuration = {"actions": self.actions, "schema": self.schema, **parameters_of(self)}
             return _MergeInput(
                 configuration, merging.extract_statistics(self._engine, self.seed), self._encoder.state()
             )
 
-    def _with_statistics(
-        self, known: merging.SufficientStatistics, actions: Sequence[ActionName] | None = None
+    @property
+    def engine_settings(self) -> EngineSettings:
+        """Settings of the compiled engine, from which a parallel fit computes partitions and cells."""
+        return self._engine.settings
+
+    def with_statistics(
+        self,
+        known: merging.SufficientStatistics,
+        *,
+        quantiles: dict[str, Array] | None = None,
+        sample: Array | None = None,
     ) -> Self:
-        """Build a learner of the same configuration from statistics."""
-        actions = self.actions if actions is None else actions
-        parameters = {name: getattr(self, name) for name in self.parameters}
-        made = type(self)(actions, self.schema, **parameters)
+        """Build a learner of the same configuration from sufficient statistics, as a parallel fit sums them.
+
+        Equal statistics give equal learners: the token, by which a learner knows its decisions, is 0.
+
+        Parameters
+        ----------
+        known
+            The statistics.
+        quantiles
+            The state of the encoder, if there are quantile features.
+        sample
+            Encoded contexts, from which the relevance is counted.
+        """
+        made = self._with_statistics(known, self.actions)
+        made._token = 0
+        if quantiles is not None:
+            made._encoder.restore(quantiles)
+        if sample is not None and len(sample):
+            made._engine.tally_relevance(sample)
+        return made
+
+    def _with_statistics(self, known: merging.SufficientStatistics, actions: Sequence[ActionName]) -> Self:
+        made = type(self)(actions, self.schema, **parameters_of(self))
         made._use(merging.build_engine(self._engine.settings, len(actions), self.seed, known))
         made._steps = made._engine.clock(TIME)
         return made
 
     # --- inspection -------------------------------------------------------------------------------
+
+    def _requested_rewards(self) -> int:
+        return self.explorations
 
     @property
     def explorations(self) -> int:
@@ -292,8 +305,8 @@ class PartitionedPolicy(OnlinePolicy):
         feature
             Its position or its name.
         """
-        place = self.schema.index(feature)
-        return [self._interval(place, node) for node in self._engine.leaves(place)]
+        position = self.schema.index(feature)
+        return [self._interval(position, node) for node in self._engine.leaves(position)]
 
     def interval_rewards(self, feature: int | str) -> list[list[IntervalReward]]:
         """Reward statistics of each action in each interval of ``partition(feature)``, over all values of the others.
@@ -307,14 +320,14 @@ class PartitionedPolicy(OnlinePolicy):
         feature
             Its position or its name.
         """
-        place = self.schema.index(feature)
+        position = self.schema.index(feature)
         with self._lock:
-            counts, sums = observed_in_leaves(self._engine.state, place)
+            counts, sums = observed_in_leaves(self._engine.state, position)
         means = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
         return [list(map(IntervalReward, *columns)) for columns in zip(counts.tolist(), means.tolist(), strict=True)]
 
-    def _interval(self, place: int, node: Any) -> Interval:
-        feature = self.schema.features[place]
+    def _interval(self, position: int, node: Any) -> Interval:
+        feature = self.schema.features[position]
         if node.rank < 0:
             return Interval(math.nan, math.nan, None, node.arrivals)
         count = feature.categories or self._engine.settings.base**node.level
@@ -343,8 +356,8 @@ class PartitionedPolicy(OnlinePolicy):
     def _explain_exploration(self, choice: Decision) -> str:
         count = round(1 / choice.probability) if choice.probability else 1
         others = "the only under-explored action" if count == 1 else f"one of {count} under-explored actions, at random"
-        finest = sorted(range(len(self.schema)), key=lambda place: self._length(choice, place))[:3]
-        where = "; ".join(self._where(choice, place) for place in finest)
+        finest = sorted(range(len(self.schema)), key=lambda position: self._length(choice, position))[:3]
+        where = "; ".join(self._where(choice, position) for position in finest)
         return (
             f"Decision {choice.id} explored {choice.action!r}, {others}: for contexts like this one it has been "
             f"observed too rarely to be judged. The finest intervals here: {where}. The reward is wanted."
@@ -353,23 +366,23 @@ class PartitionedPolicy(OnlinePolicy):
     def _describe(self, choice: Decision, relevant: tuple[int, ...] | None) -> str:
         if relevant is None:
             return "from features drawn at random, since none explained its rewards"
-        return "from " + " and ".join(self._where(choice, place) for place in relevant)
+        return "from " + " and ".join(self._where(choice, position) for position in relevant)
 
-    def _where(self, choice: Decision, place: int) -> str:
+    def _where(self, choice: Decision, position: int) -> str:
         """Interval that held a feature's value at the decision, as text."""
-        name, feature = self.schema.names[place], self.schema.features[place]
-        interval = self._interval_at(choice, place)
-        if choice.context[place] == MISSING:
+        name, feature = self.schema.names[position], self.schema.features[position]
+        interval = self._interval_at(choice, position)
+        if choice.context[position] == MISSING:
             return f"{name} missing"
         return f"{name} {feature.describe(interval.low, interval.high)}"
 
-    def _interval_at(self, choice: Decision, place: int) -> Interval:
-        value = float(choice.context[place])
-        return self._interval(place, self._engine.leaf_at(place, value, choice.id))
+    def _interval_at(self, choice: Decision, position: int) -> Interval:
+        value = float(choice.context[position])
+        return self._interval(position, self._engine.leaf_at(position, value, choice.id))
 
-    def _length(self, choice: Decision, place: int) -> float:
-        feature = self.schema.features[place]
-        if not isinstance(feature, Continuous | Quantile) or choice.context[place] == MISSING:
+    def _length(self, choice: Decision, position: int) -> float:
+        feature = self.schema.features[position]
+        if not isinstance(feature, Continuous | Quantile) or choice.context[position] == MISSING:
             return 1.0
-        interval = self._interval_at(choice, place)
+        interval = self._interval_at(choice, position)
         return interval.high - interval.low

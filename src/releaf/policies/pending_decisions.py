@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable
 from itertools import chain
-from typing import Any
 
 import numpy as np
 
+from releaf.arrays import Array
 from releaf.decision import Decision
 
-Array = np.ndarray[Any, np.dtype[Any]]
 # Context, index of the action, and the number of actions at that time.
 PendingDecision = tuple[Array, int, int]
 SHARED = 1024  # bytes of one buffer that contexts of a batch may share

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from releaf.core.baselines.context_free import UNIFORM_RANDOM, Uniform, new_uniform
 from releaf.policies.compiled import CompiledPolicy
-from releaf.policies.traits import Traits
 from releaf.policy import Actions
 from releaf.schema import Features
+from releaf.traits import Traits
 
 
 class Random(CompiledPolicy):
@@ -26,10 +26,15 @@ class Random(CompiledPolicy):
     0.25
     """
 
-    parameters = ("seed",)
-    traits = Traits("Random", "the paper's draft", learns_online=False, uses_context=False, observes="nothing")
+    traits = Traits(
+        "Random",
+        "the paper's draft",
+        learns_online=False,
+        uses_context=False,
+        observes="nothing",
+        learns_from_logs=False,
+    )
     _entry_points = UNIFORM_RANDOM
-    _learns_from_logs = False
 
     def __init__(
         self,

@@ -8,9 +8,9 @@ from typing import Literal
 from releaf import theory
 from releaf.policies.argument_checks import positive, scale, whole
 from releaf.policies.partitioned import PartitionedPolicy
-from releaf.policies.traits import Traits
 from releaf.policy import Actions
 from releaf.schema import Features
+from releaf.traits import Traits
 
 TUPLES = ("2gamma", "gamma+1")
 MOST_STARTING_LEAVES = 2**16
@@ -71,11 +71,6 @@ class Releaf(PartitionedPolicy):
     >>> bandit.learn(choice, reward=1.0)
     """
 
-    parameters = (
-        *("seed", "lipschitz", "rho", "delta", "gamma_rel", "control_divisor", "observe"),
-        *("observation_cost", "base", "epsilon", "tuples", "max_pending"),
-    )
-
     traits = Traits(
         "RELEAF",
         "Tekin and van der Schaar 2015",
@@ -83,6 +78,9 @@ class Releaf(PartitionedPolicy):
         finds_relevance=True,
         observes="the reward of its action on explorations; or always (RELEAF-ALL); or all rewards on explorations "
         "(RELEAF-FO); or all rewards, always",
+        mergeable=True,
+        explains=True,
+        has_intervals=True,
     )
 
     def __init__(

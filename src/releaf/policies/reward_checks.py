@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from releaf.arrays import Array
 from releaf.decision import ActionName
 from releaf.table import is_table, ordered_columns
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def checked_reward(reward: Any) -> float:
@@ -52,12 +51,12 @@ def checked_table(rewards: Any, steps: int, names: tuple[ActionName, ...]) -> Ar
     """
     if is_table(rewards):
         rewards = np.column_stack(ordered_columns(rewards, tuple(map(str, names)), "rewards", "actions"))
-    given = np.asarray(rewards)
-    if steps == 0 and given.size == 0:
-        given = np.zeros((0, len(names)))
-    text = given.dtype.kind in "USO" and any(isinstance(value, str | bytes) for value in given.flat)
+    values = np.asarray(rewards)
+    if steps == 0 and values.size == 0:
+        values = np.zeros((0, len(names)))
+    text = values.dtype.kind in "USO" and any(isinstance(value, str | bytes) for value in values.flat)
     try:
-        table = np.require(given, dtype=np.float64, requirements=["C", "W"])
+        table = np.require(values, dtype=np.float64, requirements=["C", "W"])
     except (TypeError, ValueError, OverflowError):
         text = True
     if text:
@@ -74,15 +73,15 @@ def checked_table(rewards: Any, steps: int, names: tuple[ActionName, ...]) -> Ar
 
 def checked_column(rewards: Any, checked: Callable[[Any], float] = checked_reward) -> Array:
     """Validate the rewards of a log, one for each row."""
-    given = np.asarray(rewards)
-    if given.ndim != 1:
-        raise ValueError(f"rewards have shape {given.shape}: expected one for each row")
-    if checked is checked_reward and given.dtype.kind in "fiub":
-        values = given.astype(np.float64)
-        if bool(((values >= 0.0) & (values <= 1.0)).all()):
-            return values
-    made = np.empty(len(given))
-    for row, reward in enumerate(given.tolist()):
+    values = np.asarray(rewards)
+    if values.ndim != 1:
+        raise ValueError(f"rewards have shape {values.shape}: expected one for each row")
+    if checked is checked_reward and values.dtype.kind in "fiub":
+        numbers = values.astype(np.float64)
+        if bool(((numbers >= 0.0) & (numbers <= 1.0)).all()):
+            return numbers
+    made = np.empty(len(values))
+    for row, reward in enumerate(values.tolist()):
         try:
             made[row] = checked(reward)
         except ValueError as error:
@@ -92,20 +91,20 @@ def checked_column(rewards: Any, checked: Callable[[Any], float] = checked_rewar
 
 def positions_of(actions: Any, names: tuple[ActionName, ...]) -> Array:
     """Indices of a log's actions among the learner's."""
-    given = actions if isinstance(actions, np.ndarray) else _as_array(actions)
-    if given.ndim != 1:
-        raise ValueError(f"actions have shape {given.shape}: expected one for each row")
-    if given.dtype.kind in "iu" and all(type(name) is int for name in names):
+    taken = actions if isinstance(actions, np.ndarray) else _as_array(actions)
+    if taken.ndim != 1:
+        raise ValueError(f"actions have shape {taken.shape}: expected one for each row")
+    if taken.dtype.kind in "iu" and all(type(name) is int for name in names):
         sorted_names, order = np.sort(names), np.argsort(names)
-        places = np.minimum(np.searchsorted(sorted_names, given), len(names) - 1)
-        found = np.where(sorted_names[places] == given, order[places], -1)
+        positions = np.minimum(np.searchsorted(sorted_names, taken), len(names) - 1)
+        indices = np.where(sorted_names[positions] == taken, order[positions], -1)
     else:
-        known = {name: place for place, name in enumerate(names)}
-        found = np.fromiter((known.get(action, -1) for action in given.tolist()), dtype=np.int64, count=len(given))
-    if (found < 0).any():
-        row = int(np.argmin(found))
-        raise ValueError(f"row {row}: unknown action {given.tolist()[row]!r}; the actions are {names!r}")
-    return found
+        known = {name: position for position, name in enumerate(names)}
+        indices = np.fromiter((known.get(action, -1) for action in taken.tolist()), dtype=np.int64, count=len(taken))
+    if (indices < 0).any():
+        row = int(np.argmin(indices))
+        raise ValueError(f"row {row}: unknown action {taken.tolist()[row]!r}; the actions are {names!r}")
+    return indices
 
 
 def _as_array(names: Any) -> Array:

@@ -12,14 +12,15 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from releaf._version import __version__
+from releaf.arrays import Array
 from releaf.core.runtime import state_file
 from releaf.decision import ActionName
 from releaf.features import MISSING
 from releaf.policies.argument_checks import whole
+from releaf.policies.parameters import parameters_of
 from releaf.policies.pending_decisions import PendingDecision, as_arrays
 from releaf.schema import Encoder, Schema
 
-Array = np.ndarray[Any, np.dtype[Any]]
 MOST_STEPS = 2**53  # decision ids that every JSON parser reads exactly
 _REGISTRY: dict[str, type[Serializable]] = {}
 
@@ -27,7 +28,7 @@ _REGISTRY: dict[str, type[Serializable]] = {}
 class Serializable:
     """Mixin for learners that can be saved, loaded, copied and pickled."""
 
-    parameters: ClassVar[tuple[str, ...]]  # names of the saved constructor arguments
+    _array_arguments: ClassVar[tuple[str, ...]] = ()  # constructor arguments that the arrays of a state hold
     _action_names: tuple[ActionName, ...]
     _schema: Schema
     _encoder: Encoder
@@ -90,7 +91,7 @@ class Serializable:
         return {
             "class": type(self).__name__,
             "version": __version__,
-            "parameters": {name: getattr(self, name) for name in self.parameters},
+            "parameters": parameters_of(self),
             "actions": self._action_names,
             "schema": self._schema.to_dict(),
             "steps": self._steps,

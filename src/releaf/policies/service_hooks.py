@@ -6,13 +6,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
+from releaf.arrays import Array
 from releaf.decision import ActionName, Decision
 from releaf.policies.pending_decisions import PendingDecision
 from releaf.policies.reward_checks import checked_rewards
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class ServiceHooks:
@@ -36,11 +33,11 @@ class ServiceHooks:
         """Whether it learns the rewards of all actions at once, instead of that of the action taken."""
         return self._wants_all
 
-    def waits_for(self, decision: int) -> bool:
+    def is_pending(self, decision: int) -> bool:
         """Whether a decision, given by its id, is pending."""
         return decision in self._pending
 
-    def require_reward(self, decision: int, reward: Any) -> None:
+    def check_reward(self, decision: int, reward: Any) -> None:
         """Raise the error that ``learn`` would raise for this reward of a decision; state is unchanged."""
         if self._wants_all:
             actions = self._pending[decision][2] if decision in self._pending else len(self._action_names)
@@ -48,7 +45,7 @@ class ServiceHooks:
         else:
             self._checked_reward(reward)
 
-    def recall(
+    def restore_decision(
         self,
         number: int,
         context: Any,
@@ -61,7 +58,7 @@ class ServiceHooks:
         estimates: tuple[float, ...] | None,
         relevant: tuple[tuple[int, ...] | None, ...] | None,
     ) -> Decision:
-        """Rebuild a decision of this learner from stored values, for instance to explain it.
+        """Restore a decision of this learner from stored values, for instance to explain it.
 
         Parameters
         ----------

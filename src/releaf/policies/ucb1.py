@@ -6,9 +6,9 @@ from releaf.core.baselines.context_free import UCB1 as ENTRY_POINTS
 from releaf.core.baselines.context_free import Means, new_means
 from releaf.policies.argument_checks import positive
 from releaf.policies.compiled import CompiledPolicy
-from releaf.policies.traits import Traits
 from releaf.policy import Actions
 from releaf.schema import Features
+from releaf.traits import Traits
 
 
 class UCB1(CompiledPolicy):
@@ -34,7 +34,6 @@ class UCB1(CompiledPolicy):
     'b'
     """
 
-    parameters = ("seed", "confidence", "max_pending")
     traits = Traits("UCB1", "Auer et al. 2002", uses_context=False)
     _entry_points = ENTRY_POINTS
 

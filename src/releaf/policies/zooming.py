@@ -11,9 +11,9 @@ from releaf.core.runtime.primitives import LATEST, USED
 from releaf.decision import ActionName
 from releaf.policies.argument_checks import scale, whole
 from releaf.policies.compiled import CompiledPolicy
-from releaf.policies.traits import Traits
 from releaf.policy import Actions
 from releaf.schema import Features
+from releaf.traits import Traits
 
 GONE = -1  # the new index of a removed ball
 
@@ -65,10 +65,12 @@ class ContextualZooming(CompiledPolicy):
     1
     """
 
-    parameters = ("seed", "lipschitz", "confidence", "horizon", "max_pending")
-    traits = Traits("Contextual zooming (CZ)", "Slivkins 2011")
+    traits = Traits(
+        "Contextual zooming (CZ)",
+        "Slivkins 2011",
+        learns_from_logs=False,  # a reward belongs to the ball that was chosen
+    )
     _entry_points = ZOOMING
-    _learns_from_logs = False  # a reward belongs to the ball that was chosen
 
     def __init__(
         self,

@@ -152,7 +152,13 @@ def _readings(registry: ExperimentRegistry) -> list[ExperimentReading]:
     infos = [experiment.info() for experiment in registry.experiments.values()]
     return [
         ExperimentReading(
-            info.name, info.status, info.counts or NO_COUNTS, info.label_budget, info.events, info.snapshot
+            name=info.name,
+            status=info.status,
+            counts=info.counts or NO_COUNTS,
+            label_budget=info.label_budget,
+            events=info.events,
+            snapshot=info.snapshot,
+            labels_spent=info.labels_spent,
         )
         for info in infos
     ]

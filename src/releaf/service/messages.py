@@ -14,7 +14,7 @@ Text = Annotated[str, Meta(min_length=1, max_length=200)]
 Whole = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]  # fits MessagePack, the format of the log
 Value = None | bool | Whole | float | str
 # Not . and .., which programs remove from URLs: DELETE …/actions/.. would become DELETE …
-Label = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^(?!\.{1,2}\Z)")] | Whole
+RequestAction = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^(?!\.{1,2}\Z)")] | Whole
 Context = list[Value] | dict[str, Value]
 Options = dict[str, Value | list[Value]]
 Key = Annotated[str, Meta(min_length=1, max_length=200, description="The same key gives the same decision again")]
@@ -47,7 +47,7 @@ class NewExperiment(RequestMessage):
     """An experiment to create. Features: a count, names (values in [0, 1]), or descriptions with a kind."""
 
     name: Name
-    actions: Annotated[list[Label], Meta(min_length=1, max_length=1000)]
+    actions: Annotated[list[RequestAction], Meta(min_length=1, max_length=1000)]
     features: (
         Annotated[int, Meta(ge=1, le=2_000)] | Annotated[list[Text | Options], Meta(min_length=1, max_length=2_000)]
     )
@@ -97,7 +97,7 @@ class ExperimentInfo(Struct):
     status: str  # live, standby, recovering, damaged, retired
     created: str
     policy: PolicySpec
-    actions: list[Label]
+    actions: list[RequestAction]
     features: list[dict[str, Any]]
     rewards: RewardRules
     counts: Counts | None
@@ -132,7 +132,7 @@ class PolicyList(Struct):
 class NewAction(RequestMessage):
     """An action to add."""
 
-    action: Label
+    action: RequestAction
 
 
 class NewShadow(RequestMessage):
@@ -158,7 +158,7 @@ class Answer(Struct, gc=False):
     """A decision. Keep its number until the reward is known."""
 
     decision: int
-    action: Label
+    action: RequestAction
     probability: float | None
     explored: bool
     wants_reward: bool
@@ -207,7 +207,7 @@ class Recorded(Struct):
     decision: int
     at: str
     context: dict[str, Any]
-    action: Label
+    action: RequestAction
     probability: float | None
     explored: bool
     wants_reward: bool
@@ -229,7 +229,7 @@ class RecordedPage(Struct):
 class RelevanceInfo(Struct):
     """Relevance of each feature (columns) to each action (rows); null if the policy does not learn it."""
 
-    actions: list[Label]
+    actions: list[RequestAction]
     features: list[str]
     relevance: list[list[float]] | None
     meaning: str
@@ -238,7 +238,7 @@ class RelevanceInfo(Struct):
 class IntervalRewards(Struct):
     """Count and mean of an action's rewards in an interval; or the effect of the value on its estimate."""
 
-    action: Label
+    action: RequestAction
     count: int | None
     mean: float | None
 
@@ -265,7 +265,7 @@ class ExplanationInfo(Struct):
     """Explanation of a decision."""
 
     decision: int | None
-    action: Label
+    action: RequestAction
     explored: bool
     probability: float | None
     estimates: dict[str, float] | None

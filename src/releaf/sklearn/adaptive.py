@@ -8,11 +8,12 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from releaf.arrays import Array
-from releaf.core.adaptive.state import REQUESTED
 from releaf.policies.adaptive import AdaptiveReleaf
 from releaf.schema import Schema
-from releaf.sklearn.base import UNLABELLED, LearnerClassifier
+from releaf.sklearn.base import UNLABELLED, LearnerClassifier, learner_parameters
 from releaf.sklearn.columns import validate
+
+REQUEST_RULES = ("label_budget", "observation_cost", "delta", "epsilon")  # with which labels are requested
 
 
 class AdaptiveReleafClassifier(LearnerClassifier):
@@ -79,6 +80,7 @@ class AdaptiveReleafClassifier(LearnerClassifier):
     """
 
     _ranks = False
+    learner_: AdaptiveReleaf
     labels_used_: int
 
     def __init__(
@@ -110,46 +112,29 @@ class AdaptiveReleafClassifier(LearnerClassifier):
         return self
 
     def _new_learner(self, classes: list[Any], schema: Schema) -> AdaptiveReleaf:
-        rules = {
-            "label_budget": self.label_budget,
-            "observation_cost": self.observation_cost,
-            "delta": self.delta,
-            "epsilon": self.epsilon,
-        }
-        asks = any(value is not None for value in rules.values())
-        observe: Any = "always" if asks else "labels"
-        return AdaptiveReleaf(classes, schema, seed=self._seed, observe=observe, forget=self.forget, **rules)  # type: ignore[arg-type]
+        options = learner_parameters(self, AdaptiveReleaf)
+        requests = any(options[name] is not None for name in REQUEST_RULES)
+        observe: Literal["always", "labels"] = "always" if requests else "labels"
+        return AdaptiveReleaf(classes, schema, seed=self._seed, observe=observe, **options)
 
     def _replay_rows(self, rows: Array, indices: Array) -> Array:
         if self.learner_.observe == "labels":
             self._learn_rows(rows, indices)
             return np.ones(len(indices), dtype=np.bool_)
-        arrivals = zip(self._columns.contexts(rows), indices, strict=True)
-        return np.array([_arrive(self.learner_, context, index, only_if_asked=True) for context, index in arrivals])
+        return self._learn_one_by_one(rows, indices, only_if_requested=True)
 
     def _learn_rows(self, rows: Array, indices: Array) -> None:
         if self.learner_.observe != "labels":
-            for context, index in zip(self._columns.contexts(rows), indices, strict=True):
-                _arrive(self.learner_, context, index)
+            self._learn_one_by_one(rows, indices)
             return
         labelled = indices != UNLABELLED
         if not labelled.all():
             rows, indices = rows[labelled], indices[labelled]
         self.learner_.replay(self._columns.contexts(rows), np.eye(len(self.classes_))[indices])
 
-
-def _arrive(learner: AdaptiveReleaf, context: Any, index: int, only_if_asked: bool = False) -> bool:
-    """Decide for a row with a learner that asks for labels; returns whether its label was learnt.
-
-    A label implies the rewards of all actions, more than the learner asks for, so its pending decision is removed here.
-    Every learnt label counts as asked for.
-    """
-    with learner._lock:
-        choice = learner.decide(context)
-        learner._pending.pop(choice.id, None)
-        learns = index != UNLABELLED and (choice.wants_reward or not only_if_asked)
-        learner._state.clock[REQUESTED] += int(learns) - int(choice.wants_reward)
-        if learns:
-            for action in range(len(learner.actions)):
-                learner._learn(choice._context, choice.id, action, float(action == index))
-    return bool(learns)
+    def _learn_one_by_one(self, rows: Array, indices: Array, only_if_requested: bool = False) -> Array:
+        """Learn labels with a learner that requests them; returns a mask of the learnt ones."""
+        learner, actions = self.learner_, self.learner_.actions
+        labels = [None if index == UNLABELLED else actions[index] for index in indices]
+        arrivals = zip(self._columns.contexts(rows), labels, strict=True)
+        return np.array([learner.learn_label(*arrival, only_if_requested=only_if_requested) for arrival in arrivals])

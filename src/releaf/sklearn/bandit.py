@@ -13,6 +13,7 @@ from sklearn.utils.validation import assert_all_finite, check_consistent_length,
 from releaf import policies
 from releaf.arrays import Array
 from releaf.policies.base import OnlinePolicy
+from releaf.policies.class_lookup import policy_classes
 from releaf.sklearn.columns import WithColumns, columns_of, is_numeric, validate
 from releaf.sklearn.row_buffer import RowBuffer
 
@@ -62,6 +63,8 @@ class BanditPolicy(WithColumns, BaseEstimator):
     >>> BanditPolicy(random_state=0).fit(X, action, reward).predict([[0, 2, 0], [0, -2, 0]]).tolist()
     ['treat', 'wait']
     """
+
+    learner_: Any  # of the class that ``policy`` names
 
     def __init__(
         self,
@@ -166,21 +169,23 @@ class BanditPolicy(WithColumns, BaseEstimator):
         self._columns = columns_of(self, X, rows, schema=self._given_schema, ranks=ranks)
         self.reward_range_ = _range_of(gained) if self.reward_range is None else tuple(self.reward_range)
         made = isinstance(self.policy, OnlinePolicy)
-        learner: Any = copy.deepcopy(self.policy) if made else self._new_learner(np.unique(taken).tolist())
-        self._has_range = hasattr(learner, "reward_range")
+        learner: OnlinePolicy = copy.deepcopy(self.policy) if made else self._new_learner(np.unique(taken).tolist())
+        self._has_range = learner.traits.has_reward_range
         if self._has_range:
             self.reward_range_ = learner.reward_range
         self._learn(learner, rows, taken, gained)
         self.learner_ = learner
 
-    def _new_learner(self, actions: list[Any]) -> Any:
-        kind = getattr(policies, self.policy, None) if isinstance(self.policy, str) else None
-        if not (isinstance(kind, type) and issubclass(kind, OnlinePolicy)):
+    def _new_learner(self, actions: list[Any]) -> OnlinePolicy:
+        kind = policy_classes(policies).get(self.policy) if isinstance(self.policy, str) else None
+        if kind is None:
             raise ValueError(
                 f"policy is {self.policy!r}: expected a learner, or the name of one as in 'AdaptiveReleaf'"
             )
-        ranged: dict[str, Any] = {"reward_range": self.reward_range_} if "reward_range" in kind.parameters else {}
-        return kind(actions, self._columns.schema, **{"seed": self._seed, **(self.options or {})}, **ranged)
+        ranged: dict[str, Any] = {"reward_range": self.reward_range_} if kind.traits.has_reward_range else {}
+        options = {"seed": self._seed, **(self.options or {}), **ranged}
+        learner: OnlinePolicy = kind(actions, self._columns.schema, **options)
+        return learner
 
     def _require_in_range(self, gained: Array) -> None:
         low, high = self.reward_range_
@@ -189,7 +194,7 @@ class BanditPolicy(WithColumns, BaseEstimator):
             wanted = f"expected a number in [{low:g}, {high:g}]; set reward_range for other rewards"
             raise ValueError(f"reward of row {bad[0]} is {gained[bad[0]]}: {wanted}")
 
-    def _learn(self, learner: Any, rows: Array, taken: Array, gained: Array) -> None:
+    def _learn(self, learner: OnlinePolicy, rows: Array, taken: Array, gained: Array) -> None:
         self._require_in_range(gained)
         for action in np.unique(taken).tolist():
             if action not in learner.actions:

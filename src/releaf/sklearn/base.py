@@ -11,6 +11,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from releaf.arrays import Array
+from releaf.policies.parameters import parameter_defaults
+from releaf.policy import Policy
 from releaf.schema import Schema
 from releaf.sklearn.columns import WithColumns, columns_of, is_numeric, validate
 from releaf.sklearn.row_buffer import RowBuffer
@@ -25,12 +27,12 @@ class LearnerClassifier(WithColumns, ClassifierMixin, BaseEstimator):
     features: Any
     shuffle: bool
     random_state: Any
-    learner_: Any
+    learner_: Policy
     classes_: Array
 
     # --- implemented by subclasses --------------------------------------------------------------------------
 
-    def _new_learner(self, classes: list[Any], schema: Schema) -> Any:
+    def _new_learner(self, classes: list[Any], schema: Schema) -> Policy:
         raise NotImplementedError
 
     def _replay_rows(self, rows: Array, indices: Array) -> Array:
@@ -119,8 +121,7 @@ class LearnerClassifier(WithColumns, ClassifierMixin, BaseEstimator):
     def feature_relevance_(self) -> Array:
         """Relevance of each feature to each class (classes × features), as of the learner's ``relevance``."""
         check_is_fitted(self)
-        relevance: Array = self.learner_.relevance()
-        return relevance
+        return self.learner_.relevance()
 
     # --- internals ------------------------------------------------------------------------------------------
 
@@ -167,5 +168,10 @@ class LearnerClassifier(WithColumns, ClassifierMixin, BaseEstimator):
 
     def _expected(self, X: Any) -> Array:
         contexts = self._contexts(X)  # raises if the estimator is not fitted
-        expected: Array = self.learner_.estimate(contexts)
-        return expected
+        return self.learner_.estimate(contexts)
+
+
+def learner_parameters(estimator: BaseEstimator, policy: Any) -> dict[str, Any]:
+    """Parameters of an estimator that are those of its learner."""
+    known = parameter_defaults(policy)
+    return {name: value for name, value in estimator.get_params(deep=False).items() if name in known}

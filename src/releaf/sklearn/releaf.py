@@ -9,7 +9,7 @@ import numpy as np
 from releaf.arrays import Array
 from releaf.policies.releaf import Releaf
 from releaf.schema import Schema
-from releaf.sklearn.base import UNLABELLED, LearnerClassifier
+from releaf.sklearn.base import UNLABELLED, LearnerClassifier, learner_parameters
 from releaf.sklearn.columns import repeat_contexts
 
 OBSERVE = ("labels", "all-actions", "explored", "always")
@@ -55,6 +55,7 @@ class ReleafClassifier(LearnerClassifier):
     """
 
     _ranks = True
+    learner_: Releaf
     labels_used_: int
 
     def __init__(
@@ -87,17 +88,16 @@ class ReleafClassifier(LearnerClassifier):
         self.random_state = random_state
 
     def _new_learner(self, classes: list[Any], schema: Schema) -> Releaf:
-        names = ("lipschitz", "rho", "delta", "gamma_rel", "control_divisor", "base", "epsilon", "tuples")
         if self.observe not in OBSERVE:
             raise ValueError(f"observe must be one of {', '.join(map(repr, OBSERVE))}, got observe={self.observe!r}")
-        observe = "all-actions" if self.observe == "labels" else self.observe
         if len(schema) == 1:
             raise ValueError(
                 "ReleafClassifier compares features with one another, got n_features = 1: expected 2 at least"
             )
-        return Releaf(
-            classes, schema, seed=self._seed, observe=observe, **{name: getattr(self, name) for name in names}
-        )
+        options = learner_parameters(self, Releaf)
+        if self.observe == "labels":
+            options["observe"] = "all-actions"
+        return Releaf(classes, schema, seed=self._seed, **options)
 
     def _replay_rows(self, rows: Array, indices: Array) -> Array:
         if self.observe != "labels":

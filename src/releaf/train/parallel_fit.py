@@ -109,7 +109,7 @@ def fit_log(
     passes = _LogPasses(parts, columns, executor or Local(), progress or (lambda what, done, total: None))
     encoder = passes.quantiles()
     parameters = {"seed": 0, **parameters}  # so that the result is reproducible
-    settings = Releaf(actions or 2, columns.schema, **parameters)._engine.settings
+    settings = Releaf(actions or 2, columns.schema, **parameters).engine_settings
     seen = passes.summarize(encoder, actions, settings)
     labels = log_summary.actions_of(seen, actions, action)
     report = report if report is not None else Report()
@@ -119,13 +119,7 @@ def fit_log(
     leaves = summing.partitions(settings, seen.counts)
     rows, sample = passes.sum(encoder, labels, settings, leaves)
     known = summing.sufficient_statistics(leaves, rows, seen.rows, len(labels))
-    fitted = learner._with_statistics(known)
-    fitted._token = 0  # no random identity: equal logs give equal learners
-    if encoder is not None:
-        fitted._encoder.restore(encoder)
-    if len(sample):
-        fitted._engine.tally_relevance(sample)
-    return fitted
+    return learner.with_statistics(known, quantiles=encoder, sample=sample)
 
 
 def files_of(dataset: Any) -> list[str]:

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from releaf.decision import ActionName
+from releaf.policy import Policy
 from releaf.streams.batches import ROWS, Batch, read_log
 from releaf.streams.tables import file_format
 
@@ -42,7 +42,7 @@ class Report:
 
 
 def learn_file(
-    learner: Any,
+    learner: Policy,
     path: str | os.PathLike[str],
     *,
     action: str = "action",
@@ -72,9 +72,15 @@ def learn_file(
         Called with the number of rows read so far.
     """
     report = Report()
-    limits = getattr(learner, "reward_range", (0.0, 1.0))
-    columns = {"action": action, "reward": reward}
-    batches = read_log(path, learner.schema, **columns, actions=learner.actions, reward_range=limits, size=size)
+    batches = read_log(
+        path,
+        learner.schema,
+        action=action,
+        reward=reward,
+        actions=learner.actions,
+        reward_range=learner.reward_range,
+        size=size,
+    )
     unit = "line" if file_format(Path(path)) == "csv" else "row"
     for batch in _prefetch(batches):
         if batch.problems and not skip_bad:
@@ -91,7 +97,7 @@ def learn_file(
     return report
 
 
-def _new_actions(batch: Batch, learner: Any) -> list[ActionName]:
+def _new_actions(batch: Batch, learner: Policy) -> list[ActionName]:
     """Actions of a batch that the learner does not have, in order of appearance."""
     taken = batch.actions
     labels = np.unique(taken).tolist() if isinstance(taken, np.ndarray) else dict.fromkeys(taken)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from releaf.service.errors import invalid_request
+from releaf.service.log.events import ExperimentAction
 from releaf.service.messages import RewardRules
 
-Label = str | int
 Reward = float | list[float]
 
 
@@ -20,21 +20,21 @@ class ActionHistory:
         Pairs of the last decision before a change and the actions after it; the first pair has the initial actions.
     """
 
-    def __init__(self, versions: list[tuple[int, list[Label]]]) -> None:
+    def __init__(self, versions: list[tuple[int, list[ExperimentAction]]]) -> None:
         self.versions = versions
 
-    def append(self, decision: int, actions: list[Label]) -> None:
+    def append(self, decision: int, actions: list[ExperimentAction]) -> None:
         """Add the actions that are available after a decision."""
         self.versions.append((decision, actions))
 
-    def at(self, decision: int) -> list[Label]:
+    def at(self, decision: int) -> list[ExperimentAction]:
         """The actions that a decision chose from."""
         since, actions = self.versions[-1]
         if decision > since:
             return actions
         return next(actions for before, actions in reversed(self.versions) if before < decision)
 
-    def remaining(self, decision: int) -> list[Label]:
+    def remaining(self, decision: int) -> list[ExperimentAction]:
         """The actions that were available at a decision, and have been ever since."""
         later = [actions for since, actions in self.versions if since >= decision]
         return [action for action in self.at(decision) if all(action in actions for actions in later)]
@@ -74,7 +74,7 @@ class ActionHistory:
         actions = [str(action) for action in self.remaining(decision)]
         return [float(named[action]) for action in actions] if named.keys() >= set(actions) else None
 
-    def reward_of_action(self, decision: int, action: Label, rewards: list[float]) -> float | None:
+    def reward_of_action(self, decision: int, action: ExperimentAction, rewards: list[float]) -> float | None:
         """The reward of one action among those of a decision; None if the action is retired."""
         actions = self.remaining(decision)
         return rewards[actions.index(action)] if action in actions else None

@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from releaf.service.experiments.state import ExperimentState
-from releaf.service.log.events import Decided
+from releaf.service.log.events import Decided, ExperimentAction
 from releaf.service.messages import Answer, Recorded
 from releaf.service.store.base import RewardRow
 from releaf.service.timestamps import format_timestamp
 
-Label = str | int
 Relevant = tuple[tuple[int, ...] | None, ...]
 MAX_CACHED = 4096
 _cached_names: dict[tuple[Any, ...], dict[str, list[str] | None]] = {}
@@ -41,7 +40,7 @@ def decision_answers(events: Sequence[Decided], state: ExperimentState) -> list[
     """The answers to a request for these decisions; parts that they share are computed once."""
     within, names = state.spec.rewards.within_seconds, state.learner.schema.names
     answers: list[Answer] = []
-    actions: list[Label] = []
+    actions: list[ExperimentAction] = []
     labels: list[str] = []
     relevant: Relevant | None = None
     named: dict[str, list[str] | None] | None = None
@@ -65,7 +64,9 @@ def decision_answers(events: Sequence[Decided], state: ExperimentState) -> list[
     return answers
 
 
-def _name_features(relevant: Relevant, actions: list[Label], names: tuple[str, ...]) -> dict[str, list[str] | None]:
+def _name_features(
+    relevant: Relevant, actions: list[ExperimentAction], names: tuple[str, ...]
+) -> dict[str, list[str] | None]:
     """Names of the relevant features of each action; cached, because the same ones recur often."""
     key = (names, tuple(actions), relevant)
     named = _cached_names.get(key)

@@ -6,8 +6,10 @@ import re
 from typing import Any
 
 from releaf.decision import Decision
+from releaf.policy import ServedPolicy
 from releaf.service.errors import ApiError, invalid_request
 from releaf.service.experiments.decision_messages import decision_answers
+from releaf.service.experiments.learner_slot import action_names
 from releaf.service.experiments.state import ExperimentState
 from releaf.service.log.events import Decided
 from releaf.service.messages import Answer, ExplanationInfo, IntervalInfo, IntervalRewards, PartitionInfo, RelevanceInfo
@@ -16,16 +18,16 @@ from releaf.service.messages import Answer, ExplanationInfo, IntervalInfo, Inter
 def relevance(state: ExperimentState) -> RelevanceInfo:
     """Relevance of each feature to each action, if the policy has it."""
     learner = state.learner
-    has_relevance = hasattr(learner, "relevance")
+    has_relevance = learner.traits.finds_relevance
     meaning = f"{state.slot.policy.name} does not learn relevance"
     if has_relevance:
         meaning = (
             "share of each feature in what is explained of the action's reward"
-            if hasattr(learner, "effect")
+            if learner.traits.has_effects
             else "share of exploitations in which the feature was among the relevant ones of the action"
         )
     return RelevanceInfo(
-        actions=list(learner.actions),
+        actions=action_names(learner),
         features=list(learner.schema.names),
         relevance=learner.relevance().tolist() if has_relevance else None,
         meaning=meaning,
@@ -38,26 +40,26 @@ def partition(state: ExperimentState, feature: str) -> PartitionInfo:
     if feature not in learner.schema.names:
         known = ", ".join(learner.schema.names[:20])
         raise ApiError(404, "unknown_feature", f"unknown feature {feature!r}: expected one of {known}")
-    if hasattr(learner, "effect"):
+    if learner.traits.has_effects:
         return PartitionInfo(feature=feature, kind="effects", intervals=_effects(learner, feature))
-    if hasattr(learner, "interval_rewards"):
+    if learner.traits.has_intervals:
         return PartitionInfo(feature=feature, kind="intervals", intervals=_intervals(learner, feature))
     return PartitionInfo(feature=feature, kind="none", intervals=[])
 
 
-def _effects(learner: Any, feature: str) -> list[IntervalInfo]:
+def _effects(learner: ServedPolicy, feature: str) -> list[IntervalInfo]:
     by_action = learner.effect(feature)
     columns = list(by_action.values())
     intervals = []
     for index, (value, _) in enumerate(columns[0]):
         number = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
         where = "missing" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
-        amounts = [IntervalRewards(action, None, column[index].amount) for action, column in by_action.items()]
+        amounts = [IntervalRewards(action, None, by_action[action][index].amount) for action in action_names(learner)]
         intervals.append(IntervalInfo(where, number, number, None, amounts))
     return intervals
 
 
-def _intervals(learner: Any, feature: str) -> list[IntervalInfo]:
+def _intervals(learner: ServedPolicy, feature: str) -> list[IntervalInfo]:
     described = learner.schema.features[learner.schema.index(feature)]
     intervals = []
     for interval, rewards in zip(learner.partition(feature), learner.interval_rewards(feature), strict=True):
@@ -70,7 +72,7 @@ def _intervals(learner: Any, feature: str) -> list[IntervalInfo]:
                 interval.arrivals,
                 [
                     IntervalRewards(action, count, mean if count else None)
-                    for action, (count, mean) in zip(learner.actions, rewards, strict=True)
+                    for action, (count, mean) in zip(action_names(learner), rewards, strict=True)
                 ],
             )
         )
@@ -81,8 +83,8 @@ def explain_decision(state: ExperimentState, event: Decided) -> ExplanationInfo:
     (answer,) = decision_answers([event], state)
     learner, actions = state.learner, state.actions.at(event.number)
     is_own = state.ordinal(event.number) > state.slot.since and actions == list(learner.actions[: len(actions)])
-    if is_own and hasattr(learner, "explain"):
-        own = _recall(state, event)
+    if is_own and learner.traits.explains:
+        own = _restore_decision(state, event)
         text = learner.explain(own).replace(f"Decision {own.id} ", f"Decision {event.number} ", 1)
     else:
         text = _describe(answer, event.number)
@@ -99,7 +101,7 @@ def preview(state: ExperimentState, context: Any) -> ExplanationInfo:
         raise invalid_request(str(error)) from None
     event = Decided.of(state.last_at, state.decisions + 1, row, choice, None, None)
     (answer,) = decision_answers([event], state)
-    text = learner.explain(choice) if hasattr(learner, "explain") else _describe(answer, event.number)
+    text = learner.explain(choice) if learner.traits.explains else _describe(answer, event.number)
     for did, would in (("chose", "choose"), ("explored", "explore")):
         text = re.sub(rf"^Decision \d+ {did}\b", f"It would {would}", text)
     return _info(None, answer, text)
@@ -111,10 +113,10 @@ def _info(decision: int | None, answer: Answer, text: str) -> ExplanationInfo:
     )
 
 
-def _recall(state: ExperimentState, event: Decided) -> Decision:
+def _restore_decision(state: ExperimentState, event: Decided) -> Decision:
     """Restore the learner's own decision from the log."""
     learner = state.learner
-    return learner.recall(  # type: ignore[no-any-return]
+    return learner.restore_decision(
         state.slot.step(state.ordinal(event.number)),
         event.context,
         event.action,

@@ -15,6 +15,9 @@ import msgspec
 
 from releaf import Schema, StateError, ensembles, from_bytes, policies
 from releaf.core.runtime import state_file
+from releaf.policies.class_lookup import policy_classes
+from releaf.policies.parameters import parameter_defaults, parameters_of
+from releaf.policy import ServedPolicy
 from releaf.service.errors import ApiError, invalid_request
 from releaf.service.messages import NewExperiment, PolicyInfo, PolicySpec
 
@@ -24,13 +27,8 @@ MAX_PENDING = 1_000_000
 MAX_VALUES = 1_000_000  # categories and quantile samples of all features together
 SIZE_CHECK_FROM = 2_000  # actions times features from which the size of a learner is estimated first
 TIMED_DECISIONS = 5  # the fastest counts: the others waited for something else
-POLICIES: dict[str, Any] = {
-    name: getattr(policies, name) for name in policies.__all__ if hasattr(getattr(policies, name), "traits")
-}
-ENSEMBLES = tuple(
-    name for name in ensembles.__all__ if hasattr(getattr(ensembles, name), "traits")
-)  # as uploaded models only
-_SET_BY_EXPERIMENT = ("actions", "features")
+POLICIES = policy_classes(policies)
+ENSEMBLES = tuple(policy_classes(ensembles))  # as uploaded models only
 
 
 def known_policies() -> list[PolicyInfo]:
@@ -39,17 +37,13 @@ def known_policies() -> list[PolicyInfo]:
         PolicyInfo(
             name=name,
             summary=(inspect.getdoc(policy) or "").split("\n\n")[0].replace("\n", " "),
-            parameters={
-                parameter.name: None if parameter.default is inspect.Parameter.empty else parameter.default
-                for parameter in inspect.signature(policy).parameters.values()
-                if parameter.name not in _SET_BY_EXPERIMENT
-            },
+            parameters=dict(parameter_defaults(policy)),
         )
         for name, policy in POLICIES.items()
     ]
 
 
-def make_learner(spec: NewExperiment) -> Any:
+def make_learner(spec: NewExperiment) -> ServedPolicy:
     """Make the first learner of an experiment."""
     schema = make_schema(spec)
     if len({str(action) for action in spec.actions}) < len(spec.actions):
@@ -59,7 +53,8 @@ def make_learner(spec: NewExperiment) -> Any:
     try:
         content = base64.b64decode(spec.model, validate=True)
         _validate_model_header(state_file.from_bytes(content, "content")[0], spec.actions, schema)
-        return from_bytes(content)
+        learner: ServedPolicy = from_bytes(content)
+        return learner
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, MemoryError, RecursionError) as error:
         raise invalid_request(f"model is not a learner in base64 that this version can load: {error}") from None
 
@@ -78,9 +73,9 @@ def _validate_model_header(header: dict[str, Any], actions: list[Any], schema: S
         _validate_size(name, tuple(actions), schema, header["parameters"])
 
 
-def policy_spec(learner: Any) -> PolicySpec:
+def policy_spec(learner: ServedPolicy) -> PolicySpec:
     """Specification of a learner, as a request would have it."""
-    plain = msgspec.to_builtins({name: getattr(learner, name, None) for name in learner.parameters}, enc_hook=str)
+    plain = msgspec.to_builtins(parameters_of(learner), enc_hook=str)
     return PolicySpec(name=type(learner).__name__, parameters=plain)
 
 
@@ -111,22 +106,21 @@ def _describe(feature: Any) -> dict[str, Any]:
     return dict(feature)
 
 
-def build_policy(policy: PolicySpec, actions: tuple[Any, ...], schema: Schema) -> Any:
+def build_policy(policy: PolicySpec, actions: tuple[Any, ...], schema: Schema) -> ServedPolicy:
     """Build a learner by the name of its policy. Without a seed, one is drawn here, so that the log has it."""
     if policy.name not in POLICIES:
         known = ", ".join(POLICIES)
         raise ApiError(422, "unknown_policy", f"unknown policy {policy.name!r}: expected one of {known}")
     make, arguments = POLICIES[policy.name], dict(policy.parameters)
-    unknown = [
-        name for name in arguments if name in _SET_BY_EXPERIMENT or name not in inspect.signature(make).parameters
-    ]
+    unknown = [name for name in arguments if name not in parameter_defaults(make)]
     if unknown:
         raise invalid_request(f"{policy.name} has no parameter {unknown[0]!r}: see /v1/policies")
-    if "seed" in inspect.signature(make).parameters and arguments.get("seed") is None:
+    if "seed" in parameter_defaults(make) and arguments.get("seed") is None:
         arguments["seed"] = policy.parameters["seed"] = secrets.randbits(32)
     try:
         _validate_size(policy.name, actions, schema, arguments)
-        return make(actions, schema, **arguments)
+        learner: ServedPolicy = make(actions, schema, **arguments)
+        return learner
     except (ValueError, TypeError, OverflowError, MemoryError) as error:
         raise invalid_request(f"{policy.name} can't be built: {error}") from None
 
@@ -138,7 +132,7 @@ def _validate_size(name: str, actions: tuple[Any, ...], schema: Schema, argument
     if isinstance(pending, int) and pending > MAX_PENDING:
         raise invalid_request(f"max_pending is {pending:,}: expected at most {MAX_PENDING:,}")
     size = arguments.get("gamma_rel", 1)
-    if "gamma_rel" in inspect.signature(make).parameters and isinstance(size, int) and size > 0:
+    if "gamma_rel" in parameter_defaults(make) and isinstance(size, int) and size > 0:
         tuples = math.comb(len(schema), min(2 * size, len(schema)))
         if tuples > MAX_TUPLES:
             raise invalid_request(
@@ -160,7 +154,7 @@ def _validate_bytes(name: str, actions: int, make: Callable[[int], Any]) -> None
         )
 
 
-def precompile(learner: Any) -> float:
+def precompile(learner: ServedPolicy) -> float:
     """Compile the kernels of decisions, rewards and explanations, on a copy, so that no request waits for JIT.
 
     Returns the seconds that one decision takes.
@@ -168,13 +162,13 @@ def precompile(learner: Any) -> float:
     clone = copy.deepcopy(learner)
     context = [_example_value(feature) for feature in clone.schema.features]
     choice = clone.preview(context)
-    if hasattr(clone, "explain"):
+    if clone.traits.explains:
         clone.explain(choice)
-    if hasattr(clone, "effect"):
+    if clone.traits.has_effects:
         clone.effect(0)
     choice = clone.decide(context)
     if choice.wants_reward:
-        low = getattr(clone, "reward_range", (0.0, 1.0))[0]
+        low = clone.reward_range[0]
         clone.learn(choice, [low] * len(clone.actions) if clone.wants_all else low)
     clone.decide_many([context, context])
     return min(_seconds(lambda: clone.decide(context)) for _ in range(TIMED_DECISIONS))

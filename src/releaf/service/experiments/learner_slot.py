@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from msgspec import Struct
 
 from releaf import from_bytes
+from releaf.policy import ServedPolicy
 from releaf.service.experiments.shadow_estimate import ShadowEstimate
+from releaf.service.log.events import ExperimentAction
 from releaf.service.messages import PolicySpec, ShadowInfo
-
-Label = str | int
 
 
 class SlotRecord(Struct, array_like=True):
@@ -44,7 +44,7 @@ class LearnerSlot:
         Number of decisions before it was added.
     """
 
-    def __init__(self, name: str, policy: PolicySpec, learner: Any, since: int) -> None:
+    def __init__(self, name: str, policy: PolicySpec, learner: ServedPolicy, since: int) -> None:
         self.name, self.policy, self.learner, self.since = name, policy, learner, since
         self.offset: int = learner.steps - since  # difference between the learner's step and the ordinal
         self.estimate = ShadowEstimate(since=since)
@@ -54,10 +54,10 @@ class LearnerSlot:
         """The learner's own step of a decision."""
         return ordinal + self.offset
 
-    def learn(self, ordinal: int, reward: Any, action: Label) -> None:
+    def learn(self, ordinal: int, reward: Any, action: ExperimentAction) -> None:
         """Learn the reward of the action that was taken, if this learner waits for one too."""
         step = self.step(ordinal)
-        if ordinal <= self.since or not self.learner.waits_for(step):
+        if ordinal <= self.since or not self.learner.is_pending(step):
             return
         try:
             if self.learner.wants_all:
@@ -71,7 +71,7 @@ class LearnerSlot:
         """Describe the shadow for the API."""
         estimate = self.estimate
         value, low, high = estimate.value()
-        least, most = getattr(self.learner, "reward_range", (0.0, 1.0))
+        least, most = self.learner.reward_range
         low, high = (None if bound is None else min(max(bound, least), most) for bound in (low, high))
         return ShadowInfo(
             name=self.name,
@@ -100,11 +100,17 @@ class LearnerSlot:
         return slot
 
 
-def serialize_learner(learner: Any) -> bytes:
+def action_names(learner: ServedPolicy) -> list[ExperimentAction]:
+    """Actions of a learner: names in requests are text or integers, so those of an experiment are."""
+    return cast("list[ExperimentAction]", list(learner.actions))
+
+
+def serialize_learner(learner: ServedPolicy) -> bytes:
     """Serialize and compress a learner for the log: one with few rewards is mostly zeros."""
     return zlib.compress(learner.to_bytes(), 1)
 
 
-def deserialize_learner(content: bytes) -> Any:
+def deserialize_learner(content: bytes) -> ServedPolicy:
     """Undo `serialize_learner`."""
-    return from_bytes(zlib.decompress(content))
+    learner: ServedPolicy = from_bytes(zlib.decompress(content))
+    return learner

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import OrderedDict
 from itertools import islice
 
-Label = str | int
+from releaf.service.log.events import ExperimentAction
+
 # Action, propensity, deadline, choices of the shadows. A plain tuple, because every decision makes one.
-PendingDecision = tuple[Label, float | None, float | None, dict[str, Label] | None]
+PendingDecision = tuple[ExperimentAction, float | None, float | None, dict[str, ExperimentAction] | None]
 MAX_EXPIRED_AT_ONCE = 1000
 
 
@@ -27,7 +28,7 @@ class PendingDecisions(OrderedDict[int, PendingDecision]):
             numbers.append(number)
         return numbers
 
-    def with_action(self, action: Label) -> list[int]:
+    def with_action(self, action: ExperimentAction) -> list[int]:
         """Numbers of the decisions that took an action."""
         return [number for number, pending in self.items() if pending[0] == action]
 

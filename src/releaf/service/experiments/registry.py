@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from releaf.policy import ServedPolicy
 from releaf.service.errors import ApiError, StoreError, invalid_request, service_unavailable
 from releaf.service.experiments import learner_factory
 from releaf.service.experiments.clock import MonotonicClock
@@ -217,7 +218,7 @@ def _validate_policy(requested: PolicySpec, own: PolicySpec) -> None:
         )
 
 
-def _validate_default(spec: NewExperiment, learner: object) -> None:
+def _validate_default(spec: NewExperiment, learner: ServedPolicy) -> None:
     """Reject a default reward that the learner would reject when the first deadline passes."""
     rules = spec.rewards
     if rules.default is None:
@@ -226,6 +227,6 @@ def _validate_default(spec: NewExperiment, learner: object) -> None:
         raise invalid_request("rewards.default needs rewards.within_seconds: without a deadline it is never used")
     state = ExperimentState(spec, learner)
     try:
-        learner.require_reward(0, state.actions.normalize_reward(1, rules.default))  # type: ignore[attr-defined]
+        learner.check_reward(0, state.actions.normalize_reward(1, rules.default))
     except (ValueError, TypeError) as error:
         raise invalid_request(f"rewards.default: {error}") from None

@@ -9,13 +9,14 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from releaf.service.experiments.action_history import ActionHistory, Label
+from releaf.service.experiments.action_history import ActionHistory
 from releaf.service.experiments.counters import ExperimentCounters
 from releaf.service.experiments.idempotency import IdempotencyKeys
 from releaf.service.experiments.learner_slot import LearnerSlot, SlotRecord
 from releaf.service.experiments.pending_decisions import PendingDecision, PendingDecisions
 from releaf.service.experiments.state import ExperimentState
 from releaf.service.experiments.time_series import TimeSeries
+from releaf.service.log.events import ExperimentAction
 from releaf.service.log.state_format import StateFormat
 from releaf.service.messages import NewExperiment
 
@@ -34,7 +35,7 @@ class ExperimentRecord(Struct, rename=_STORED_AS):
     counters: ExperimentCounters
     slot: SlotRecord
     shadows: list[SlotRecord]
-    actions: list[tuple[int, list[Label]]]
+    actions: list[tuple[int, list[ExperimentAction]]]
     gaps: list[tuple[int, int]]
     pending: list[bytes]
     keys: list[bytes]

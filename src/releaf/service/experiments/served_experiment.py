@@ -17,6 +17,7 @@ from releaf.service.experiments import learner_factory
 from releaf.service.experiments.clock import MonotonicClock
 from releaf.service.experiments.event_feeds import Feed, publish
 from releaf.service.experiments.idempotency import distinct_keys
+from releaf.service.experiments.learner_slot import action_names
 from releaf.service.experiments.pending_decisions import NotPending
 from releaf.service.experiments.serialization import EXPERIMENT_FORMAT
 from releaf.service.experiments.state import ExperimentState
@@ -282,12 +283,12 @@ class ServedExperiment:
             status=RETIRED if state and state.retired else self.status,
             created=format_timestamp(self.created),
             policy=state.slot.policy if state else self.spec.policy,
-            actions=list(state.learner.actions) if state else self.spec.actions,
+            actions=action_names(state.learner) if state else self.spec.actions,
             features=learner_factory.make_schema(self.spec).to_dict(),
             rewards=self.spec.rewards,
             counts=state.counts() if state else None,
-            label_budget=getattr(state.learner, "label_budget", None) if state else None,
-            labels_spent=_labels_spent(state) if state else None,
+            label_budget=state.learner.label_budget if state else None,
+            labels_spent=state.learner.labels_spent if state and state.learner.label_budget is not None else None,
             shadows=[shadow.to_message() for shadow in state.shadows] if state else [],
             events=self.last,
             snapshot=self.snapshots.last,
@@ -331,19 +332,13 @@ class ServedExperiment:
 
 def _warnings(state: ExperimentState) -> list[str]:
     """Messages about a state that its owner should change."""
-    budget, spent = getattr(state.learner, "label_budget", None), _labels_spent(state)
-    if budget is None or spent is None or spent < budget:
+    budget, spent = state.learner.label_budget, state.learner.labels_spent
+    if budget is None or spent < budget:
         return []
     return [
         f"the label budget of {budget:,} is spent: the learner asks for no more rewards and learns nothing more, "
         "not even of new actions and shadows. Create an experiment with a larger budget from this model"
     ]
-
-
-def _labels_spent(state: ExperimentState) -> int | None:
-    """Number of rewards that the learner in charge has asked for; None without a label budget."""
-    budget = getattr(state.learner, "label_budget", None)
-    return None if budget is None else int(state.learner.explorations)
 
 
 def _learn_rewards(

@@ -10,17 +10,19 @@ import copy
 import json
 from collections.abc import Iterable, Sequence
 from itertools import count, repeat
-from typing import Any
+from typing import Any, cast
 
+from releaf.decision import Decision
+from releaf.policy import ServedPolicy
 from releaf.service.errors import ApiError, invalid_request
-from releaf.service.experiments.action_history import ActionHistory, Label, Reward
+from releaf.service.experiments.action_history import ActionHistory, Reward
 from releaf.service.experiments.counters import ExperimentCounters
 from releaf.service.experiments.idempotency import IdempotencyKeys
-from releaf.service.experiments.learner_slot import LearnerSlot, deserialize_learner, serialize_learner
+from releaf.service.experiments.learner_slot import LearnerSlot, action_names, deserialize_learner, serialize_learner
 from releaf.service.experiments.pending_decisions import NotPending, PendingDecision, PendingDecisions
 from releaf.service.experiments.time_series import TimeSeries
 from releaf.service.log import events
-from releaf.service.log.events import AnyEvent, Decided, Expired, Rewarded
+from releaf.service.log.events import AnyEvent, Decided, ExperimentAction, Expired, Rewarded
 from releaf.service.messages import Counts, NewExperiment, PolicySpec
 from releaf.service.store.base import RewardRow
 from releaf.service.timestamps import format_timestamp
@@ -42,7 +44,7 @@ class ExperimentState:
         The first learner in charge.
     """
 
-    def __init__(self, spec: NewExperiment, learner: Any) -> None:
+    def __init__(self, spec: NewExperiment, learner: ServedPolicy) -> None:
         self.spec = spec
         self.slot = LearnerSlot("", spec.policy, learner, 0)
         self.shadows: list[LearnerSlot] = []
@@ -50,7 +52,7 @@ class ExperimentState:
         self.pending = PendingDecisions()
         self.keys = IdempotencyKeys()
         self.series = TimeSeries(points=[])
-        self.actions = ActionHistory([(0, list(learner.actions))])
+        self.actions = ActionHistory([(0, action_names(learner))])
         self.gaps: list[tuple[int, int]] = []  # (last decision before a gap, count of skipped numbers)
         self.last_at = 0.0
         self.retired = False
@@ -58,7 +60,7 @@ class ExperimentState:
         self.outcomes: list[RewardRow] = []  # since the last call of take_outcomes
 
     @property
-    def learner(self) -> Any:
+    def learner(self) -> ServedPolicy:
         """The learner in charge."""
         return self.slot.learner
 
@@ -91,15 +93,15 @@ class ExperimentState:
         self._record(made)
         return made
 
-    def _shadow_choices(self, rows: list[list[Any]]) -> Iterable[dict[str, Label] | None]:
+    def _shadow_choices(self, rows: list[list[Any]]) -> Iterable[dict[str, ExperimentAction] | None]:
         """The choices of the shadows for each context; None if there are no shadows."""
         if not self.shadows:
             return repeat(None)
-        choices = [_decide(shadow.learner, rows) for shadow in self.shadows]
-        names = [shadow.name for shadow in self.shadows]
-        return [
-            {name: choice.action for name, choice in zip(names, row, strict=True)} for row in zip(*choices, strict=True)
+        choices = [
+            [cast("ExperimentAction", made.action) for made in _decide(shadow.learner, rows)] for shadow in self.shadows
         ]
+        names = [shadow.name for shadow in self.shadows]
+        return [dict(zip(names, row, strict=True)) for row in zip(*choices, strict=True)]
 
     def validate_reward(self, decision: int, reward: Any, at: float) -> Reward:
         """Convert a reward to the form of the log; raise if ``reward`` would reject it."""
@@ -111,7 +113,7 @@ class ExperimentState:
             raise ApiError(410, "too_late", message)
         value = self.actions.normalize_reward(decision, reward)
         try:
-            self.learner.require_reward(self.slot.step(self.ordinal(decision)), value)
+            self.learner.check_reward(self.slot.step(self.ordinal(decision)), value)
         except (ValueError, TypeError) as error:
             raise invalid_request(str(error)) from None
         return value
@@ -133,7 +135,8 @@ class ExperimentState:
         self._expire(event)
         return event
 
-    def add_action(self, action: Label, at: float) -> AnyEvent:
+    def add_action(self, action: ExperimentAction, at: float) -> AnyEvent:
+        """Add an action to all learners."""
         self._require_not_retired()
         if str(action) in map(str, self.learner.actions):
             raise ApiError(409, "conflict", f"the experiment already has an action {str(action)!r}")
@@ -146,16 +149,17 @@ class ExperimentState:
         self.apply(event)
         return event
 
-    def remove_action(self, action: Label, at: float) -> AnyEvent:
+    def remove_action(self, action: ExperimentAction, at: float) -> AnyEvent:
+        """Remove an action from all learners."""
         self._require_not_retired()
         self._dry_run("remove_action", action)
         event = events.ActionRemoved(at, action)
         self.apply(event)
         return event
 
-    def add_shadow(self, name: str, policy: PolicySpec, learner: Any, at: float) -> AnyEvent:
+    def add_shadow(self, name: str, policy: PolicySpec, learner: ServedPolicy, at: float) -> AnyEvent:
         """Add a shadow: a learner that decides on the same contexts, without effect."""
-        if getattr(learner, "label_budget", None) is not None and self.learner.observe == "explored":
+        if learner.label_budget is not None and self.learner.observe == "explored":
             raise ApiError(
                 409,
                 "budget",
@@ -313,7 +317,7 @@ class ExperimentState:
                 self.outcomes.append(RewardRow(number, "default", json.dumps(value), event.at))
         self.last_at = event.at
 
-    def _remove_action(self, action: Label, at: float) -> None:
+    def _remove_action(self, action: ExperimentAction, at: float) -> None:
         for slot in (self.slot, *self.shadows):
             slot.learner.remove_action(action)
         for number in self.pending.with_action(action):
@@ -336,7 +340,7 @@ class ExperimentState:
         return decision - sum(lost for before, lost in self.gaps if decision > before)
 
     def _actions_changed(self) -> None:
-        self.actions.append(self.counters.decisions, list(self.learner.actions))
+        self.actions.append(self.counters.decisions, action_names(self.learner))
 
     # --- checks -------------------------------------------------------------------------------------------------
 
@@ -348,7 +352,7 @@ class ExperimentState:
         except (ValueError, TypeError) as error:
             raise invalid_request(str(error)) from None
 
-    def _dry_run(self, change: str, action: Label) -> None:
+    def _dry_run(self, change: str, action: ExperimentAction) -> None:
         """Try a change of the actions on copies: either all learners make it or none."""
         try:
             for slot in (self.slot, *self.shadows):
@@ -380,6 +384,6 @@ class ExperimentState:
         return taken
 
 
-def _decide(learner: Any, rows: list[list[Any]]) -> list[Any]:
+def _decide(learner: ServedPolicy, rows: list[list[Any]]) -> list[Decision]:
     """Decide for all contexts; an error leaves the learner unchanged."""
     return [learner.decide(rows[0])] if len(rows) == 1 else learner.decide_many(rows)

@@ -41,6 +41,7 @@ class ExperimentReading(NamedTuple):
     label_budget: int | None
     events: int
     snapshot: int
+    labels_spent: int | None = None  # of the learner in charge, if it has a budget
 
 
 class StoreLag(NamedTuple):
@@ -204,7 +205,11 @@ COUNTERS = (  # field of the counts
 )
 Read = Callable[[ExperimentReading], float | None]
 GAUGES: tuple[tuple[str, str, Read], ...] = (
-    ("releaf_labels_spent", "Rewards asked for, which the label budget counts.", lambda one: one.counts.asked),
+    (
+        "releaf_labels_spent",
+        "Labels spent: decisions that asked for their reward, which the label budget counts.",
+        lambda one: one.counts.asked if one.labels_spent is None else one.labels_spent,
+    ),
     ("releaf_labels_budget", "Label budget: rewards that may be asked for.", lambda one: one.label_budget),
     (
         "releaf_decisions_waiting",

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from releaf.service.messages import PolicySpec
 
-Label = str | int
+ExperimentAction = str | int  # name of an action: text or an integer, as JSON has it
 Reward = float | list[float]
 
 
@@ -28,14 +28,14 @@ class Decided(LogEvent, tag=1):
 
     number: int
     context: list[Any]
-    action: Label
+    action: ExperimentAction
     probability: float | None
     explored: bool
     wants_reward: bool
     estimates: tuple[float, ...] | None
     relevant: tuple[tuple[int, ...] | None, ...] | None
     key: str | None
-    shadows: dict[str, Label] | None
+    shadows: dict[str, ExperimentAction] | None
 
     @classmethod
     def of(cls, at: float, number: int, context: list[Any], choice: Any, key: str | None, shadows: Any) -> Decided:
@@ -61,13 +61,13 @@ class Expired(LogEvent, tag=3):
 class ActionAdded(LogEvent, tag=4):
     """The experiment has one more action from now on."""
 
-    action: Label
+    action: ExperimentAction
 
 
 class ActionRemoved(LogEvent, tag=5):
     """The experiment no longer takes an action."""
 
-    action: Label
+    action: ExperimentAction
 
 
 class ShadowAdded(LogEvent, tag=6):

@@ -1,0 +1,43 @@
+"""Optional methods of a policy, which raise unless its class supports them."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from releaf.arrays import Array
+from releaf.decision import ActionName, Decision
+from releaf.inspection import Effect, Interval, IntervalReward
+from releaf.traits import Traits
+
+
+class OptionalMethods:
+    """Mixin with the methods that some classes override; ``traits`` tells which."""
+
+    traits: ClassVar[Traits]
+
+    def merge(self, other: Any) -> Any:
+        """Merge this learner with another, if its class supports it: see :meth:`releaf.Releaf.merge`."""
+        raise TypeError(f"{type(self).__name__} can't be merged: only Releaf and GreedyReleaf can")
+
+    def relevance(self) -> Array:
+        """Relevance of each feature to each action (A × D), if ``traits.finds_relevance``."""
+        raise self._unsupported("relevance")
+
+    def explain(self, choice: Decision) -> str:
+        """Explain a decision as text, if ``traits.explains``."""
+        raise self._unsupported("explanations")
+
+    def partition(self, feature: int | str) -> list[Interval]:
+        """Current intervals of a feature, if ``traits.has_intervals``."""
+        raise self._unsupported("intervals")
+
+    def interval_rewards(self, feature: int | str) -> list[list[IntervalReward]]:
+        """Reward statistics of each action in each interval of a feature, if ``traits.has_intervals``."""
+        raise self._unsupported("intervals")
+
+    def effect(self, feature: int | str) -> dict[ActionName, list[Effect]]:
+        """Effect of a feature's values on each action's estimate, if ``traits.has_effects``."""
+        raise self._unsupported("effects")
+
+    def _unsupported(self, what: str) -> TypeError:
+        return TypeError(f"{type(self).__name__} has no {what}: see its traits")

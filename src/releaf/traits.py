@@ -1,0 +1,29 @@
+"""`Traits`: properties and capabilities of a policy class."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Traits(NamedTuple):
+    """Properties of a policy, as in the paper's table, and the optional methods that it supports.
+
+    An optional method of a policy that does not support it raises a TypeError. Ask its traits first:
+    ``if policy.traits.explains: policy.explain(decision)``.
+    """
+
+    name: str  # as in the literature
+    source: str
+    base_classifiers: bool = False  # needs pretrained ones
+    prior_training: bool = False  # of its own weights, or of the base classifiers
+    learns_online: bool = True
+    learns_actively: bool = False  # requests some rewards only
+    uses_context: bool = True
+    finds_relevance: bool = False  # relevance
+    observes: str = "the reward of its action, always"
+    learns_from_logs: bool = True  # learn_one, learn_log, and learn with the action taken instead
+    mergeable: bool = False  # merge
+    explains: bool = False  # explain
+    has_intervals: bool = False  # partition, interval_rewards
+    has_effects: bool = False  # effect
+    has_reward_range: bool = False  # its parameter reward_range; rewards of the others are in [0, 1]
