@@ -35,7 +35,7 @@ def experienced(steps: int, features: int, actions: int, **settings: Any) -> rel
 
 def twin(bandit: releaf.Releaf) -> releaf.Releaf:
     """Another learner that knows the same."""
-    other = releaf.Releaf(len(bandit.actions), len(bandit.schema), seed=0, observe=bandit.observe)
+    other = releaf.Releaf(len(bandit.actions), len(bandit.schema), seed=0, observe=bandit.observation_mode)
     other._engine.restore(bandit._engine.state())
     return other
 

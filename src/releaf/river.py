@@ -214,12 +214,12 @@ class ReleafPolicy(bandit.base.ContextualPolicy):
 
     def _learn(self, arm: Any, context: Mapping[Any, Any] | None, reward: Any) -> None:
         learner, key = self._ensure_learner([arm], context), (self._key(context), arm)
-        if learner.observe == "never":
+        if learner.observation_mode == "never":
             return
         choice = self._pulled.get(key)
         if choice is None:
             if learner.traits.learns_from_logs:
-                learner.learn_one(_values(context, learner.schema), arm, float(reward))
+                learner.observe(_values(context, learner.schema), arm, float(reward))
             return
         if choice.wants_reward and (arm == choice.action or learner.traits.learns_from_logs):
             learner.learn(choice, float(reward), arm)

@@ -21,7 +21,7 @@ class Traits(NamedTuple):
     uses_context: bool = True
     finds_relevance: bool = False  # relevance
     observes: str = "the reward of its action, always"
-    learns_from_logs: bool = True  # learn_one, learn_log, and learn with the action taken instead
+    learns_from_logs: bool = True  # observe, learn_log, and learn with the action taken instead
     mergeable: bool = False  # merge
     explains: bool = False  # explain
     has_intervals: bool = False  # partition, interval_rewards

@@ -27,7 +27,10 @@ def standard_error(cache: Path, *, terminal: bool, **variables: str) -> str:
     try:
         subprocess.run([sys.executable, "-c", FIRST_DECISIONS], env=environment, stderr=writer, timeout=600, check=True)
         os.write(writer, b"end\n")
-        return os.read(reader, 10_000).decode()
+        written = b""
+        while not written.rstrip().endswith(b"end"):
+            written += os.read(reader, 10_000)
+        return written.decode()
     finally:
         os.close(reader)
         os.close(writer)

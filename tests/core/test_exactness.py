@@ -41,7 +41,7 @@ def assert_same_decision(choice: releaf.Decision, twin: PlainReleaf, context: li
 
 def learn_both(bandit: PartitionedPolicy, twin: PlainReleaf, choice: releaf.Decision, row: list[float]) -> None:
     context = choice.context.tolist()
-    if bandit.observe in ("all-actions", "labels"):
+    if bandit.observation_mode in ("all-actions", "labels"):
         bandit.learn(choice, row)
         for action, reward in enumerate(row):
             twin.observe(context, action, reward)
@@ -55,7 +55,7 @@ def run_in_lock_step(bandit: PartitionedPolicy, twin: PlainReleaf, contexts: Any
         choice = bandit.decide(context)
         assert_same_decision(choice, twin, context)
         assert_same_partitions(bandit, twin)
-        assert choice.wants_reward == (choice.explored or bandit.observe in ("always", "labels"))
+        assert choice.wants_reward == (choice.explored or bandit.observation_mode in ("always", "labels"))
         if choice.wants_reward:
             learn_both(bandit, twin, choice, row)
 
@@ -175,7 +175,9 @@ def test_replay_and_one_by_one_agree_bit_for_bit(data: st.DataObject) -> None:
             row = table[step]
             assert reward == row[choice.index]
             if choice.wants_reward:
-                one_by_one.learn(choice, row if one_by_one.observe in ("all-actions", "labels") else row[choice.index])
+                one_by_one.learn(
+                    choice, row if one_by_one.observation_mode in ("all-actions", "labels") else row[choice.index]
+                )
             step += 1
     assert all_arrays(one_by_one) == all_arrays(at_once)
 

@@ -66,7 +66,7 @@ def step(bandit: PartitionedPolicy, history: History, context: Any, row: list[fl
     unit = choice.context.tolist()
     history.twin.count_last_arrival()
     history.twin.last = history.twin.locate(unit)
-    if choice.wants_reward and bandit.observe in ("all-actions", "labels"):
+    if choice.wants_reward and bandit.observation_mode in ("all-actions", "labels"):
         bandit.learn(choice, row)
         for action, reward in enumerate(row):
             history.observe(unit, action, reward)

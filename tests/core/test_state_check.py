@@ -107,7 +107,7 @@ for _ in range(12):
     for context in contexts[:40]:
         choice = bandit.decide(context)
         if choice.wants_reward:
-            bandit.learn(choice, [0.5] * (actions + 1) if bandit.observe in ("all-actions", "labels") else 0.5)
+            bandit.learn(choice, [0.5] * (actions + 1) if bandit.observation_mode in ("all-actions", "labels") else 0.5)
 touched = [field for field, whole in padded if (whole[:PAD] != FILL).any() or (whole[-PAD:] != FILL).any()]
 print("touched:", sorted(set(touched)))
 """

@@ -82,7 +82,9 @@ class Late:
             choice = bandit.decide(context)
             decisions.append(plain(choice))
             if choice.wants_reward:
-                known = reward[: len(bandit.actions)] if bandit.observe == "all-actions" else reward[choice.index]
+                known = (
+                    reward[: len(bandit.actions)] if bandit.observation_mode == "all-actions" else reward[choice.index]
+                )
                 self.waiting.append((choice, known))
             while len(self.waiting) > self.delay:
                 late, known = self.waiting.pop(0)

@@ -243,7 +243,7 @@ def test_many_actions_and_many_features(actions: int, features: int) -> None:
     bandit = releaf.AdaptiveReleaf(actions, features, seed=0)
     trace = releaf.replay(bandit, contexts, rewards)
     assert (trace.actions != best)[3_000:].mean() < 0.1
-    assert sum(array.nbytes for array in bandit._state) < 100e6
+    assert sum(array.nbytes for _, array in bandit._state.items()) < 100e6
 
 
 @pytest.mark.parametrize(

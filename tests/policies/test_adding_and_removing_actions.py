@@ -204,7 +204,7 @@ def test_decisions_for_other_actions_still_wait(policy: Any, removed: int, by_id
         again = releaf.from_bytes(bandit.to_bytes())
         for learner in (bandit, again):
             for choice in waiting:
-                told = [0.25, 0.75] if learner.observe in ("all-actions", "labels") else 0.5
+                told = [0.25, 0.75] if learner.observation_mode in ("all-actions", "labels") else 0.5
                 if choice in gone:
                     with pytest.raises(ValueError, match=r"is not pending: .* or its action was removed$"):
                         learner.learn(choice.id if by_id else choice, told)

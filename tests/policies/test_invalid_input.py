@@ -31,7 +31,7 @@ def experienced(observe: Any = "explored", policy: Any = Releaf) -> Any:
 
 def assert_refused(bandit: Any, call: Callable[[Any], Any], error: type[Exception], text: str) -> None:
     """The call fails with this text, and the learner is what it was and decides as its untouched twin does."""
-    twin = experienced(bandit.observe, type(bandit))
+    twin = experienced(bandit.observation_mode, type(bandit))
     before = full_state(bandit)
     assert before == full_state(twin)
     with pytest.raises(error, match=f"^{re.escape(text)}$"):

@@ -74,10 +74,10 @@ def test_overruled_it_learns_which_action_is_good() -> None:
 def test_an_action_that_can_not_have_been_taken_is_refused(policy: Any) -> None:
     bandit = make(policy, ACTIONS)
     choice = bandit.decide(CONTEXTS[0])
-    if bandit.observe == "never":
+    if bandit.observation_mode == "never":
         refused(bandit, lambda: bandit.learn(choice, 1.0, action="wait"), "never requests a reward")
-    elif bandit.observe in ("all-actions", "labels"):
-        text = f"makes no difference where the rewards of all actions are learnt (observe={bandit.observe!r})"
+    elif bandit.observation_mode in ("all-actions", "labels"):
+        text = f"makes no difference where the rewards of all actions are learnt (observe={bandit.observation_mode!r})"
         refused(bandit, lambda: bandit.learn(choice, [1.0, 0.0, 0.0], action="wait"), text)
     elif not policy.traits.learns_from_logs:
         other = ACTIONS[choice.index - 1]

@@ -221,12 +221,12 @@ def test_bad_rewards_are_refused_and_change_nothing(policy: Any) -> None:
     assert_refused(policy, lambda bandit: bandit.learn(999, 1.0), "unknown decision 999")
     assert_refused(policy, lambda bandit: bandit.learn("1", 1.0), "choice must be a Decision or its id", TypeError)
     probe = make(policy)
-    if probe.observe in ("always", "labels"):
+    if probe.observation_mode in ("always", "labels"):
         assert_refused(policy, lambda bandit: bandit.learn(100, 1.0), "is not pending")
-        wrong: Any = 1.5 if probe.observe == "always" else [0.5, 1.5]
+        wrong: Any = 1.5 if probe.observation_mode == "always" else [0.5, 1.5]
         assert_refused(policy, lambda bandit: bandit.learn(101, wrong), "reward is 1.5: expected a number in [0, 1]")
-        wrong = "1" if probe.observe == "always" else [1.0]
-        text = "reward is '1'" if probe.observe == "always" else "expected a reward for each of the 2 actions"
+        wrong = "1" if probe.observation_mode == "always" else [1.0]
+        text = "reward is '1'" if probe.observation_mode == "always" else "expected a reward for each of the 2 actions"
         assert_refused(policy, lambda bandit: bandit.learn(101, wrong), text)
 
 

@@ -112,7 +112,7 @@ def test_a_budget_limits_the_labels_spent() -> None:
     bandit = releaf.AdaptiveReleaf(2, 3, label_budget=20, seed=0)
     bandit.decide_many(CONTEXTS)
     assert bandit.labels_spent == bandit.pending <= 20
-    bandit.learn_one(CONTEXTS[0], 0, 0.5)
+    bandit.observe(CONTEXTS[0], 0, 0.5)
     assert bandit.labels_spent <= 20, "a reward that was not requested costs nothing"
 
 

@@ -114,7 +114,7 @@ def make(policy: Any, actions: Any = 2, features: Any = 3, seed: int | None = 6,
 
 def wanted(bandit: Any, rewards: Any, choice: Any) -> Any:
     """What to tell a policy of the rewards of all actions."""
-    if bandit.observe in ("all-actions", "labels"):
+    if bandit.observation_mode in ("all-actions", "labels"):
         return rewards
     return float(np.asarray(rewards)[choice.index])
 

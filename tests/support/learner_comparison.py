@@ -35,7 +35,9 @@ def run_steps(bandit: Any, contexts: Any, rewards: Any) -> list[tuple[Any, ...]]
     for context, reward in zip(contexts, rewards, strict=True):
         choice = bandit.decide(context)
         if choice.wants_reward:
-            bandit.learn(choice, reward if bandit.observe in ("all-actions", "labels") else reward[choice.index])
+            bandit.learn(
+                choice, reward if bandit.observation_mode in ("all-actions", "labels") else reward[choice.index]
+            )
         decisions.append(plain(choice))
     return decisions
 

@@ -130,7 +130,7 @@ class AdaptiveReleaf(CompiledPolicy):
         if (delta is None) != (epsilon is None):
             raise ValueError(f"delta and epsilon go together, got delta={delta!r}, epsilon={epsilon!r}")
         super().__init__(actions, features, checked_observe(observe, rules_set), seed, max_pending)
-        if self.observe == "labels":
+        if self.observation_mode == "labels":
             self._entry_points = ADAPTIVE_OF_LABELS
         self.reward_range = self._low, self._high = checked_reward_range(reward_range)
         self._span = self._high - self._low
@@ -163,7 +163,7 @@ class AdaptiveReleaf(CompiledPolicy):
             width = -NormalDist().inv_cdf(self.delta / max(actions, 2))
         window = 0 if self.forget is None else AUTO if self.forget == "auto" else self.forget
         floor = min(self.least_probability, 1.0 / actions)
-        optimism = 0.0 if self.observe == "labels" else self.optimism  # nothing to explore
+        optimism = 0.0 if self.observation_mode == "labels" else self.optimism  # nothing to explore
         return optimism, floor, float(rule), limit, width, float(window)
 
     def _build(self, actions: int) -> Adaptive:

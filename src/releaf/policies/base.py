@@ -64,7 +64,7 @@ class OnlinePolicy(Serializable, ContextEncoding, LogLearning, OptionalMethods, 
     ) -> None:
         self._action_names = action_names(actions)
         self._set_schema(features)
-        self.observe = observe
+        self.observation_mode = observe
         self._always_wants = observe in ("always", "labels")
         self._wants_all = observe in ("all-actions", "labels")
         self.max_pending = whole("max_pending", max_pending, least=1)
@@ -165,7 +165,7 @@ class OnlinePolicy(Serializable, ContextEncoding, LogLearning, OptionalMethods, 
         index, explored, probability, estimates, relevant = selection
         names, token = self._action_names, self._token
         self._steps = step = self._steps + 1
-        wants_reward = self._always_wants or (explored and self.observe != "never")
+        wants_reward = self._always_wants or (explored and self.observation_mode != "never")
         if wants_reward:
             self._pending[step] = (unit, index, len(names))
             if len(self._pending) > self.max_pending:
@@ -233,7 +233,9 @@ class OnlinePolicy(Serializable, ContextEncoding, LogLearning, OptionalMethods, 
             pending = self._pending.get(number)
             if pending is None:
                 name = type(self).__name__
-                raise ValueError(why_not_pending(choice, number, self._steps, self.observe, self.max_pending, name))
+                raise ValueError(
+                    why_not_pending(choice, number, self._steps, self.observation_mode, self.max_pending, name)
+                )
             context, index, actions = pending
             if isinstance(choice, Decision) and choice._context is not context:
                 self._require_same(choice, context, index)
@@ -261,7 +263,7 @@ class OnlinePolicy(Serializable, ContextEncoding, LogLearning, OptionalMethods, 
         if self._wants_all:
             raise ValueError(
                 f"action={action!r} makes no difference where the rewards of all actions are learnt "
-                f"(observe={self.observe!r}): expected none"
+                f"(observe={self.observation_mode!r}): expected none"
             )
         index = self._index_of(action)
         if index != chosen and not self.traits.learns_from_logs:

@@ -97,7 +97,7 @@ class CompiledPolicy(OnlinePolicy):
             raise ValueError(
                 f"rewards of row {row} are {rewards[row].tolist()}: the learner needs a reward that is NaN"
             )
-        observed = explored & (self.observe == "explored") | self._always_wants
+        observed = explored & (self.observation_mode == "explored") | self._always_wants
         return Trace(actions, explored, observed, rewards[np.arange(len(units)), actions])
 
     def _learn_log(self, units: Array, taken: Array, rewards: Array) -> None:

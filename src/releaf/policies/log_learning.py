@@ -32,7 +32,7 @@ class LogLearning:
     def _learn_log(self, units: Array, taken: Array, rewards: Array) -> None:
         """Decide for each context, and learn the reward of the logged action."""
 
-    def learn_one(self, context: Any, action: ActionName, reward: Any, *, probability: float | None = None) -> None:
+    def observe(self, context: Any, action: ActionName, reward: Any, *, probability: float | None = None) -> None:
         """Learn the reward of an action that another system or a person took: :meth:`learn_log` of one row.
 
         The policy processes the context as if it arrived now, which counts as one decision, and learns the reward of
@@ -55,7 +55,7 @@ class LogLearning:
         --------
         >>> import releaf
         >>> bandit = releaf.LinUCB(actions=["wait", "treat"], features=["age", "dose"])
-        >>> bandit.learn_one({"age": 0.3, "dose": 0.7}, "treat", 1.0, probability=0.5)
+        >>> bandit.observe({"age": 0.3, "dose": 0.7}, "treat", 1.0, probability=0.5)
         >>> bandit.steps
         1
         """

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 PROBLEM = ("actions", "features")  # arguments that describe the problem, not the policy
+ATTRIBUTE_OF = {"observe": "observation_mode"}  # where it differs from the parameter's name: observe() is a method
 
 
 @cache
@@ -38,4 +39,4 @@ def parameters_of(policy: Any) -> dict[str, Any]:
     >>> parameters_of(releaf.UCB1(actions=2, features=1, confidence=0.5))
     {'seed': None, 'confidence': 0.5, 'max_pending': 100000}
     """
-    return {name: getattr(policy, name) for name in parameter_defaults(policy.__class__)}
+    return {name: getattr(policy, ATTRIBUTE_OF.get(name, name)) for name in parameter_defaults(policy.__class__)}

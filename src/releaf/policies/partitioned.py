@@ -85,7 +85,7 @@ class PartitionedPolicy(OnlinePolicy):
             delta=self.delta,
             control_divisor=self.control_divisor,
             base=self.base,
-            observe=OBSERVE.index(self.observe),
+            observe=OBSERVE.index(self.observation_mode),
             **further,
         )
         self._use(Engine(settings, len(self.actions), self.seed))

@@ -118,13 +118,13 @@ class AdaptiveReleafClassifier(LearnerClassifier):
         return AdaptiveReleaf(classes, schema, seed=self._seed, observe=observe, **options)
 
     def _replay_rows(self, rows: Array, indices: Array) -> Array:
-        if self.learner_.observe == "labels":
+        if self.learner_.observation_mode == "labels":
             self._learn_rows(rows, indices)
             return np.ones(len(indices), dtype=np.bool_)
         return self._learn_one_by_one(rows, indices, only_if_requested=True)
 
     def _learn_rows(self, rows: Array, indices: Array) -> None:
-        if self.learner_.observe != "labels":
+        if self.learner_.observation_mode != "labels":
             self._learn_one_by_one(rows, indices)
             return
         labelled = indices != UNLABELLED

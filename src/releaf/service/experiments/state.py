@@ -159,7 +159,7 @@ class ExperimentState:
 
     def add_shadow(self, name: str, policy: PolicySpec, learner: ServedPolicy, at: float) -> AnyEvent:
         """Add a shadow: a learner that decides on the same contexts, without effect."""
-        if learner.label_budget is not None and self.learner.observe == "explored":
+        if learner.label_budget is not None and self.learner.observation_mode == "explored":
             raise ApiError(
                 409,
                 "budget",

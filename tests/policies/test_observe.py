@@ -1,4 +1,4 @@
-"""`learn_one`: one reward of a decision that the policy did not make, for every policy."""
+"""`observe`: one reward of a decision that the policy did not make, for every policy."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_it_is_learn_log_of_one_row_bit_for_bit(policy: Any) -> None:
         run_steps(learner, CONTEXTS[:100], REWARDS[:100])
     for row, context in enumerate(CONTEXTS[100:200]):
         action, reward = ("wait", "treat")[row % 2], float(REWARDS[100 + row, row % 2])
-        one.learn_one(context, action, reward)
+        one.observe(context, action, reward)
         log.learn_log([context], [action], [reward])
     assert full_state(one) == full_state(log)
     assert one.steps == 200
@@ -51,7 +51,7 @@ def test_it_is_learn_log_of_one_row_bit_for_bit(policy: Any) -> None:
 def test_it_encodes_contexts_of_all_kinds_as_learn_log_does(policy: Any) -> None:
     one, log = make(policy, 2, MIXED), make(policy, 2, MIXED)
     for row, context in enumerate(PEOPLE):
-        one.learn_one(context, row % 2, 0.5)
+        one.observe(context, row % 2, 0.5)
         log.learn_log([context], [row % 2], [0.5])
     assert full_state(one) == full_state(log)
 
@@ -63,7 +63,7 @@ def test_it_takes_contexts_as_decide_does(policy: Any) -> None:
     table = pd.DataFrame([[0.5, 0.25, 1.0]], columns=names)
     for context in ([0.5, 0.25, 1.0], np.array([0.5, 0.25, 1.0]), {"weight": 1.0, "age": 0.5, "dose": 0.25}, table):
         learner = make(policy, 2, names)
-        learner.learn_one(context, 1, 1.0)
+        learner.observe(context, 1, 1.0)
         states.append(full_state(learner))
     assert all(state == states[0] for state in states)
 
@@ -71,7 +71,7 @@ def test_it_takes_contexts_as_decide_does(policy: Any) -> None:
 @every_log_learner
 def test_no_decision_is_pending_afterwards(policy: Any) -> None:
     bandit = make(policy)
-    bandit.learn_one(CONTEXTS[0], 1, 0.5)
+    bandit.observe(CONTEXTS[0], 1, 0.5)
     assert (bandit.steps, bandit.pending) == (1, 0)
 
 
@@ -79,8 +79,8 @@ def test_no_decision_is_pending_afterwards(policy: Any) -> None:
 def test_a_propensity_makes_no_difference_to_estimates_given_context_and_action(policy: Any) -> None:
     known, unknown = make(policy), make(policy)
     for row, context in enumerate(CONTEXTS[:50]):
-        known.learn_one(context, row % 2, 0.5, probability=(row + 1) / 50)
-        unknown.learn_one(context, row % 2, 0.5)
+        known.observe(context, row % 2, 0.5, probability=(row + 1) / 50)
+        unknown.observe(context, row % 2, 0.5)
     assert full_state(known) == full_state(unknown)
 
 
@@ -101,7 +101,7 @@ BAD: list[tuple[tuple[Any, Any, Any], dict[str, Any], str]] = [
 def test_invalid_input_raises_and_changes_nothing(policy: Any, row: Any, given: Any, text: str) -> None:
     bandit = make(policy)
     run_steps(bandit, CONTEXTS[:20], REWARDS[:20])
-    refused(bandit, lambda: bandit.learn_one(*row, **given), text)
+    refused(bandit, lambda: bandit.observe(*row, **given), text)
 
 
 @pytest.mark.parametrize("policy", [p for p, _ in OTHERS], ids=[name for _, name in OTHERS])
@@ -109,10 +109,10 @@ def test_policies_that_can_not_learn_from_logs_say_so_and_change_nothing(policy:
     bandit = make(policy)
     run_steps(bandit, CONTEXTS[:20], REWARDS[:20])
     text = f"{policy.__name__} can't learn from a log, which has the reward of one action a row"
-    refused(bandit, lambda: bandit.learn_one(CONTEXTS[20], 0, 0.5), text)
+    refused(bandit, lambda: bandit.observe(CONTEXTS[20], 0, 0.5), text)
 
 
 def test_a_reward_is_in_the_reward_range() -> None:
     bandit = releaf.AdaptiveReleaf(2, 1, reward_range=(-10, 10), seed=0)
-    bandit.learn_one([0.5], 0, -10)
-    refused(bandit, lambda: bandit.learn_one([0.5], 0, 11), "reward is 11: expected a number in [-10, 10]")
+    bandit.observe([0.5], 0, -10)
+    refused(bandit, lambda: bandit.observe([0.5], 0, 11), "reward is 11: expected a number in [-10, 10]")
