@@ -25,7 +25,7 @@ from typer.testing import CliRunner
 from releaf.cli import app
 from releaf.service.app import Service, make_server, make_service
 from releaf.service.dashboard.login import ProtectedPage, _is_local
-from releaf.service.http.connection_limits import HEADER_LIMIT
+from releaf.service.http.header_limits import HEADER_LIMIT
 from releaf.service.settings import ServiceSettings
 
 READ_SECONDS, FEEDS, CONNECTIONS = 0.6, 2, 4

@@ -27,8 +27,8 @@ from releaf.service.errors import ApiError, StoreError
 from releaf.service.experiments.event_feeds import EventFeeds
 from releaf.service.experiments.registry import ExperimentRegistry
 from releaf.service.http.asgi import RawResponse, Receive, Scope, Send
-from releaf.service.http.connection_limits import connection_class
 from releaf.service.http.endpoint import JSON, Endpoint
+from releaf.service.http.header_limits import connection_class
 from releaf.service.http.metrics import ExperimentReading, Metrics, StoreLag
 from releaf.service.http.openapi import describe
 from releaf.service.http.operation import ApiRequest, Operation

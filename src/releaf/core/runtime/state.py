@@ -21,7 +21,7 @@ import numpy as np
 
 from releaf.arrays import Array
 from releaf.core.runtime.layout import ArrayField, Dimension, Layout
-from releaf.core.runtime.view import opener
+from releaf.core.runtime.state_view import opener
 
 
 def constant(dtype: Any, *dimensions: Dimension) -> Any:

@@ -20,9 +20,9 @@ import apsw
 from releaf.service.errors import StoreError
 from releaf.service.store import migrations, repair
 from releaf.service.store.base import FIRST_CHECKSUM, Commit, ExperimentRow, KeyRow, LeaseLost, Snapshot, body_checksum
-from releaf.service.store.leases import DatabaseLock, Leases
 from releaf.service.store.sql_queries import BYTES_PER_READ, SqlQueries
 from releaf.service.store.sqlite_errors import DAMAGE, advice
+from releaf.service.store.sqlite_leases import DatabaseLock, Leases
 from releaf.service.store.sqlite_writer import BUSY_SECONDS, SqliteWriter
 
 INSERT_PAGE = "INSERT INTO pages VALUES (?, ?, ?, ?, ?, ?, ?)"

@@ -1,4 +1,4 @@
-"""Connection limits: uvicorn's HTTP protocol with a header size limit and a read time-out."""
+"""Header limits: uvicorn's HTTP protocol with a header size limit and a read time-out."""
 
 from __future__ import annotations
 
