@@ -23,9 +23,8 @@ METHODS = {name for name in dir(OnlinePolicy) if not name.startswith("__")}
 NAMED_TUPLE = {"_replace", "_asdict", "_fields", "_make"}
 # Private names of other objects than learners, by file.
 ALLOWED = {
-    "client/method_descriptors.py": {"client._send", "client._iterate"},  # descriptors are part of the client
-    "ensembles/adaboost.py": {"Ensemble._saved_arrays"},  # of its own base class
-    "ensembles/weighted.py": {"Ensemble._saved_arrays"},
+    "client/call_sequences.py": {"client._send", "client._transport"},  # parts of the client
+    "client/method_descriptors.py": {"client._send", "client._transport"},
     "executors/local.py": {"os._exit", "self._pool._processes"},
     "executors/ray_connection.py": {"ray._private"},
     "river.py": {"self.reward_scaler._update"},  # River's

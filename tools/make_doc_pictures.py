@@ -157,7 +157,7 @@ def tables() -> Any:
 def _believed(bandit: Any, context: Any) -> dict[str, float]:
     """The only action's estimate, and its 95 % interval."""
     state = bandit._state
-    logit, spread = predict_with_columns(state, context, 0, np.zeros(state.weights.shape[1]))
+    logit, spread = predict_with_columns(state.pointer_table, context, 0, np.zeros(state.weights.shape[1]))
     widths = {"mean": 0.0, "low": -Z95, "high": Z95}
     return {name: float(1 / (1 + np.exp(-logit - width * spread))) for name, width in widths.items()}
 

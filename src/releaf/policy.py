@@ -15,7 +15,7 @@ from releaf.inspection import Effect, Interval, IntervalReward
 from releaf.schema import Schema
 from releaf.traits import Traits
 
-__all__ = ["Actions", "Policy", "Replayable", "ServedPolicy", "Trace", "replay"]
+__all__ = ["Actions", "Policy", "Replayable", "ReportsRelevance", "ServedPolicy", "Trace", "replay"]
 
 Actions = int | Sequence[ActionName]  # their number, or their names
 
@@ -25,6 +25,13 @@ class Replayable(Protocol):
     """Whatever can be run over a recorded stream: the least that ``releaf.evaluate`` needs."""
 
     def replay(self, contexts: Any, rewards: Any) -> Trace: ...
+
+
+@runtime_checkable
+class ReportsRelevance(Protocol):
+    """A policy of a user's own that reports the relevance of each feature for each action (A × D)."""
+
+    def relevance(self) -> Array: ...
 
 
 @runtime_checkable

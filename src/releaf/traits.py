@@ -8,7 +8,8 @@ from typing import NamedTuple
 class Traits(NamedTuple):
     """Properties of a policy, as in the paper's table, and the optional methods that it supports.
 
-    An optional method of a policy that does not support it raises a TypeError. Ask its traits first:
+    Capabilities follow from the optional methods that a class overrides. An optional method of a policy that does not
+    support it raises a TypeError. Ask its traits first:
     ``if policy.traits.explains: policy.explain(decision)``.
     """
 

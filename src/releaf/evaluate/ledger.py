@@ -15,7 +15,7 @@ import numpy as np
 from releaf.arrays import Array
 from releaf.evaluate.theorem1_check import Guarantee, check_theorem1, check_theorem1_applies
 from releaf.policies import Releaf
-from releaf.policy import Policy, Replayable, Trace
+from releaf.policy import Policy, Replayable, ReportsRelevance, Trace
 from releaf.streams import Stream
 
 StepProgress = Callable[[int, int], None]  # steps done, steps in total
@@ -259,9 +259,9 @@ def _losses(trace: Trace, stream: Stream) -> Array:
 
 
 def _relevance(policy: Replayable | None) -> list[list[float]] | None:
-    if not isinstance(policy, Policy) or not policy.traits.finds_relevance:
-        return None
-    return policy.relevance().tolist()  # type: ignore[no-any-return]
+    if isinstance(policy, Policy):
+        return policy.relevance().tolist() if policy.traits.finds_relevance else None
+    return np.asarray(policy.relevance()).tolist() if isinstance(policy, ReportsRelevance) else None
 
 
 def _partition(policy: Replayable | None) -> list[list[list[float]]] | None:

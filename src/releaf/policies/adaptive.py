@@ -96,10 +96,7 @@ class AdaptiveReleaf(CompiledPolicy):
         "AdaptiveReleaf",
         "this package",
         learns_actively=True,
-        finds_relevance=True,
         observes="the reward of its action, always or where it can change a decision",
-        explains=True,
-        has_effects=True,
         has_reward_range=True,
     )
     _entry_points = ADAPTIVE

@@ -60,7 +60,7 @@ class CMABRL(CompiledPolicy):
     9
     """
 
-    traits = Traits("CMAB-RL", "Turğay et al. 2020", finds_relevance=True)
+    traits = Traits("CMAB-RL", "Turğay et al. 2020")
     _entry_points = CMAB_RL
 
     def __init__(

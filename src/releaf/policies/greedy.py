@@ -37,11 +37,7 @@ class GreedyReleaf(PartitionedPolicy):
         "Greedy-RELEAF (GCL)",
         "Tekin and van der Schaar 2015",
         learns_actively=True,
-        finds_relevance=True,
         observes="as RELEAF",
-        mergeable=True,
-        explains=True,
-        has_intervals=True,
     )
 
     def __init__(

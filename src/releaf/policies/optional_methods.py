@@ -9,11 +9,26 @@ from releaf.decision import ActionName, Decision
 from releaf.inspection import Effect, Interval, IntervalReward
 from releaf.traits import Traits
 
+# The capability that each method gives to a class that overrides it.
+CAPABILITIES = {
+    "relevance": "finds_relevance",
+    "merge": "mergeable",
+    "explain": "explains",
+    "partition": "has_intervals",
+    "effect": "has_effects",
+}
+
 
 class OptionalMethods:
     """Mixin with the methods that some classes override; ``traits`` tells which."""
 
     traits: ClassVar[Traits]
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if hasattr(cls, "traits"):
+            flags = {CAPABILITIES[name]: getattr(cls, name) != getattr(OptionalMethods, name) for name in CAPABILITIES}
+            cls.traits = cls.traits._replace(**flags)
 
     def merge(self, other: Any) -> Any:
         """Merge this learner with another, if its class supports it: see :meth:`releaf.Releaf.merge`."""

@@ -75,12 +75,8 @@ class Releaf(PartitionedPolicy):
         "RELEAF",
         "Tekin and van der Schaar 2015",
         learns_actively=True,
-        finds_relevance=True,
         observes="the reward of its action on explorations; or always (RELEAF-ALL); or all rewards on explorations "
         "(RELEAF-FO); or all rewards, always",
-        mergeable=True,
-        explains=True,
-        has_intervals=True,
     )
 
     def __init__(
