@@ -66,11 +66,12 @@ def has_capacity(state):
 @inlined
 def nearest(state, context):
     """Group whose founder is nearest to the context, and their distance, summed over features."""
+    founders, stretch = state.founders, state.stretch  # opened once, outside of the loops
     found, closest = -1, len(context) + 1.0
     for group in range(state.clock[USED]):
-        apart = 0.0
+        apart, founder = 0.0, founders[group]
         for i in range(len(context)):
-            apart += difference(context[i], state.founders[group, i], state.stretch[i])
+            apart += difference(context[i], founder[i], stretch[i])
             if apart >= closest:
                 break
         if apart < closest:

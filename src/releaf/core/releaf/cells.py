@@ -33,6 +33,7 @@ from releaf.core.runtime.jit import entry_point, inlined, outlined
 
 GRAIN = 2.0**-26  # rewards are multiples of it, so that sums are exact and learners add up in any order
 DENSE_LIMIT = 2**29  # bytes of dense tables beyond which cells are hashed
+FEW = 4  # actions
 MOST_COUNTED = 2**31 - 1  # rewards of an action that a cell counts; one more would not change its mean
 _BYTES = 28  # count, mean and sum of one action, and the least count where there are few
 
@@ -265,7 +266,8 @@ def observe(m, action, reward):
         m.counts[here + action] = count
         m.sums[here + action] = total
         m.cells[cell + 1 + action] = total / count
-        if m.cells[cell] == count - 1:  # this action had the least count
+        # Recounting a few actions is faster than an unpredictable branch; more, only if this one had the least count.
+        if actions <= FEW or m.cells[cell] == count - 1:
             _count_least(m, cell, here, actions)
 
 

@@ -153,20 +153,20 @@ def find_tuples(m, size):
 @inlined
 def range_over_pairs(m, action):
     """Set the range of the action's means, ``low`` to ``high``, over the pairs that contain each feature."""
-    stride, features = 1 + m.shape[ACTIONS], m.shape[FEATURES]
+    stride, features, lows, highs = 1 + m.shape[ACTIONS], m.shape[FEATURES], m.low, m.high
     for i in range(features):
-        m.low[i], m.high[i] = _FAR, -_FAR
-    pair = 0
+        lows[i], highs[i] = _FAR, -_FAR
+    pair, column = 0, 1 + action
     for i in range(features - 1):
-        low, high = m.low[i], m.high[i]
+        low, high = lows[i], highs[i]
         for j in range(i + 1, features):
-            mean = m.cells[m.rows[pair] * stride + 1 + action]
+            mean = m.cells[m.rows[pair] * stride + column]
             pair += 1
             low = mean if mean < low else low
             high = mean if mean > high else high
-            m.low[j] = mean if mean < m.low[j] else m.low[j]
-            m.high[j] = mean if mean > m.high[j] else m.high[j]
-        m.low[i], m.high[i] = low, high
+            lows[j] = mean if mean < lows[j] else lows[j]
+            highs[j] = mean if mean > highs[j] else highs[j]
+        lows[i], highs[i] = low, high
 
 
 @outlined
