@@ -74,3 +74,35 @@ def test_importing_the_package_does_not_import_the_compiler() -> None:
     program = "import sys, releaf; print('numba' in sys.modules, 'typer' in sys.modules)"
     output = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
     assert output.stdout.split() == ["False", "False"]
+
+
+KERNEL = """
+import numpy as np
+from releaf.arrays import Array
+from releaf.core.runtime.entry_points import state_entry_point
+from releaf.core.runtime.jit import inlined
+from releaf.core.runtime.state import LearnerState, learnt
+
+class Total(LearnerState):
+    total: Array = learnt(np.float64, 1)
+
+@inlined
+def add(state):
+    state.total[0] += AMOUNT
+    return state.total[0]
+
+print(state_entry_point(add, Total, arguments=0)(Total(total=np.zeros(1)).pointer_table))
+"""
+
+
+def test_a_kernel_outside_of_the_package_is_compiled_anew_when_its_source_changes(tmp_path: Path) -> None:
+    script = tmp_path / "kernel.py"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    printed = []
+    for amount in ("1.0", "1.0", "2.0"):
+        script.write_text(KERNEL.replace("AMOUNT", amount))
+        command = [sys.executable, str(script)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=True)
+        printed.append(float(done.stdout))
+    assert printed == [1.0, 1.0, 2.0]
+    assert len(list((tmp_path / "cache").rglob("*.nbc"))) == 2

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable
 from functools import cache, wraps
 from pathlib import Path
+from types import FunctionType
 from typing import Any, NamedTuple, TypeVar
 
 import numba
@@ -39,11 +40,22 @@ _OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True, "no_cfunc_wra
 
 
 @cache
-def _digest_of_sources(folder: Path) -> str:
+def _digest_of_sources(folders: frozenset[Path]) -> str:
+    """Digest of all sources of ``releaf.core`` and of these folders."""
     digest = hashlib.sha256(numba.__version__.encode())
-    for path in sorted({*_CORE.rglob("*.py"), *folder.glob("*.py")}):
+    paths = {path for folder in folders for path in folder.glob("*.py")}
+    for path in sorted({*_CORE.rglob("*.py"), *paths}):
         digest.update(path.read_bytes())
     return digest.hexdigest()
+
+
+def _folders_of(function: Any) -> frozenset[Path]:
+    """Folders of the sources of a function and of the kernels in its closure."""
+    plain = getattr(function, "py_func", function)
+    if not isinstance(plain, FunctionType):
+        return frozenset()
+    inner = [_folders_of(cell.cell_contents) for cell in plain.__closure__ or ()]
+    return frozenset({Path(plain.__code__.co_filename).parent}).union(*inner)
 
 
 _DIGEST = hashlib.sha256().digest_size
@@ -98,11 +110,11 @@ class _KeyedFiles:
 class _Cache(FunctionCache):
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
-        sources = _digest_of_sources(Path(function.__code__.co_filename).parent)
+        sources = _digest_of_sources(_folders_of(function))
         self._cache_file = _KeyedFiles(self._cache_path, self._impl.filename_base, sources)
 
     def _index_key(self, signature: Any, codegen: Any) -> tuple[Any, ...]:
-        """Key without the values of closures: the sources determine them."""
+        """Key without the values of closures: sources and cache name determine them."""
         return signature, codegen.magic_tuple()
 
 
