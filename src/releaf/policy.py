@@ -183,7 +183,7 @@ class Trace:
         return len(self.actions)
 
 
-def replay(policy: Policy, contexts: Any, rewards: Any) -> Trace:
+def replay(policy: Replayable, contexts: Any, rewards: Any) -> Trace:
     """Replay a recorded stream: decide for each context, and learn the rewards that the policy requests.
 
     The decisions and the policy's state afterwards are those of ``decide`` and ``learn`` one by one, bit for bit;
@@ -192,7 +192,7 @@ def replay(policy: Policy, contexts: Any, rewards: Any) -> Trace:
     Parameters
     ----------
     policy
-        Any policy.
+        Any policy, or an object of your own with a method ``replay`` that returns a :class:`Trace`.
     contexts
         One row for each step: a matrix (T × D), a table, or a sequence of contexts.
     rewards
@@ -208,6 +208,8 @@ def replay(policy: Policy, contexts: Any, rewards: Any) -> Trace:
     >>> bool(trace.observed.mean() < 0.2)  # requested rewards
     True
     """
+    if not isinstance(policy, Replayable):
+        raise TypeError(f"policy is a {type(policy).__name__} without a method replay(contexts, rewards)")
     return policy.replay(contexts, rewards)
 
 

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from learner_comparison import full_state, run_steps, stream
 
+import releaf
 from releaf import Boolean, Categorical, GreedyReleaf, Releaf
 
 CONTEXTS, REWARDS = stream(120, seed=4)
@@ -341,3 +342,19 @@ def test_a_decision_is_explained_by_itself_not_by_its_number() -> None:
 
 def test_an_empty_stream_is_lived_through_in_no_time() -> None:
     assert len(Releaf(2, 2, seed=0).replay([], [])) == 0
+
+
+def test_replay_refuses_a_class_whose_decide_its_loop_would_not_call() -> None:
+    class Counted(releaf.LinUCB):
+        def decide(self, context: Any) -> Any:
+            return super().decide(context)
+
+    bandit = Counted(2, 3, seed=0)
+    with pytest.raises(TypeError, match=r"Counted overrides decide, which .* replay does not call: override replay"):
+        bandit.replay(np.zeros((2, 3)), np.zeros((2, 2)))
+    assert bandit.steps == 0
+
+
+def test_replay_names_a_policy_without_the_method() -> None:
+    with pytest.raises(TypeError, match=r"policy is a list without a method replay"):
+        releaf.replay([], np.zeros((2, 3)), np.zeros((2, 2)))  # type: ignore[arg-type]

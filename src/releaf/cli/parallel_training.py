@@ -69,7 +69,8 @@ def save_trained(
         return
     speed = f"{report.learnt / max(seconds, 1e-9):,.0f} rows a second"
     console.print(f"{output} has learnt {report.learnt:,} rows ({speed}): {escape(repr(learner))}", highlight=False)
-    console.print(f"Next: releaf relevance {output}, or releaf decide {output} < rows.csv", highlight=False)
+    look = f"releaf relevance {output}, or " if learner.traits.finds_relevance else ""
+    console.print(f"Next: {look}releaf decide {output} < rows.csv", highlight=False)
 
 
 def features_of(log: Path, schema: Path | None, leave_out: list[str]) -> Any:

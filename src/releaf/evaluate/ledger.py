@@ -15,7 +15,7 @@ import numpy as np
 from releaf.arrays import Array
 from releaf.evaluate.theorem1_check import Guarantee, check_theorem1, check_theorem1_applies
 from releaf.policies import Releaf
-from releaf.policy import Policy, Replayable, ReportsRelevance, Trace
+from releaf.policy import Policy, Replayable, ReportsRelevance, Trace, replay
 from releaf.streams import Stream
 
 StepProgress = Callable[[int, int], None]  # steps done, steps in total
@@ -148,7 +148,7 @@ def run(
     traces, found, begin, seconds = [], [], 0, 0.0
     for end in sorted({*range(_CHUNK, len(stream), _CHUNK), *stops, len(stream)}):
         start = time.perf_counter()
-        traces.append(policy.replay(stream.contexts[begin:end], stream.rewards[begin:end]))
+        traces.append(replay(policy, stream.contexts[begin:end], stream.rewards[begin:end]))
         seconds += time.perf_counter() - start
         begin = end
         if end in stops:

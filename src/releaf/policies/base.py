@@ -281,6 +281,12 @@ class OnlinePolicy(Serializable, ContextEncoding, LogLearning, OptionalMethods, 
         """Replay a recorded stream; see :func:`releaf.replay`."""
         if not hasattr(contexts, "__len__"):
             raise TypeError(f"contexts must be a matrix, a table or a sequence of contexts, got {contexts!r}")
+        for name in ("decide", "learn"):
+            if getattr(type(self), name) != getattr(OnlinePolicy, name):
+                raise TypeError(
+                    f"{type(self).__name__} overrides {name}, which the compiled loop of replay does not call: "
+                    "override replay as well"
+                )
         with self._lock:
             table = checked_table(rewards, len(contexts), self._action_names)
             if not np.isnan(table).any():

@@ -183,6 +183,9 @@ class PartitionedPolicy(OnlinePolicy):
         Pending decisions stay with the learner that made them. With ``seed=None`` later random draws depend on the
         order. The result has the larger ``max_pending``.
 
+        Learners with a :class:`releaf.Quantile` feature that saw different data can't be merged, since the same
+        interval holds different values for them.
+
         Parameters
         ----------
         other

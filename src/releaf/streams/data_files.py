@@ -9,6 +9,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
 
@@ -32,9 +33,16 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "releaf"
 
 
+def require_pyarrow(path: str | os.PathLike[str]) -> None:
+    """Raise an ImportError with the install command if pyarrow is missing."""
+    if find_spec("pyarrow") is None:
+        raise ImportError(f'{path} needs pyarrow to be read: pip install "releaf[tables]"', name="pyarrow")
+
+
 @contextmanager
 def errors_with_path(path: str | os.PathLike[str]) -> Iterator[None]:
     """Convert pyarrow's read errors to a ValueError that names the file."""
+    require_pyarrow(path)
     import pyarrow
 
     try:

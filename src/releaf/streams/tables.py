@@ -14,7 +14,7 @@ from releaf.decision import ActionName
 from releaf.features import is_missing
 from releaf.policy import plain_name
 from releaf.schema import Schema
-from releaf.streams.data_files import errors_with_path, open_text
+from releaf.streams.data_files import errors_with_path, open_text, require_pyarrow
 from releaf.streams.stream import Log, Stream
 from releaf.table import is_table, table_columns
 
@@ -158,6 +158,7 @@ def read_first_rows(path: str | os.PathLike[str], rows: int) -> tuple[Columns, b
         count = len(next(iter(read.columns.values())))
         found, more = read.columns, count + len(read.problems) >= rows
     else:
+        require_pyarrow(path)
         import pyarrow
 
         batches, count = [], 0
@@ -181,11 +182,10 @@ def file_format(path: Path) -> str:
 
 def arrow_batches(path: Path, size: int) -> Iterator[Any]:
     """Read a Parquet or Arrow file in batches."""
-    try:
-        import pyarrow
-        from pyarrow import ipc, parquet
-    except ImportError as error:
-        raise ImportError(f"{path} needs pyarrow to be read: pip install releaf[tables]") from error
+    require_pyarrow(path)
+    import pyarrow
+    from pyarrow import ipc, parquet
+
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
     with errors_with_path(path):

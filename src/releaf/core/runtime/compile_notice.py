@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 from typing import Any
 
 from numba.core import event
@@ -17,17 +18,19 @@ _TEXT = (
 
 
 class CompileNotice(event.Listener):
-    """Prints one line to standard error where it is a terminal, once kernels have compiled for two seconds."""
+    """Prints one line to standard error where it is a terminal, once kernels have compiled for two seconds in all."""
 
     def __init__(self) -> None:
         self._depth = 0  # kernels compile the kernels that they call
+        self._started, self._seconds = 0.0, 0.0
         self._timer: threading.Timer | None = None
         self._is_said = False
 
     def on_start(self, happened: Any) -> None:
         self._depth += 1
         if self._depth == 1 and not self._is_said and _is_ours(happened) and _is_wanted():
-            self._timer = threading.Timer(_DELAY_SECONDS, self._say)
+            self._started = time.monotonic()
+            self._timer = threading.Timer(max(_DELAY_SECONDS - self._seconds, 0.0), self._say)
             self._timer.daemon = True
             self._timer.start()
 
@@ -36,6 +39,7 @@ class CompileNotice(event.Listener):
         if self._depth == 0 and self._timer is not None:
             self._timer.cancel()
             self._timer = None
+            self._seconds += time.monotonic() - self._started
 
     def _say(self) -> None:
         self._is_said = True
