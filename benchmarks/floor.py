@@ -56,7 +56,7 @@ def _plain(*, writes: bool) -> Kernel:
                         _write(m, row, chosen[t], rewards[t], actions)
         return total
 
-    return numba.njit(**_OPTIONS)(add_up)
+    return numba.njit(**_OPTIONS)(add_up)  # type: ignore[no-any-return]
 
 
 @cache

@@ -51,9 +51,9 @@ def measure_replay(features: int, gamma: int, actions: int) -> dict[str, Any]:
         "peak_of_imports": before,
         "hashed": engine.clock(HASHED),
         "rows": engine.clock(ROWS),
-        "cells_bytes": engine.arrays["cells"].nbytes,
-        "counts_and_sums_bytes": engine.arrays["counts"].nbytes + engine.arrays["sums"].nbytes,
-        "table_and_keys_bytes": engine.arrays["table"].nbytes + engine.arrays["keys"].nbytes,
+        "cells_bytes": engine.state.cells.nbytes,
+        "counts_and_sums_bytes": engine.state.counts.nbytes + engine.state.sums.nbytes,
+        "table_and_keys_bytes": engine.state.table.nbytes + engine.state.keys.nbytes,
     }
 
 

@@ -184,7 +184,7 @@ def _delta(writer: Any, stream: streams.Stream, rows: slice, choices: list[Any],
 def _outline(writer: Any) -> Any:
     """A learner with the intervals of another one, in which nothing was seen."""
     known = merging.extract_statistics(writer._engine, writer.seed)
-    return writer._with_statistics(_nothing(known, known.leaves), writer.actions)
+    return writer.with_statistics(_nothing(known, known.leaves), writer.actions)
 
 
 def _split(writer: Any) -> Any:
@@ -193,13 +193,13 @@ def _split(writer: Any) -> Any:
     while any((leaves.arrivals >= _full_at(writer, leaves)).any() for leaves in known.leaves):
         finer = tuple(_halved(leaves, leaves.arrivals >= _full_at(writer, leaves)) for leaves in known.leaves)
         known = merging.combine(known, _nothing(known, finer))
-    return writer._with_statistics(known, writer.actions)
+    return writer.with_statistics(known, writer.actions)
 
 
 def _full_at(writer: Any, leaves: merging.Leaves) -> Array:
     """How many arrivals fill each interval."""
     level = partition.top_level(2) - np.log2(leaves.widths).astype(int)
-    full: Array = writer._engine.arrays["split_at"][level]
+    full: Array = writer._engine.state.split_at[level]
     return full
 
 

@@ -1,4 +1,4 @@
-"""Streams with a known structure, and learners that have outcome through one."""
+"""Streams with a known structure, and learners that have replayed one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def stream(steps: int, features: int, actions: int, seed: int) -> tuple[Array, A
 
 
 def experienced(steps: int, features: int, actions: int, **settings: Any) -> releaf.Releaf:
-    """A learner with default settings, these apart, that has outcome through so many steps."""
+    """A learner with default settings, these apart, that has replayed so many steps."""
     bandit = releaf.Releaf(actions, features, seed=0, **settings)
     for begin in range(0, steps, _CHUNK):
         bandit._engine.replay(*stream(min(_CHUNK, steps - begin), features, actions, seed=begin))
@@ -35,21 +35,22 @@ def experienced(steps: int, features: int, actions: int, **settings: Any) -> rel
 
 def twin(bandit: releaf.Releaf) -> releaf.Releaf:
     """Another learner that knows the same."""
-    other = releaf.Releaf(len(bandit.actions), len(bandit.schema), seed=0, observe=bandit.observation_mode)
-    other._engine.restore(bandit._engine.state())
+    observe: Any = bandit.observation_mode
+    other = releaf.Releaf(len(bandit.actions), len(bandit.schema), seed=0, observe=observe)
+    other._engine.load(bandit._engine.learnt_arrays())
     return other
 
 
 def rewinder(bandit: releaf.Releaf) -> Callable[[], None]:
     """Sets the clock and the arrivals back to where they are now.
 
-    A stream can then be outcome through again and again without any interval ever splitting, on warm caches.
+    A stream can then be replayed again and again without any interval ever splitting, on warm caches.
     """
-    memory = bandit._engine.arrays
-    kept = {name: memory[name].copy() for name in ("clock", "arrivals")}
+    state = bandit._engine.state
+    saved = [(array, array.copy()) for array in (state.clock, state.arrivals)]
 
     def rewind() -> None:
-        for name, values in kept.items():
-            memory[name][:] = values
+        for array, values in saved:
+            array[:] = values
 
     return rewind

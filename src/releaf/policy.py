@@ -35,11 +35,47 @@ class ReportsRelevance(Protocol):
 
 
 @runtime_checkable
+class ReportsIntervals(Protocol):
+    """A policy of a user's own that reports the intervals of each feature."""
+
+    @property
+    def schema(self) -> Schema: ...
+
+    def partition(self, feature: int | str) -> list[Interval]: ...
+
+
+@runtime_checkable
+class CountsPriorLabels(Protocol):
+    """A policy of a user's own that was trained with labels before the first decision."""
+
+    @property
+    def prior_labels(self) -> int: ...
+
+
+@runtime_checkable
+class Previewable(Protocol):
+    """Whatever can be run over a log by rejection sampling."""
+
+    @property
+    def actions(self) -> tuple[ActionName, ...]: ...
+
+    @property
+    def schema(self) -> Schema: ...
+
+    def preview(self, context: Any) -> Decision: ...
+
+    def decide(self, context: Any) -> Decision: ...
+
+    def learn(self, choice: Decision | int, reward: Any, action: ActionName | None = None) -> None: ...
+
+
+@runtime_checkable
 class Policy(Protocol):
     """A policy decides for a context, and learns from the reward if it requests one.
 
-    Every policy has all of these methods. Those of the last section raise a TypeError where ``traits`` says that the
-    policy does not support them. :class:`releaf.policies.OnlinePolicy` documents each.
+    Every policy has all of these methods. Those of the last section raise where ``traits`` says that the policy
+    does not support them: ``observe`` and ``learn_log`` a ValueError, the others a TypeError.
+    :class:`releaf.policies.OnlinePolicy` documents each.
     """
 
     # --- the problem and the policy's properties

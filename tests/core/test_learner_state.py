@@ -17,6 +17,7 @@ from releaf.arrays import Array
 from releaf.core.releaf import decision_step
 from releaf.core.runtime.entry_points import state_entry_point
 from releaf.core.runtime.jit import IS_COMPILED, inlined
+from releaf.core.runtime.layout import Layout
 from releaf.core.runtime.state import LearnerState, constant, learnt, scratch
 
 
@@ -65,7 +66,7 @@ def test_a_kernel_reads_and_writes_the_arrays_of_a_state() -> None:
 
 def test_an_assigned_array_is_the_one_that_kernels_open() -> None:
     state = sums()
-    state.totals = np.zeros((7, 2), dtype=np.float32)  # converted
+    state.totals = np.zeros((3, 2), dtype=np.float32)  # converted
     add_reward(state.pointer_table, 1, 0, 2.0)
     assert state.totals.dtype == np.float64
     assert state.totals[1, 0] == 2.0
@@ -82,18 +83,25 @@ def test_a_pointer_table_of_another_layout_raises_and_changes_nothing() -> None:
     assert bandit.decide([0.1, 0.2, 0.3]).id == 1
 
 
-def test_the_layout_hash_changes_with_names_types_and_ranks() -> None:
-    class Renamed(LearnerState):
-        bounds: Array = constant(np.float64, "features")
+def test_the_layout_hash_changes_with_names_types_ranks_and_order() -> None:
+    first, second = constant(np.float64, "features"), learnt(np.int64, "actions")
+    fields = [
+        {"a": first, "b": second},
+        {"b": second, "a": first},
+        {"c": first, "b": second},
+        {"a": constant(np.float32, "features"), "b": second},
+        {"a": constant(np.float64, "features", "features"), "b": second},
+    ]
+    assert len({Layout("Same", given, flat=False).hash for given in fields}) == len(fields)
+    assert Layout("Same", fields[0], flat=True).hash != Layout("Same", fields[0], flat=False).hash
 
-    class Retyped(LearnerState):
-        bounds: Array = constant(np.float32, "features")
 
-    class Reshaped(LearnerState):
-        bounds: Array = constant(np.float64, "features", "features")
-
-    hashes = {kind.layout.hash for kind in (Sums, WiderSums, Renamed, Retyped, Reshaped)}
-    assert len(hashes) == 5
+def test_a_state_with_missing_or_inconsistent_arrays_is_refused() -> None:
+    arrays = dict(sums().items())
+    with pytest.raises(ValueError, match="Sums lacks the arrays totals"):
+        Sums(**{name: array for name, array in arrays.items() if name != "totals"})
+    with pytest.raises(ValueError, match=r"totals has length 7 along 'rows': expected 3"):
+        Sums(**arrays | {"totals": np.zeros((7, 2))})
 
 
 @pytest.mark.parametrize(
@@ -151,18 +159,18 @@ contexts, rewards = draw.random((80, 4)), draw.random((80, 3))
 print(IS_COMPILED)
 for name in sys.argv[1:]:
     bandit = getattr(releaf, name)(3, 4, seed=1)
-    trace = bandit.replay(contexts[:60], rewards[:60])
+    actions = bandit.replay(contexts[:60], rewards[:60]).actions.tolist()
     for context, gained in zip(contexts[60:], rewards[60:]):
         decision = bandit.decide(context)
+        actions.append(decision.index)
         if decision.wants_reward:
             bandit.learn(decision, gained[decision.index])
-    print(name, trace.actions.tolist(), bandit.to_bytes()[-4000:].hex())
+    print(name, actions, np.nan_to_num(bandit.estimate(contexts)).round(9).tolist())
 """
 LEARNERS = ("Releaf", "LinUCB", "LinTS", "UCB1", "EpsilonGreedy", "ContextualZooming", "HybridEpsilon", "CMABRL")
 
 
-def test_kernels_run_as_plain_python_with_the_same_result() -> None:
-    """All but the last bits of sums: LLVM may contract or reorder no floating-point operation, and does not."""
+def test_kernels_run_as_plain_python_with_the_same_actions_and_estimates() -> None:
     printed = []
     for disable in ("0", "1"):
         environment = os.environ | {"NUMBA_DISABLE_JIT": disable, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -172,8 +180,8 @@ def test_kernels_run_as_plain_python_with_the_same_result() -> None:
         assert done.returncode == 0, done.stderr[-2000:]
         printed.append(done.stdout.splitlines())
     assert (printed[0][0], printed[1][0]) == ("True", "False")
-    for compiled, plain in zip(printed[0][1:], printed[1][1:], strict=True):
-        assert compiled.split("]")[0] == plain.split("]")[0]
+    assert len(printed[0]) == 1 + len(LEARNERS)
+    assert printed[0][1:] == printed[1][1:]
 
 
 @pytest.mark.skipif(not IS_COMPILED, reason="is the test that runs this way")

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import releaf
+from releaf import ensembles
 
 SAVED = Path(__file__).with_name("saved_by_0_1")
 NEXT_ACTIONS: dict[str, list[str]] = json.loads((SAVED / "next_actions.json").read_text())
@@ -48,3 +49,19 @@ def test_a_learner_of_version_0_1_saves_and_loads_again(name: str) -> None:
     again = releaf.from_bytes(bandit.to_bytes())
     rows = contexts(20, seed=4)
     assert [bandit.decide(row).action for row in rows] == [again.decide(row).action for row in rows]
+
+
+NEXT_OF_ENSEMBLES: dict[str, list[str]] = json.loads((SAVED / "next_actions_of_ensembles.json").read_text())
+
+
+@pytest.mark.parametrize("name", NEXT_OF_ENSEMBLES)
+def test_an_ensemble_saved_by_version_0_1_continues_as_it_would_have(name: str) -> None:
+    ensemble = ensembles.from_bytes(gzip.decompress((SAVED / f"{name}.releaf.gz").read_bytes()))
+    assert type(ensemble).__name__ == name
+    actions = []
+    for context in np.random.default_rng(6).random((30, 3)):
+        decision = ensemble.decide(context)
+        actions.append(decision.action)
+        if decision.wants_reward:
+            ensemble.learn(decision, [float(context[0] > 0.5), float(context[0] <= 0.5)])
+    assert actions == NEXT_OF_ENSEMBLES[name]

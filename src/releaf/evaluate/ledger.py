@@ -15,7 +15,7 @@ import numpy as np
 from releaf.arrays import Array
 from releaf.evaluate.theorem1_check import Guarantee, check_theorem1, check_theorem1_applies
 from releaf.policies import Releaf
-from releaf.policy import Policy, Replayable, ReportsRelevance, Trace, replay
+from releaf.policy import CountsPriorLabels, Policy, Replayable, ReportsIntervals, ReportsRelevance, Trace, replay
 from releaf.streams import Stream
 
 StepProgress = Callable[[int, int], None]  # steps done, steps in total
@@ -215,7 +215,7 @@ def account(
         steps=len(trace),
         explored=int(trace.explored.sum()),
         labels=int(trace.observed.sum()),
-        prior_labels=policy.prior_labels if isinstance(policy, Policy) else 0,
+        prior_labels=policy.prior_labels if isinstance(policy, CountsPriorLabels) else 0,
         weight_labels=policy.weight_labels if isinstance(policy, Policy) else 0,
         observation_cost=spent,
         reward=float(trace.rewards.mean()),
@@ -264,8 +264,9 @@ def _relevance(policy: Replayable | None) -> list[list[float]] | None:
     return np.asarray(policy.relevance()).tolist() if isinstance(policy, ReportsRelevance) else None
 
 
-def _partition(policy: Replayable | None) -> list[list[list[float]]] | None:
-    if not isinstance(policy, Policy) or not policy.traits.has_intervals:
+def _partition(policy: Any) -> list[list[list[float]]] | None:
+    reports = policy.traits.has_intervals if isinstance(policy, Policy) else True
+    if not (reports and isinstance(policy, ReportsIntervals)):
         return None
     features = range(len(policy.schema))
     return [

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from releaf.arrays import Array
-from releaf.policy import Policy
+from releaf.policy import Policy, Previewable
 from releaf.schema import Schema
 from releaf.statistics import Z95, effective_sample_size, snips_estimate, standard_error, wilson_interval
 from releaf.streams import Log
@@ -35,7 +35,9 @@ class Estimate(NamedTuple):
     observed: int = 0
 
 
-def rejection(policy: Policy, log: Log, seed: int = 0, progress: Callable[[int, int], None] | None = None) -> Estimate:
+def rejection(
+    policy: Previewable, log: Log, seed: int = 0, progress: Callable[[int, int], None] | None = None
+) -> Estimate:
     """Rejection sampling: run and train a policy on the logged decisions that it would have taken too.
 
     A matching row is accepted with probability min p / p, which makes the estimate unbiased. A log without
@@ -54,7 +56,7 @@ def rejection(policy: Policy, log: Log, seed: int = 0, progress: Callable[[int, 
         Called with the rows done and the rows in total.
     """
     _check_same_problem(policy, log)
-    if policy.wants_all:
+    if isinstance(policy, Policy) and policy.wants_all:
         raise ValueError(f"{type(policy).__name__} asks for the rewards of all actions, which a log does not have")
     probabilities = np.ones(len(log)) if log.probabilities is None else log.probabilities.min() / log.probabilities
     counts = _generator(seed).random(len(log)) < probabilities
@@ -202,7 +204,7 @@ def mean_estimate(values: Array, matched: int) -> Estimate:
     return Estimate(value, value - half, value + half, matched)
 
 
-def _check_same_problem(policy: Policy, log: Log) -> None:
+def _check_same_problem(policy: Previewable, log: Log) -> None:
     if tuple(policy.actions) != tuple(log.actions):
         hint = "read the log with actions=policy.actions"
         raise ValueError(f"the policy's actions are {policy.actions!r}, the log's {log.actions!r}: {hint}")

@@ -21,7 +21,7 @@ from releaf.evaluate.factories import policy_factory, sources_of, stream_factory
 from releaf.evaluate.file_digests import digests_of_files
 from releaf.evaluate.ledger import Ledger, check_checkpoints, ledger_of_rejection, run
 from releaf.evaluate.off_policy import rejection
-from releaf.policy import Policy, Replayable
+from releaf.policy import Previewable, Replayable
 
 UNRELATED_MODULES = ("__main__.py", "charts.py", "plot.py", "river.py")  # modules that can't change the result of a run
 
@@ -116,8 +116,9 @@ def execute(described: Run) -> Ledger:
     if isinstance(stream, streams.Log):
         if described.checkpoints:
             raise ValueError(f"checkpoints is {described.checkpoints!r} for a log: expected none, or a stream")
-        if not isinstance(policy, Policy):
-            raise TypeError(f"policy {described.policy!r} made {policy!r}: expected a releaf.Policy, to run over a log")
+        if not isinstance(policy, Previewable):
+            lacks = "actions, schema, preview, decide and learn"
+            raise TypeError(f"policy {described.policy!r} made {policy!r}: a run over a log needs {lacks}")
         return ledger_of_rejection(rejection(policy, stream), len(stream))
     account_for = {
         name: getattr(described, name) for name in ("positive", "observation_cost", "relevant", "checkpoints")

@@ -14,6 +14,7 @@ from releaf.decision import ActionName, Decision
 from releaf.features import MISSING, Quantile
 from releaf.inspection import Effect
 from releaf.schema import Encoder, Schema
+from releaf.statistics import Z95
 
 LEAST_SHARE = 0.05  # of the explained variance, for a feature to be named
 LEAST_CERTAINTY = 0.99  # of all named features of an action together
@@ -152,7 +153,7 @@ def _breakdown(state: Adaptive, context: Array, action: int, encoder: Encoder) -
     rest = _logistic(logit) - _logistic(reached)
     if abs(rest) >= LEAST_SHOWN:
         parts.append(Contribution((), rest, "all else"))
-    mean, lowest, highest = (_logistic(logit + width * spread) for width in (0.0, -1.96, 1.96))
+    mean, lowest, highest = (_logistic(logit + width * spread) for width in (0.0, -Z95, Z95))
     return EstimateBreakdown(mean, lowest, highest, _logistic(usual), parts)
 
 

@@ -311,7 +311,7 @@ def clear_slot(m, feature, slot):
 
 @inlined
 def _copy_row(m, cells, counts, sums, source, row):
-    """Copy a row of other arrays to a row of the model."""
+    """Copy a row of other arrays to a row of the state."""
     actions = m.shape[ACTIONS]
     for k in range(1 + actions):
         m.cells[row * (1 + actions) + k] = cells[source * (1 + actions) + k]
@@ -322,7 +322,7 @@ def _copy_row(m, cells, counts, sums, source, row):
 
 @entry_point
 def move_dense(pointer_table, leaves, starts, offsets, strides, cells, counts, sums):
-    """Copy observed rows of other dense tables into the model's cells, dense or hashed."""
+    """Copy observed rows of other dense tables into the state's cells, dense or hashed."""
     m = open_state(pointer_table)
     size, actions = m.shape[TUPLE_SIZE], m.shape[ACTIONS]
     for p in range(m.shape[TUPLES]):
@@ -372,7 +372,7 @@ def count_unsplit(pointer_table, keys, used):
 
 @entry_point
 def move_hashed(pointer_table, used, keys, cells, counts, sums):
-    """Copy the hashed rows of leaves that have not split into the model's empty table."""
+    """Copy the hashed rows of leaves that have not split into the state's empty table."""
     m = open_state(pointer_table)
     size = m.shape[TUPLE_SIZE]
     for row in range(1, used):

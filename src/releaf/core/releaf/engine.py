@@ -128,6 +128,7 @@ class Engine:
         lengths |= dict.fromkeys(("short", "estimates", "relevant"), actions)
         for name in ReleafState.layout.names("scratch"):
             setattr(state, name, np.zeros(lengths.get(name, features)))
+        state.require_complete()
         self.state = state
 
     @property
@@ -264,6 +265,8 @@ class Engine:
         state.shape[ACTIONS] = len(arrays["added_at"])
         self._set_confidence(state)
         for name in ReleafState.layout.names("learnt"):
+            if arrays[name].dtype != ReleafState.layout.fields[name].dtype:
+                raise ValueError(f"its {name} contradict the rest")
             setattr(state, name, arrays[name])
         state.cells = _without_padding(state)
         caps = state.caps

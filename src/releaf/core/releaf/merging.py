@@ -257,7 +257,7 @@ def _added(parts: list[Rows]) -> Rows:
 def build_engine(settings: EngineSettings, actions: int, seed: int | None, known: SufficientStatistics) -> Engine:
     """Build an engine from statistics; the same statistics give the same engine, bit for bit."""
     engine = Engine(settings, actions, seed)
-    state = engine.state.copy()
+    state = engine.state
     nodes = _build_partitions(state, settings, known.leaves)
     _fill_cells(state, settings, _not_overfull(known.rows), nodes)
     state.relevance, state.added_at = known.relevance, known.added_at
@@ -266,7 +266,7 @@ def build_engine(settings: EngineSettings, actions: int, seed: int | None, known
     with np.errstate(over="ignore"):
         clock[RANDOM] = (_begin(seed) + known.drawn).astype(np.int64)
     state.leaf = state.features[FIRST::4]
-    engine.load(state.learnt_arrays())
+    engine.load({name: getattr(state, name) for name in ReleafState.layout.names("learnt")})
     return engine
 
 

@@ -37,8 +37,8 @@ class ReleafState(LearnerState):
 
     flat = True
     # constants
-    shape: Array = constant(np.int64, SHAPE_LENGTH)  # integers; their indices are defined below
-    params: Array = constant(np.float64, PARAMS_LENGTH)  # floats; their indices are defined below
+    shape: Array = constant(np.int64, SHAPE_LENGTH)  # integers; their indices are defined above
+    params: Array = constant(np.float64, PARAMS_LENGTH)  # floats; their indices are defined above
     edges: Array = constant(np.float64, "grid + 1")  # borders of the look-up grid
     scale: Array = constant(np.float64, "levels")  # base ** level
     split_at: Array = constant(np.float64, "levels")  # arrivals at which an interval of that level splits
@@ -47,7 +47,7 @@ class ReleafState(LearnerState):
     members: Array = constant(np.int32, "V", "per")  # the tuples that contain each candidate
     targets: Array = constant(np.int32, "V", "gamma")  # the features of each candidate
     # counters
-    clock: Array = learnt(np.int64, CLOCK_LENGTH)  # counters; their indices are defined below
+    clock: Array = learnt(np.int64, CLOCK_LENGTH)  # counters; their indices are defined above
     relevance: Array = learnt(np.int64, "A", "D")  # exploitations in which a feature was in the relevant tuple
     added_at: Array = learnt(np.int64, "A")  # number of exploitations before the action was added
     # the partitions

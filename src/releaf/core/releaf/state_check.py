@@ -41,6 +41,9 @@ def check_state(state: ReleafState, categories: tuple[int, ...], dense_rows: flo
     _require(0 <= clock[HASHED] <= 1 and 0 <= clock[PENDING] <= 1 and bool((clock[:ROWS] >= 0).all()), "counters")
     _require(len(state.relevance) == actions * features, "tallies of relevance")
     _require_partitions(state, np.array(categories))
+    if clock[PENDING]:
+        base = int(state.shape[BASE])
+        _require(all(state.leaf[i] in leaves_of(state, i, base) for i in range(features)), "latest leaves")
     rows = len(state.counts) // actions
     fits = len(state.counts) == len(state.sums) == rows * actions
     fits = fits and len(state.cells) == rows * (1 + actions)

@@ -69,7 +69,7 @@ def replay(pointer_table, contexts, rewards, start, decided, actions, explored, 
     """Replay a stream from row ``start`` on, which may be ``decided`` already.
 
     Returns (row reached, what is full there, or 0). After ROWS_LACKING that row is decided and its reward not yet
-    learnt. A row whose needed reward is NaN ends the stream with BAD_VALUE, and the caller restores the model.
+    learnt. A row whose needed reward is NaN ends the stream with BAD_VALUE, and the caller restores the state.
     """
     m = open_state(pointer_table)
     for t in range(start, len(contexts)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
@@ -43,7 +44,8 @@ class CompileNotice(event.Listener):
 
     def _say(self) -> None:
         self._is_said = True
-        print(_TEXT, file=sys.stderr, flush=True)
+        with contextlib.suppress(Exception):  # a closed terminal is no reason to fail
+            print(_TEXT, file=sys.stderr, flush=True)
 
 
 def _is_ours(happened: Any) -> bool:
@@ -52,7 +54,10 @@ def _is_ours(happened: Any) -> bool:
 
 
 def _is_wanted() -> bool:
-    return not os.environ.get("RELEAF_QUIET") and sys.stderr is not None and sys.stderr.isatty()
+    try:
+        return os.environ.get("RELEAF_QUIET", "0") in ("", "0") and sys.stderr.isatty()
+    except Exception:  # no standard error, or one of another kind
+        return False
 
 
 def install() -> None:

@@ -101,8 +101,7 @@ class _KeyedFiles:
             self._remove_unused()
 
     def _remove_unused(self) -> None:
-        function = self._name.rpartition("-")[0]  # without the line number
-        for path in self._folder.glob(f"{function}-*.nbc"):
+        for path in self._folder.glob("*.nbc"):
             if time.time() - path.stat().st_mtime > _MONTH:
                 path.unlink()
 

@@ -63,6 +63,21 @@ class LearnerState:
         object.__setattr__(self, "pointer_table", table)
         for name, array in arrays.items():
             setattr(self, name, array)
+        if arrays:  # a state without any is built array by array
+            self.require_complete()
+
+    def require_complete(self) -> None:
+        """Raise a ValueError if an array is missing, or if a dimension has two lengths: kernels check no bounds."""
+        missing = [name for name in self.layout.fields if not hasattr(self, name)]
+        if missing:
+            raise ValueError(f"{type(self).__name__} lacks the arrays {', '.join(missing)}")
+        if self.layout.flat:
+            return
+        lengths: dict[Dimension, int] = {}
+        for name, array in self.items():
+            for dimension, length in zip(self.layout.fields[name].dimensions, array.shape, strict=True):
+                if lengths.setdefault(dimension, dimension if isinstance(dimension, int) else length) != length:
+                    raise ValueError(f"{name} has length {length} along {dimension!r}: expected {lengths[dimension]}")
 
     def __setattr__(self, name: str, values: Any) -> None:
         field = self.layout.fields.get(name)
@@ -120,23 +135,26 @@ class LearnerState:
 
         An array of another type or shape, a value that is not finite, or one below its lower bound raises a ValueError.
         """
-        model = self
+        expected = self
         if self.grows is not None:
-            model = self.resized(self.grows, _growing_length(self, arrays))
+            expected = self.resized(self.grows, _growing_length(self, arrays))
         loaded = {name: np.array(arrays[name], order="C") for name in self.layout.names("learnt")}
         for name, array in loaded.items():
-            expected, least = getattr(model, name), self.layout.fields[name].least
-            fits = array.dtype == expected.dtype and array.shape == expected.shape and bool(np.isfinite(array).all())
+            like, least = getattr(expected, name), self.layout.fields[name].least
+            fits = array.dtype == like.dtype and array.shape == like.shape and bool(np.isfinite(array).all())
             if not fits or (least is not None and bool((array < least).any())):
                 raise ValueError(f"its {name} contradict the rest")
-        return model.replace(**loaded)
+        return expected.replace(**loaded)
 
 
 def _growing_length(state: LearnerState, arrays: Mapping[str, Array]) -> int:
     """Length of the growing dimension in the arrays of a file."""
     axes = {name: axis for name, axis in state.axes(state.grows or "").items() if name in arrays}
+    for name, axis in axes.items():
+        if arrays[name].ndim <= axis:
+            raise ValueError(f"its {name} contradict the rest")
     lengths = {arrays[name].shape[axis] for name, axis in axes.items()}
-    if len(lengths) > 1:
+    if len(lengths) != 1:
         raise ValueError("its sizes contradict one another")
     if 0 in lengths:
         raise ValueError("its sizes are zero")
