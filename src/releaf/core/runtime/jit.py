@@ -143,7 +143,7 @@ def entry_point(function: Function, *, cache_name: str | None = None) -> Functio
     ``cache_name`` distinguishes functions that one factory makes.
     """
     if not IS_COMPILED:
-        return _without_overflow_warnings(function)
+        return _in_python(function)
     if cache_name is not None:
         function.__qualname__ = function.__name__ = cache_name
     compiled = numba.njit(**_OPTIONS)(function)
@@ -153,15 +153,20 @@ def entry_point(function: Function, *, cache_name: str | None = None) -> Functio
     return compiled  # type: ignore[no-any-return]
 
 
-def _without_overflow_warnings(function: Function) -> Function:
-    """Let integers wrap around silently in plain Python, as they do when compiled."""
+def _in_python(function: Function) -> Function:
+    """Run a kernel in plain Python as if compiled: integers wrap around silently, results are Python numbers."""
 
     @wraps(function)
     def called(*arguments: Any) -> Any:
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            return function(*arguments)
+            result = function(*arguments)
+        return tuple(map(_plain, result)) if isinstance(result, tuple) else _plain(result)
 
     return called  # type: ignore[return-value]
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def inlined(function: Function) -> Function:
