@@ -25,6 +25,7 @@ SLOW = (  # folders and files of tests that take long to run, by measured CPU ti
     *("cli/test_cli.py", "cli/test_commands.py", "service/test_experiment_state.py", "train/test_parallel_fit.py"),
     *("evaluate/test_ledger_and_estimators.py", "evaluate/test_sweeps.py", "core/test_exactness.py"),
     *("core/test_interval_rewards.py", "core/test_kernel_cache.py", "core/test_state_check.py"),
+    *("core/test_compile_notice.py", "core/test_learner_state.py", "docs/test_life_of_a_decision.py"),
     *("policies/test_adaptive_releaf.py", "policies/test_guarantees.py", "policies/test_zooming.py"),
 )
 SMALL = {"num_cpus": 1, "object_store_memory": 100 * 2**20}
