@@ -1,4 +1,4 @@
-"""AdaptiveReleaf: a Bayesian additive model per action with randomised UCB exploration."""
+"""AdaptiveReleaf: a mixture of regressions and trees per action with randomised UCB exploration."""
 
 from __future__ import annotations
 
@@ -10,41 +10,36 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from releaf.arrays import Array
-from releaf.core.adaptive.decision_step import ADAPTIVE, ADAPTIVE_OF_LABELS, predict_many, refit_due_actions
-from releaf.core.adaptive.state import (
-    ALWAYS,
-    AUTO,
-    BUDGET,
-    COST,
-    GUARANTEE,
-    LEARNT,
-    REQUESTED,
-    Adaptive,
-    new_adaptive,
-    rows_stored,
-)
-from releaf.core.adaptive.state_check import is_valid_state
-from releaf.core.runtime.primitives import TIME
+from releaf.core.adaptive.decision_step import ADAPTIVE, ADAPTIVE_OF_LABELS, predict_many
+from releaf.core.adaptive.engine import MOST_WINDOW, Engine
+from releaf.core.adaptive.initial_state import Settings
+from releaf.core.adaptive.merging import merge_engines
+from releaf.core.adaptive.state import ALWAYS, AUTO, BUDGET, COST, GUARANTEE, LEARNT, REQUESTED
+from releaf.core.runtime.primitives import SINCE, TIME
 from releaf.decision import ActionName, Decision
 from releaf.inspection import Effect
 from releaf.policies.adaptive_parameters import checked_forget, checked_observe, checked_reward_range
 from releaf.policies.argument_checks import positive, whole
 from releaf.policies.base import Relevant, Selection
 from releaf.policies.compiled import CompiledPolicy
+from releaf.policies.context_encoding import require_same_quantiles
 from releaf.policies.explanation import Relevance, effects, explanation, relevant_features
+from releaf.policies.parameters import parameters_of
 from releaf.policy import Actions, Trace
 from releaf.schema import Features
 from releaf.traits import Traits
 
 
 class AdaptiveReleaf(CompiledPolicy):
-    """A Bayesian additive model per action with randomised UCB exploration.
+    """A mixture of regressions and trees per action with randomised UCB exploration.
 
-    The expected reward of an action is the logistic function of a sum: a linear term and a table of levels (quantiles
-    or categories) for each feature, and tables of two features where those leave residuals. Tables without effect are
-    shrunk to zero, for each action separately; the others define its relevance. Weights have a normal posterior, which
-    each reward updates online. The learner selects and fits an action's tables again each time its rewards have grown
-    by half, up to 4,096 of them (fewer with more than 48 features).
+    Four experts estimate the reward of an action: a ridge regression on its features, one on tables of their levels
+    (quantiles or categories) and of pairs that interact, and extremely randomised trees, little and much smoothed.
+    Their estimates are averaged with weights that fall with their squared errors so far, so a linear problem stays a
+    linear one. All are fitted to a sample of the action's rewards, again each time these have grown by three tenths,
+    in a thread; in between each reward updates them. The sample holds all rewards up to a bound on memory
+    (:doc:`/adaptive`), and a random part of them beyond. Tables without effect are shrunk to zero, for each action
+    separately; the others define its relevance.
 
     To decide it draws a degree of optimism between 0 and 2·``optimism``, and takes the action with the highest estimate
     plus so many standard deviations. So the probability of each decision is known; it is 1 where the degree of optimism
@@ -68,11 +63,11 @@ class AdaptiveReleaf(CompiledPolicy):
         it, times the number of decisions per reward so far, is higher.
     delta, epsilon
         A guarantee (δ, and ε in units of the reward): while it exploits, actions that are worse than the best by more
-        than ``epsilon`` are chosen with probability ``delta`` at most, provided that sums of its tables can approximate
+        than ``epsilon`` are chosen with probability ``delta`` at most, provided that one of its experts can approximate
         the expected rewards. Other decisions explore, and request their reward.
     forget
-        None: never. A number: only so many of the latest rewards of each action count, 4,096 at most (fewer with more
-        than 48 features). "auto": drift detection; after a drift, earlier rewards are forgotten.
+        None: never. A number: only so many of the latest rewards of each action count. "auto": drift detection; after a
+        drift, earlier rewards are forgotten.
     reward_range
         Lowest and highest possible reward.
     optimism
@@ -140,10 +135,9 @@ class AdaptiveReleaf(CompiledPolicy):
         )
         self.delta = None if delta is None else positive("delta", delta, below=1.0)
         self.epsilon = None if epsilon is None else positive("epsilon", epsilon, below=self._span)
-        self.forget = checked_forget(forget, rows_stored(len(self.schema)))
+        self.forget = checked_forget(forget, MOST_WINDOW)
         self.optimism = positive("optimism", optimism, zero=True, most=100.0)
         self.least_probability = positive("least_probability", least_probability, zero=True, most=0.5)
-        self._may_be_due = False
         self._named: Relevant | None = None
         self._start()
 
@@ -163,32 +157,33 @@ class AdaptiveReleaf(CompiledPolicy):
         optimism = 0.0 if self.observation_mode == "labels" else self.optimism  # nothing to explore
         return optimism, floor, float(rule), limit, width, float(window)
 
-    def _build(self, actions: int) -> Adaptive:
+    def _settings(self, actions: int) -> Settings:
         categories = np.array([feature.categories for feature in self.schema.features], dtype=np.int64)
-        state = new_adaptive(self.seed, self.schema.lowest(), categories, actions, self._params(actions))
-        refit_due_actions(state.pointer_table)
-        return state
+        return Settings(self.schema.lowest(), categories, self._params(actions), self.seed)
 
-    def _use_state(self, state: Adaptive) -> None:
-        super()._use_state(state)
-        self._named = None
+    def _start(self) -> None:
+        self._use_engine(Engine(self._settings(len(self.actions)), len(self.actions)))
 
-    def _refit(self) -> None:
-        """Refit the actions that are due; relevance changes only here."""
-        self._named = None
-        refit_due_actions(self._pointer_table)
+    def _build(self, actions: int) -> Any:
+        raise NotImplementedError("the engine builds the state")
 
-    def _grow_if_full(self) -> None:
-        if self._may_be_due:
-            self._refit()
+    def _use_engine(self, engine: Engine) -> None:
+        """Switch to an engine; the only way to replace it."""
+        self._engine, self._named = engine, None
+        self._use_state(engine.state)
+
+    def _do_what_is_due(self) -> None:
+        """Start or finish fits that are due; relevance changes only here."""
+        if self._engine.do_what_is_due():
+            self._named = None
 
     def _learn(self, context: Array, step: int, index: int, reward: float) -> None:
         if self._entry_points.learn(self._pointer_table, context, step, index, reward):
-            self._refit()
+            self._do_what_is_due()
 
     def _learn_all(self, context: Array, step: int, rewards: Array) -> None:
         if self._entry_points.learn(self._pointer_table, context, step, rewards):
-            self._refit()
+            self._do_what_is_due()
 
     def learn_label(self, context: Any, label: ActionName | None, *, only_if_requested: bool = False) -> bool:
         """Decide for a context and learn its label, the right action, which implies the rewards of all actions.
@@ -227,7 +222,7 @@ class AdaptiveReleaf(CompiledPolicy):
         try:
             while reached < len(units):
                 reached = ADAPTIVE.learn_log(self._pointer_table, units, taken, rewards, reached)
-                self._refit()
+                self._do_what_is_due()
         finally:
             self._steps = int(self._state.clock[TIME])
 
@@ -236,13 +231,14 @@ class AdaptiveReleaf(CompiledPolicy):
         predict_many(self._pointer_table, units, expected)
         return self._low + self._span * expected
 
+    def _grow_if_full(self) -> None:
+        self._do_what_is_due()
+
     def _replay(self, units: Array, rewards: Array) -> Trace:
-        self._may_be_due = True  # the compiled loop stops when a refit is due
         try:
             return super()._replay(units, rewards)
         finally:
-            self._grow_if_full()
-            self._may_be_due = False
+            self._do_what_is_due()
 
     def _choose(self, context: Array) -> Selection:
         # inlined, since method calls would take as long as the decision itself
@@ -274,7 +270,7 @@ class AdaptiveReleaf(CompiledPolicy):
 
     def _name_relevant(self) -> Relevant:
         """Relevant features of each action, cached until the next refit."""
-        named = relevant_features(self._state.strengths, self._state.certainties)
+        named = relevant_features(self._strengths(), self._certainties())
         self._named = tuple([features or None for features in named])
         return self._named
 
@@ -299,32 +295,100 @@ class AdaptiveReleaf(CompiledPolicy):
             raise ValueError(f"reward is {reward!r}: expected a number in [{self._low:g}, {self._high:g}]")
         return float((reward - self._low) / self._span)
 
-    # --- saving and loading -------------------------------------------------------------------------------
+    # --- actions, saving, loading and merging -----------------------------------------------------------------
+
+    def _add_action(self) -> None:
+        actions = len(self._engine.samples)
+        engine = self._engine.with_actions(self._settings(actions + 1), list(range(actions)), 1)
+        engine.state.clock[SINCE] = engine.state.clock[TIME]
+        self._use_engine(engine)
+
+    def _remove_action(self, index: int) -> None:
+        kept = [action for action in range(len(self._engine.samples)) if action != index]
+        self._use_engine(self._engine.with_actions(self._settings(len(kept)), kept))
 
     def _changed_by_decision(self) -> dict[str, Array]:
-        names = ("clock", "seen", "fresh_knots", "fresh_levels", "sums")
+        names = ("clock", "seen", "seen_keys", "seen_counts", "fresh_knots", "fresh_levels", "sums")
         return {name: getattr(self._state, name).copy() for name in names}
 
     def _undo_decision(self, arrays: dict[str, Array]) -> None:
         for name, array in arrays.items():
             getattr(self._state, name)[...] = array
 
-    @classmethod
-    def _revive(cls, header: dict[str, Any], arrays: dict[str, Array]) -> Self:
-        if "observe" not in header["parameters"]:  # files of the first version, which had no sums either
-            arrays = {**arrays, "policy.sums": np.zeros(2)}
-        return super()._revive(header, arrays)
+    def _arrays(self) -> dict[str, Array]:
+        return self._engine.learnt_arrays()
 
-    def _check_state(self, state: Adaptive) -> None:
-        if not is_valid_state(state):
-            raise ValueError("its tables contradict the rest")
+    def _load_state(self, arrays: dict[str, Array]) -> None:
+        if "sample_counts" not in arrays:
+            raise ValueError(
+                "it was saved by version 0.1, whose AdaptiveReleaf had another model: train a new learner on its log "
+                "(releaf.fit_log, or learn_log), or keep using that version"
+            )
+        engine = Engine.from_arrays(self._settings(len(self.actions)), len(self.actions), arrays)
+        if engine.state.clock[TIME] != self._steps:
+            raise ValueError("its clock contradicts the rest")
+        self._use_engine(engine)
+
+    def merge(self, other: Self) -> Self:
+        """Merge this learner with another into a new one; both are unchanged.
+
+        For learners of the same features. Their samples of rewards are united, and the models follow from that. A
+        reward that both have, since they started from the same saved learner, counts once. ``a.merge(empty)`` estimates
+        as ``a`` does. The result has the actions of both and the parameters of this one. Pending decisions stay with
+        the learner that made them.
+
+        Learners with a :class:`releaf.Quantile` feature that saw different data can't be merged, since the same value
+        means different things to them.
+
+        Parameters
+        ----------
+        other
+            A learner with the same features.
+
+        Examples
+        --------
+        >>> import numpy as np, releaf
+        >>> draw = np.random.default_rng(0)
+        >>> parts = [releaf.AdaptiveReleaf(2, 2, seed=0) for _ in range(2)]
+        >>> for part in parts:
+        ...     contexts = draw.random((200, 2))
+        ...     trace = part.replay(contexts, contexts)
+        >>> whole = parts[0].merge(parts[1])
+        >>> whole.steps, whole.observations
+        (400, 400)
+        """
+        if type(other) is not type(self):
+            raise TypeError(f"other must be a {type(self).__name__} too, got {type(other).__name__}")
+        if self.schema != other.schema:
+            raise ValueError(f"learners with different features can't be merged: {self.schema!r} and {other.schema!r}")
+        one, mine, encoder = self._frozen_engine()
+        two, theirs, other_encoder = other._frozen_engine()
+        require_same_quantiles(encoder, other_encoder)
+        names = (*mine, *(name for name in theirs if name not in mine))
+        places = [
+            (mine.index(name) if name in mine else None, theirs.index(name) if name in theirs else None)
+            for name in names
+        ]
+        merged = type(self)(names, self.schema, **parameters_of(self))
+        merged.max_pending = max(self.max_pending, other.max_pending)
+        merged._use_engine(merge_engines(merged._settings(len(names)), one, two, places))
+        merged._steps = int(merged._state.clock[TIME])
+        merged._token = (self._token + other._token) % 2**62
+        merged._encoder.restore(encoder)
+        return merged
+
+    def _frozen_engine(self) -> tuple[Engine, tuple[ActionName, ...], dict[str, Array]]:
+        """Copy of the samples, with the names of the actions, read under one lock: two could deadlock."""
+        with self._lock:
+            engine = Engine.without_models(self._engine.settings, len(self.actions), self._engine.learnt_arrays())
+            return engine, self.actions, self._encoder.state()
 
     # --- inspection -------------------------------------------------------------------------------
 
     @property
     def observations(self) -> int:
         """Number of learnt rewards of the current actions."""
-        return int(self._state.counts[:, LEARNT].sum())
+        return int(sum(sample.counts[LEARNT] for sample in self._engine.samples))
 
     @property
     def explorations(self) -> int:
@@ -334,13 +398,19 @@ class AdaptiveReleaf(CompiledPolicy):
     def _requested_rewards(self) -> int:
         return self.explorations
 
+    def _strengths(self) -> Array:
+        return np.stack([model.strengths for model in self._engine.models])
+
+    def _certainties(self) -> Array:
+        return np.stack([model.certainties for model in self._engine.models])
+
     def relevance(self) -> Array:
         """Share of each feature in the explained variance of each action's reward (A × D).
 
         A row sums to 1, or to 0 while nothing is explained. An interaction counts for both of its features.
         """
         with self._lock:
-            strengths = self._state.strengths
+            strengths = self._strengths()
             total = strengths.sum(axis=1, keepdims=True)
             shares: Array = np.divide(strengths, total, out=np.zeros_like(strengths), where=total > 0)
             return shares
@@ -348,8 +418,8 @@ class AdaptiveReleaf(CompiledPolicy):
     def relevant_features(self) -> dict[Any, list[Relevance]]:
         """Relevant features of each action, the most important first, with share and certainty."""
         with self._lock:
-            shares, certainties = self.relevance(), self._state.certainties.copy()
-            named = relevant_features(self._state.strengths, certainties)
+            shares, certainties = self.relevance(), self._certainties()
+            named = relevant_features(self._strengths(), certainties)
         return {
             action: [
                 Relevance(self.schema.names[position], float(shares[row, position]), float(certainties[row, position]))
@@ -371,7 +441,7 @@ class AdaptiveReleaf(CompiledPolicy):
         """
         position = self.schema.index(feature)
         with self._lock:
-            by_action = effects(self._state, self._encoder, position, self._span)
+            by_action = effects(self._engine, self._encoder, position, self._span)
         return dict(zip(self.actions, by_action, strict=True))
 
     def explain(self, choice: Decision) -> str:
@@ -385,4 +455,4 @@ class AdaptiveReleaf(CompiledPolicy):
         self._require_own(choice)
         with self._lock:
             choice = replace(choice, index=self._index_of(choice.action))  # earlier actions may have been removed
-            return explanation(choice, self._state, self._encoder, self.actions, self.reward_range)
+            return explanation(choice, self._engine, self._encoder, self.actions, self.reward_range)

@@ -73,3 +73,13 @@ def _as_numbers(rows: list[list[Any]], shape: tuple[int]) -> Any:
     except (TypeError, ValueError, OverflowError):  # such as rows of different lengths
         return rows
     return matrix if matrix.dtype == np.float64 and matrix.shape[1:] == shape else rows
+
+
+def require_same_quantiles(one: dict[str, Array], other: dict[str, Array]) -> None:
+    """Raise a ValueError if the states of two encoders differ."""
+    for name, state in one.items():
+        if not np.array_equal(state, other[name]):
+            raise ValueError(
+                "learners with different quantiles can't be merged, since the same interval holds different values "
+                "for them: describe the feature as Continuous, or use releaf.fit_log"
+            )

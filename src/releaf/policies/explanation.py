@@ -8,8 +8,16 @@ import numpy as np
 
 from releaf.arrays import Array
 from releaf.core.adaptive.decision_step import predict_many, predict_with_columns
-from releaf.core.adaptive.state import FIRST, NO_FEATURE, SECOND, START, TABLES, UNLIKE, WIDTH, Adaptive
-from releaf.core.runtime.primitives import TIME
+from releaf.core.adaptive.engine import Engine
+from releaf.core.adaptive.state import (
+    ADDITIVE,
+    FIRST,
+    NO_FEATURE,
+    SECOND,
+    START,
+    UNLIKE,
+    WIDTH,
+)
 from releaf.decision import ActionName, Decision
 from releaf.features import MISSING, Quantile
 from releaf.inspection import Effect
@@ -48,11 +56,12 @@ def relevant_features(strengths: Array, certainties: Array) -> list[tuple[int, .
     return [tuple(np.flatnonzero(row).tolist()) for row in named]
 
 
-def effects(state: Adaptive, encoder: Encoder, position: int, span: float) -> list[list[Effect]]:
+def effects(engine: Engine, encoder: Encoder, position: int, span: float) -> list[list[Effect]]:
     """Partial dependence of each action's estimate on a feature, averaged over observed contexts."""
-    came = state.seen[: min(int(state.clock[TIME]), len(state.seen))]
+    state = engine.state
+    came = state.seen[: int(state.seen_counts[0])]
     contexts = came[:: max(1, -(-len(came) // AVERAGED))].astype(np.float64)
-    units = _values_shown(state, encoder.schema, position, contexts[:, position])
+    units = _values_shown(engine, encoder.schema, position, contexts[:, position])
     tried = np.tile(contexts, (len(units), 1))
     tried[:, position] = np.repeat(units, len(contexts))
     values = [encoder.from_unit(position, float(unit)) for unit in units]
@@ -67,7 +76,7 @@ def effects(state: Adaptive, encoder: Encoder, position: int, span: float) -> li
     ]
 
 
-def _values_shown(state: Adaptive, schema: Schema, position: int, came: Array) -> Array:
+def _values_shown(engine: Engine, schema: Schema, position: int, came: Array) -> Array:
     """Values to evaluate: all categories; or numbers in the observed range with its knots, and the missing value."""
     feature = schema.features[position]
     if feature.categories:
@@ -75,23 +84,21 @@ def _values_shown(state: Adaptive, schema: Schema, position: int, came: Array) -
         return units
     present = came[came != MISSING]
     low, high = (present.min(), present.max()) if len(present) else (0.0, 1.0)
-    knots = np.concatenate(
-        [state.knots[action, position, :levels] for action, levels in enumerate(state.levels[:, position])]
-    )
+    knots = np.concatenate([model.knots[position, : model.levels[position]] for model in engine.models])
     inside = np.unique(np.concatenate([np.linspace(low, high, POINTS), knots[(knots > low) & (knots < high)]]))
     return inside if len(present) == len(came) else np.append(inside, MISSING)
 
 
 def explanation(
     choice: Decision,
-    state: Adaptive,
+    engine: Engine,
     encoder: Encoder,
     actions: tuple[ActionName, ...],
     reward_range: tuple[float, float],
 ) -> str:
     """One line for the decision, then each action's estimate and the contributions that add up to it."""
     low, span = reward_range[0], reward_range[1] - reward_range[0]
-    breakdowns = [_breakdown(state, choice.context, action, encoder) for action in range(len(actions))]
+    breakdowns = [_breakdown(engine, choice.context, action, encoder) for action in range(len(actions))]
     order = sorted(range(len(actions)), key=lambda action: -breakdowns[action].mean)
     hopeful = breakdowns[choice.index].highest >= breakdowns[order[0]].mean
     equal = [action for action in order if breakdowns[action].mean == breakdowns[order[0]].mean]
@@ -132,45 +139,53 @@ class EstimateBreakdown(NamedTuple):
     parts: list[Contribution]
 
 
-def _breakdown(state: Adaptive, context: Array, action: int, encoder: Encoder) -> EstimateBreakdown:
-    columns = np.zeros(state.weights.shape[1])
-    logit, spread = predict_with_columns(state.pointer_table, np.array(context), action, columns)
-    moves = state.weights[action] * (columns - state.typical[action])
+def _breakdown(engine: Engine, context: Array, action: int, encoder: Encoder) -> EstimateBreakdown:
+    model = engine.models[action]
+    columns = np.zeros(len(model.weights))
+    mean, spread = predict_with_columns(engine.state.pointer_table, np.array(context), action, columns)
+    moves = model.weights * (columns - model.typical)
     merged: dict[tuple[int, ...], float] = {}
-    for table in state.tables[action, : state.counts[action, TABLES]]:
+    for table in model.tables:
         features = tuple(int(position) for position in table[[FIRST, SECOND]] if position != NO_FEATURE)
         move = moves[table[START] : table[START] + table[WIDTH]].sum()
         merged[features] = merged.get(features, 0.0) + float(move)
+    for position, effect in _wide_effects(engine, context, action).items():
+        merged[(position,)] = effect
     merged[()] = float(moves[UNLIKE])  # the out-of-range column
-    usual = logit - sum(merged.values())
+    usual = float(engine.state.predictions[action, ADDITIVE]) - sum(merged.values())
+    usual = min(max(usual, 0.0), 1.0)
     ranked = sorted(merged.items(), key=lambda entry: -abs(entry[1]))
-    parts, reached = [], usual
-    for features, move in ranked[:SHOWN]:
-        amount = _logistic(reached + move) - _logistic(reached)
-        if abs(amount) >= LEAST_SHOWN:
-            parts.append(Contribution(features, amount, _where(state, context, action, encoder, features)))
-            reached += move
-    rest = _logistic(logit) - _logistic(reached)
+    parts = [
+        Contribution(features, move, _where(engine, context, action, encoder, features))
+        for features, move in ranked[:SHOWN]
+        if abs(move) >= LEAST_SHOWN
+    ]
+    rest = mean - usual - sum(part.amount for part in parts)
     if abs(rest) >= LEAST_SHOWN:
-        parts.append(Contribution((), rest, "all else"))
-    mean, lowest, highest = (_logistic(logit + width * spread) for width in (0.0, -Z95, Z95))
-    return EstimateBreakdown(mean, lowest, highest, _logistic(usual), parts)
+        parts.append(Contribution((), rest, "all else together"))
+    lowest, highest = (min(max(mean + width * spread, 0.0), 1.0) for width in (-Z95, Z95))
+    return EstimateBreakdown(mean, lowest, highest, usual, parts)
 
 
-def _logistic(value: float) -> float:
-    return float(1.0 / (1.0 + np.exp(-np.clip(value, -30.0, 30.0))))
+def _wide_effects(engine: Engine, context: Array, action: int) -> dict[int, float]:
+    """Effect of the context's category, for each feature whose categories have no column."""
+    settings, model, found = engine.settings, engine.models[action], {}
+    for position in np.flatnonzero(settings.effects).tolist():
+        category = int(context[position] * settings.categories[position]) % int(settings.effects[position])
+        found[position] = float(model.effect_means[settings.first_effect[position] + category])
+    return found
 
 
-def _where(state: Adaptive, context: Array, action: int, encoder: Encoder, features: tuple[int, ...]) -> str:
+def _where(engine: Engine, context: Array, action: int, encoder: Encoder, features: tuple[int, ...]) -> str:
     if not features:
         return "values outside the range of all before"
     return " and ".join(
-        f"{encoder.schema.names[position]} {_interval(state, float(context[position]), action, encoder, position)}"
+        f"{encoder.schema.names[position]} {_interval(engine, float(context[position]), action, encoder, position)}"
         for position in features
     )
 
 
-def _interval(state: Adaptive, value: float, action: int, encoder: Encoder, position: int) -> str:
+def _interval(engine: Engine, value: float, action: int, encoder: Encoder, position: int) -> str:
     """Knots around a value, or its category, in the feature's units."""
     feature = encoder.schema.features[position]
     if value == MISSING and not feature.categories:
@@ -178,7 +193,8 @@ def _interval(state: Adaptive, value: float, action: int, encoder: Encoder, posi
     if feature.categories:
         category = int(value * feature.categories)
         return feature.describe(category / feature.categories, (category + 1) / feature.categories)
-    knots = state.knots[action, position, : state.levels[action, position]]
+    model = engine.models[action]
+    knots = model.knots[position, : model.levels[position]]
     above = int(np.clip(np.searchsorted(knots, value), 1, len(knots) - 1))
     low, high = float(knots[above - 1]), float(knots[above])
     if isinstance(feature, Quantile):

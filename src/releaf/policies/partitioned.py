@@ -19,6 +19,7 @@ from releaf.features import MISSING, Continuous, Quantile
 from releaf.inspection import Interval, IntervalReward
 from releaf.policies.argument_checks import positive, scale, whole
 from releaf.policies.base import OnlinePolicy, Relevant, Selection
+from releaf.policies.context_encoding import require_same_quantiles
 from releaf.policies.parameters import parameters_of
 from releaf.policy import Trace
 
@@ -40,12 +41,7 @@ def _require_same_configuration(one: _MergeInput, other: _MergeInput) -> None:
         theirs = other.configuration[name]
         if mine != theirs and name != "max_pending":
             raise ValueError(f"learners with different {name} can't be merged: {mine!r} and {theirs!r}")
-    for name, state in one.encoder.items():
-        if not np.array_equal(state, other.encoder[name]):
-            raise ValueError(
-                "learners with different quantiles can't be merged, since the same interval holds different values "
-                "for them: describe the feature as Continuous, or use releaf.fit_log"
-            )
+    require_same_quantiles(one.encoder, other.encoder)
 
 
 class PartitionedPolicy(OnlinePolicy):

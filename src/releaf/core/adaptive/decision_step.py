@@ -5,77 +5,164 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
+from releaf.core.adaptive.category_effects import total_effect, update_effects
 from releaf.core.adaptive.drift_detection import fade, forget_before_drift, notices_drift
 from releaf.core.adaptive.levels import find_levels
-from releaf.core.adaptive.logistic_regression import logistic, product, update_posterior, variance
-from releaf.core.adaptive.refit import calls_for_refit, is_due, refit_due, store_reward
+from releaf.core.adaptive.mixture import add_losses, mix
+from releaf.core.adaptive.model import rank_of
 from releaf.core.adaptive.reward_requests import requests_reward
+from releaf.core.adaptive.ridge import product, product_of_first, update_posterior, variance_of
+from releaf.core.adaptive.sample import KEYS, key_of, note_due, store_reward
 from releaf.core.adaptive.state import (
+    ADDITIVE,
     ALWAYS,
     COLUMNS,
-    FIRST_FIT,
+    DUE,
+    EXPERTS,
     FLOOR,
     LEARNT,
+    LINE_COLUMNS,
+    LINES,
     NEXT,
+    OFFSET,
     OPTIMISM,
     REQUESTED,
     RULE,
     SEEN,
+    SHARP_TREES,
+    SMOOTH_TREES,
     TABLES,
+    TREES,
+    VARIANCE,
     Adaptive,
+    open_model_at,
+    open_sample_at,
 )
 from releaf.core.adaptive.table_columns import find_places, lay_out, unlikeness
+from releaf.core.adaptive.trees import predict, predict_and_learn
 from releaf.core.runtime.entry_points import EntryPoints, state_entry_point
 from releaf.core.runtime.jit import inlined, outlined
 from releaf.core.runtime.primitives import RANDOM, TIME, argmax
 from releaf.core.runtime.random_generator import unit
 
 OPTIMISM_LEVELS = 16  # from which one is drawn
+FIRST_LEVELS = 8  # contexts from which the levels are set for the first time
+SURPRISE = 0.9  # of a requested reward, from which on a fit is due at once
+FEW = 1024  # rewards up to which that holds
+DISAGREEMENT = 1.0  # share of the variance between experts that counts as uncertainty
 
 
 @outlined
-def update_levels(clock, context, seen, categories, knots, levels):
-    """Store a context, and set the levels again whenever the number of contexts has doubled."""
-    time = clock[TIME]
-    seen[(time - 1) % SEEN] = context
-    if time >= FIRST_FIT and time & (time - 1) == 0:
-        find_levels(seen[: min(time, SEEN)], categories, knots, levels)
+def observe_context(state, context):
+    """Sample contexts, and set the levels again whenever their number has doubled."""
+    time, counts = state.clock[TIME], state.seen_counts
+    key = key_of(context, time, 0.0)
+    if counts[0] == SEEN and key < KEYS >> counts[1]:
+        thin_seen(state)
+    if key < KEYS >> counts[1]:
+        store_seen(state, context, key)
+    if time >= FIRST_LEVELS and time & (time - 1) == 0:
+        set_fresh_levels(state)
 
 
 @inlined
-def lay_out_for(state, context, action):
+def store_seen(state, context, key):
+    row = state.seen_counts[0]
+    for feature in range(len(context)):
+        state.seen[row, feature] = context[feature]
+    state.seen_keys[row] = key
+    state.seen_counts[0] += 1
+
+
+@inlined
+def thin_seen(state):
+    """Halve the rate of sampled contexts until one more has room."""
+    while state.seen_counts[0] == SEEN:
+        state.seen_counts[1] += 1
+        stored = state.seen_counts[0]
+        state.seen_counts[0] = 0
+        for row in range(stored):
+            if state.seen_keys[row] < KEYS >> state.seen_counts[1]:
+                store_seen(state, state.seen[row], state.seen_keys[row])
+
+
+@outlined
+def set_fresh_levels(state):
+    """Set the levels from the sampled contexts."""
+    find_levels(state.seen[: state.seen_counts[0]], state.categories, state.fresh_knots, state.fresh_levels)
+
+
+@inlined
+def lay_out_for(state, model, context):
     """Write the sparse columns of a context for an action; returns their number."""
-    levels, categories, counts = state.levels[action], state.categories, state.counts
-    find_places(context, state.knots[action], levels, categories, state.places, state.heights)
+    find_places(context, model.knots, model.levels, state.categories, state.places, state.heights)
     return lay_out(
         state.places,
         state.heights,
-        unlikeness(context, state.ranges[action]),
-        levels,
-        categories,
+        unlikeness(context, model.ranges),
+        model.levels,
+        state.categories,
         state.limits,
-        state.tables[action],
-        counts[action, TABLES],
+        model.tables,
+        model.counts[TABLES],
         state.where,
         state.value,
     )
 
 
 @inlined
+def rank_for(state, model, context):
+    """Write the values of a context as an action's trees see them."""
+    for feature in range(len(context)):
+        state.ranked[feature] = rank_of(context, feature, state.categories, state.first_category, model.ranks)
+
+
+@inlined
+def clipped(value):
+    return min(max(value, 0.0), 1.0)
+
+
+@inlined
+def set_regressions(state, model, filled, effect, predictions):
+    offset = model.numbers[OFFSET] + effect
+    predictions[ADDITIVE] = clipped(offset + product(model.weights, state.where, state.value, filled))
+    predictions[LINES] = clipped(
+        offset + product_of_first(model.line_weights, model.counts[LINE_COLUMNS], state.where, state.value, filled)
+    )
+
+
+@inlined
 def estimate(state, context):
-    """Set logit, its standard deviation, and estimated reward of each action."""
+    """Set the estimated reward of each action, and its standard deviation."""
     for action in range(len(state.estimates)):
-        filled = lay_out_for(state, context, action)
-        state.logits[action] = product(state.weights[action], state.where, state.value, filled)
-        state.spreads[action] = math.sqrt(variance(state.covariance[action], state.where, state.value, filled))
-        state.estimates[action] = logistic(state.logits[action])
+        model = open_model_at(state.models[action])
+        predictions = state.predictions[action]
+        filled = lay_out_for(state, model, context)
+        effect, effect_variance = total_effect(
+            context, state.categories, state.first_effect, model.effect_means, model.effect_variances
+        )
+        set_regressions(state, model, filled, effect, predictions)
+        if model.counts[TREES] > 0:
+            rank_for(state, model, context)
+            sharp, smooth = predict(model.nodes, model.roots, model.counts[TREES], state.ranked)
+            predictions[SHARP_TREES] = sharp
+            predictions[SMOOTH_TREES] = smooth
+        else:
+            predictions[SHARP_TREES] = predictions[ADDITIVE]
+            predictions[SMOOTH_TREES] = predictions[ADDITIVE]
+        mean, between = mix(predictions, state.losses[action], state.pooled_losses)
+        spread = variance_of(model.covariance, state.where, state.value, filled) + effect_variance
+        state.estimates[action] = mean
+        state.spreads[action] = math.sqrt(spread + DISAGREEMENT * between)
 
 
 @inlined
 def choose(state, context):
     observe_context(state, context)
     estimate(state, context)
-    leader = argmax(state.logits)
+    leader = argmax(state.estimates)
     if state.params[RULE] != ALWAYS:
         if not requests_reward(state, context, leader):
             state.chance[0] = 1.0
@@ -91,10 +178,10 @@ def choose(state, context):
 def set_probabilities(state):
     """Set each action's probability under randomised UCB, one draw of optimism for all actions (Vaswani et al. 2020).
 
-    For each level of optimism the action with the highest logit plus so many standard deviations is chosen, and ties
-    are broken uniformly; so the probabilities are exact.
+    For each level of optimism the action with the highest estimate plus so many standard deviations is chosen, and
+    ties are broken uniformly; so the probabilities are exact.
     """
-    actions = len(state.logits)
+    actions = len(state.estimates)
     sure = 1.0 - actions * state.params[FLOOR]
     for action in range(actions):
         state.chances[action] = state.params[FLOOR]
@@ -102,12 +189,12 @@ def set_probabilities(state):
         optimism = 2.0 * state.params[OPTIMISM] * (level + 0.5) / OPTIMISM_LEVELS
         highest, equal = -math.inf, 0
         for action in range(actions):
-            upper = state.logits[action] + optimism * state.spreads[action]
+            upper = state.estimates[action] + optimism * state.spreads[action]
             if upper > highest:
                 highest, equal = upper, 0
             equal += upper == highest
         for action in range(actions):
-            if state.logits[action] + optimism * state.spreads[action] == highest:
+            if state.estimates[action] + optimism * state.spreads[action] == highest:
                 state.chances[action] += sure / (OPTIMISM_LEVELS * equal)
 
 
@@ -129,34 +216,92 @@ def draw_action(state):
 
 
 @inlined
-def update(state, context, step, action, reward):
-    """Learn a reward, online or with the next refit; returns whether a refit is due."""
-    filled = lay_out_for(state, context, action)
-    mean = logistic(product(state.weights[action], state.where, state.value, filled))
-    store_reward(state, context, action, reward)
-    if notices_drift(state, action, mean, reward):
-        forget_before_drift(state, action)
-    if calls_for_refit(state, action, mean, reward):
-        state.counts[action, NEXT] = state.counts[action, LEARNT]
-    if not is_due(state.counts[action]):
-        fade(state, action)
-        update_posterior(
-            state.weights[action],
-            state.covariance[action],
-            state.counts[action, COLUMNS],
-            state.where,
-            state.value,
-            filled,
-            reward,
-            state.dispersion[action],
-            state.push,
+def learn_in_model(state, model, context, reward, predictions):
+    """Predict a reward by each expert, then update the model with it."""
+    filled = lay_out_for(state, model, context)
+    effect, effect_variance = total_effect(
+        context, state.categories, state.first_effect, model.effect_means, model.effect_variances
+    )
+    set_regressions(state, model, filled, effect, predictions)
+    predictions[SHARP_TREES] = predictions[ADDITIVE]
+    predictions[SMOOTH_TREES] = predictions[ADDITIVE]
+    if model.counts[TREES] > 0:
+        rank_for(state, model, context)
+        sharp, smooth = predict_and_learn(model.nodes, model.roots, model.counts[TREES], state.ranked, reward)
+        predictions[SHARP_TREES] = sharp
+        predictions[SMOOTH_TREES] = smooth
+    fade(state, model)
+    variance, target = model.numbers[VARIANCE], reward - model.numbers[OFFSET] - effect
+    lines, columns = model.counts[LINE_COLUMNS], model.counts[COLUMNS]
+    error = target - product_of_first(model.line_weights, lines, state.where, state.value, filled)
+    update_posterior(
+        model.line_weights,
+        model.line_covariance,
+        lines,
+        state.where,
+        state.value,
+        filled,
+        error,
+        variance,
+        0.0,
+        state.push,
+    )
+    error = target - product(model.weights, state.where, state.value, filled)
+    update_posterior(
+        model.weights,
+        model.covariance,
+        columns,
+        state.where,
+        state.value,
+        filled,
+        error,
+        variance,
+        effect_variance,
+        state.push,
+    )
+    if effect_variance > 0.0:
+        spread = product(state.push, state.where, state.value, filled)
+        scale = 1.0 / (variance + effect_variance + spread)
+        update_effects(
+            context,
+            state.categories,
+            state.first_effect,
+            model.effect_means,
+            model.effect_variances,
+            error * scale,
+            scale,
         )
-    return is_due(state.counts[action])
+
+
+@inlined
+def update(state, context, step, action, reward):
+    """Learn a reward; returns whether a refit or more capacity is due."""
+    sample, model = open_sample_at(state.samples[action]), open_model_at(state.models[action])
+    predictions = state.predictions[action]
+    learn_in_model(state, model, context, reward, predictions)
+    mean, _ = mix(predictions, state.losses[action], state.pooled_losses)
+    add_losses(predictions, reward, state.losses[action], state.pooled_losses)
+    state.reward_sums[0] += 1.0
+    state.reward_sums[1] += reward
+    store_reward(sample, context, reward)
+    if notices_drift(state, sample, model, mean, reward):
+        forget_before_drift(state, action)
+        for other in range(len(state.estimates)):
+            note_due(state, open_sample_at(state.samples[other]))
+    elif surprises(state, sample, mean, reward):
+        sample.counts[NEXT] = sample.counts[LEARNT]
+    return note_due(state, sample)
+
+
+@inlined
+def surprises(state, sample, mean, reward):
+    """Whether a requested reward contradicts a confident estimate, while there are few rewards."""
+    return state.params[RULE] != ALWAYS and sample.counts[LEARNT] < FEW and abs(reward - mean) > SURPRISE
 
 
 @inlined
 def update_all(state, context, step, rewards):
-    """Learn the rewards of all actions; returns whether a refit is due."""
+    """Learn the rewards of all actions; returns whether a refit or more capacity is due."""
     due = False
     for action in range(len(rewards)):
         due |= update(state, context, step, action, rewards[action])
@@ -164,9 +309,14 @@ def update_all(state, context, step, rewards):
 
 
 @inlined
-def observe_context(state, context):
-    """Update the levels with a context, independent of any reward."""
-    update_levels(state.clock, context, state.seen, state.categories, state.fresh_knots, state.fresh_levels)
+def learn_rows_again(state, contexts, rewards, action):
+    """Update an action's model with rows that came after those it was fitted to."""
+    model, predictions = open_model_at(state.models[action]), np.empty(EXPERTS)
+    context = np.empty(contexts.shape[1])
+    for row in range(len(rewards)):
+        for feature in range(len(context)):
+            context[feature] = contexts[row, feature]
+        learn_in_model(state, model, context, rewards[row], predictions)
 
 
 @inlined
@@ -174,26 +324,24 @@ def estimate_many(state, contexts, estimates):
     """Estimate the reward of each action in many contexts."""
     for row in range(len(contexts)):
         estimate(state, contexts[row])
-        estimates[row] = state.estimates
-
-
-@inlined
-def no_refit_due(state):
-    """Whether a replay can continue: refits have their own entry point, so that they are compiled once."""
-    for action in range(len(state.estimates)):  # noqa: SIM110 - a bare loop compiles faster than any()
-        if is_due(state.counts[action]):
-            return False
-    return True
+        for action in range(len(state.estimates)):
+            estimates[row, action] = state.estimates[action]
 
 
 @inlined
 def predict_with_columns_of(state, context, action, columns):
-    """Write the dense columns of a context for an action; returns its logit and standard deviation."""
-    filled = lay_out_for(state, context, action)
+    """Write the dense columns of a context for an action; returns its estimate and standard deviation."""
+    estimate(state, context)
+    filled = lay_out_for(state, open_model_at(state.models[action]), context)
     for i in range(filled):
         columns[state.where[i]] += state.value[i]
-    logit = product(state.weights[action], state.where, state.value, filled)
-    return logit, math.sqrt(variance(state.covariance[action], state.where, state.value, filled))
+    return state.estimates[action], state.spreads[action]
+
+
+@inlined
+def nothing_due(state):
+    """Whether a replay can continue: refits are started by Python."""
+    return state.clock[DUE] == 0
 
 
 @inlined
@@ -202,10 +350,9 @@ def wants(state, decision):
     return decision & 1 == 1 or state.params[RULE] == ALWAYS
 
 
-refit_due_actions = state_entry_point(refit_due, Adaptive, arguments=0)
+set_levels = state_entry_point(set_fresh_levels, Adaptive, arguments=0)
+learn_again = state_entry_point(learn_rows_again, Adaptive, arguments=3)
 predict_with_columns = state_entry_point(predict_with_columns_of, Adaptive, arguments=3)
 predict_many = state_entry_point(estimate_many, Adaptive, arguments=2)
-ADAPTIVE = EntryPoints(
-    choose, update, Adaptive, wants=wants, has_capacity=no_refit_due, observe_context=observe_context
-)
-ADAPTIVE_OF_LABELS = EntryPoints(choose, update_all, Adaptive, rewards="all", has_capacity=no_refit_due)
+ADAPTIVE = EntryPoints(choose, update, Adaptive, wants=wants, has_capacity=nothing_due, observe_context=observe_context)
+ADAPTIVE_OF_LABELS = EntryPoints(choose, update_all, Adaptive, rewards="all", has_capacity=nothing_due)

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from releaf.core.adaptive.levels import MOST_LEVELS
+from releaf.core.adaptive.levels import MOST_LEVELS, MOST_TABLED, is_wide
 from releaf.core.adaptive.table_columns import find_places
 from releaf.core.runtime.jit import inlined, outlined
 
-BINS = MOST_LEVELS + 1  # of a feature: its levels, and one for missing values
+BINS = max(MOST_LEVELS, MOST_TABLED) + 1  # of a feature: its levels, and one for missing values
 THIRDS = 4  # groups of levels at coarse resolution, and one for missing values
-SOFTENING = 0.25  # added to the information of a cell, to damp cells with few rewards
+SOFTENING = 1.0  # rewards added to a cell, to damp cells with few
 
 
 @outlined
@@ -21,7 +21,7 @@ def find_bins(rows, knots, levels, categories, bins):
     for row in range(len(rows)):
         find_places(rows[row], knots, levels, categories, places, heights)
         for feature in range(len(levels)):
-            place = places[feature]
+            place = 0.0 if is_wide(categories[feature]) else places[feature]
             bins[row, feature] = levels[feature] if place < 0.0 else np.int64(place + 0.5)
 
 
@@ -37,23 +37,23 @@ def gain_of(sums, sizes):
 
 
 @outlined
-def single_gain(bins, feature, residuals, information):
+def single_gain(bins, feature, residuals):
     """Gain of a table of one feature."""
     sums, sizes = np.zeros(BINS), np.zeros(BINS)
     for row in range(len(residuals)):
         sums[bins[row, feature]] += residuals[row]
-        sizes[bins[row, feature]] += information[row]
+        sizes[bins[row, feature]] += 1.0
     return gain_of(sums, sizes)
 
 
 @outlined
-def pair_gain(bins, first, second, residuals, information, levels):
+def pair_gain(bins, first, second, residuals, levels):
     """Gain of a table of two features, with coarse and with all levels."""
     sums, sizes = np.zeros(BINS * BINS), np.zeros(BINS * BINS)
     for row in range(len(residuals)):
         cell = bins[row, first] * BINS + bins[row, second]
         sums[cell] += residuals[row]
-        sizes[cell] += information[row]
+        sizes[cell] += 1.0
     rough_sums, rough_sizes = np.zeros(THIRDS * THIRDS), np.zeros(THIRDS * THIRDS)
     for i in range(levels[first] + 1):
         for j in range(levels[second] + 1):

@@ -2,20 +2,25 @@
 
 The knots of a number are the ends of its range and some quantiles between them. A value between two knots has a share
 in both, by distance, so that a table over levels is a piecewise linear function. The ends are always knots, so values
-unlike all before fall on levels without data, which have high variance. Each category is a level; with many categories,
-the rare ones share the last. A missing number has a level after all others.
+unlike all before fall on levels without data, which have high variance. Each category is a level; a feature with more
+than ``MOST_TABLED`` categories has no levels, but an effect of each category. A missing number has a level after all
+others.
 """
 
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
+from releaf.core.adaptive.sorting import ascending_order
 from releaf.core.runtime.jit import inlined, outlined
 
 INSIDE = 4  # knots of a number between the ends of its range
 COARSE = 4  # levels of a number in a coarse table
-MOST_LEVELS = 8
+MOST_LEVELS = 8  # of a number
+MOST_TABLED = 16  # categories of a feature that has a table
 CENTRE, SCALE = (
     MOST_LEVELS,
     MOST_LEVELS + 1,
@@ -32,23 +37,12 @@ MISSING_PLACE = -1.0
 def place_of(value, knots, levels, categories):
     """Position of a value among the levels: 0 for the first, levels - 1 for the last, fractional between two knots."""
     if categories > 0:
-        return level_of_category(np.int64(value * categories), knots, levels, categories)
+        return float(np.int64(value * categories))
     if value < 0.0:
         return MISSING_PLACE
     for level in range(1, levels):
         if value <= knots[level]:
             return level - 1 + (value - knots[level - 1]) / (knots[level] - knots[level - 1])
-    return levels - 1.0
-
-
-@inlined
-def level_of_category(category, knots, levels, categories):
-    """Level of a category; the rare ones of many categories share the last level."""
-    if categories <= MOST_LEVELS:
-        return float(category)
-    for level in range(levels - 1):
-        if knots[level] == category:
-            return float(level)
     return levels - 1.0
 
 
@@ -91,31 +85,23 @@ def find_levels(seen, categories, knots, levels):
     """Set the knots of all features from observed contexts."""
     column = np.empty(len(seen))
     for feature in range(len(categories)):
-        if categories[feature] > MOST_LEVELS:
-            find_categories(seen, feature, categories[feature], knots[feature])
-        elif categories[feature] == 0:
+        if categories[feature] == 0:
             present = 0
             for row in range(len(seen)):
                 if seen[row, feature] >= 0.0:
                     column[present] = seen[row, feature]
                     present += 1
             if present > 1:
-                values = np.sort(column[:present])
-                knots[feature, CENTRE] = values.mean()
-                knots[feature, SCALE] = 1.0 / max(values.std(), LEAST_DEVIATION)
+                values, mean, squares = np.empty(present), 0.0, 0.0
+                order = ascending_order(column[:present])
+                for place in range(present):
+                    values[place] = column[order[place]]
+                    mean += values[place] / present
+                for place in range(present):
+                    squares += (values[place] - mean) ** 2 / present
+                knots[feature, CENTRE] = mean
+                knots[feature, SCALE] = 1.0 / max(math.sqrt(squares), LEAST_DEVIATION)
                 levels[feature] = find_knots(values, knots[feature])
-
-
-@outlined
-def find_categories(seen, feature, categories, knots):
-    """Give the most frequent categories a level each, and all others one level."""
-    counts = np.zeros(categories, dtype=np.int64)
-    for row in range(len(seen)):
-        counts[np.int64(seen[row, feature] * categories)] += 1
-    for level in range(MOST_LEVELS - 1):
-        best = np.argmax(counts)
-        knots[level] = best
-        counts[best] = -1
 
 
 @outlined
@@ -152,7 +138,7 @@ def merge_equal(values, weights):
     for row in range(1, len(values) + 1):
         if row == len(values) or values[row] != values[start]:
             values[different] = values[start]
-            weights[different] = np.sqrt(float(row - start))
+            weights[different] = math.sqrt(float(row - start))
             total += weights[different]
             different += 1
             start = row
@@ -168,3 +154,9 @@ def without_equal(knots, levels):
             knots[kept] = knots[level]
             kept += 1
     return np.int64(kept)
+
+
+@inlined
+def is_wide(categories):
+    """Whether a feature has too many categories for a table: each has an effect instead."""
+    return categories > MOST_TABLED

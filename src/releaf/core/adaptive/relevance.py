@@ -1,4 +1,4 @@
-"""Relevance of each feature for an action: explained variance of the logit, and its certainty."""
+"""Relevance of each feature for an action: explained variance of the reward, and its certainty."""
 
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
@@ -18,7 +18,7 @@ MOST_ROWS_USED = 1024  # latest rewards
 
 @outlined
 def find_relevance(rows, bins, tables, used, columns, weights, covariance, typical, strengths, certainties):
-    """Set the variance of each feature's contribution to the logit, less its noise, and its certainty.
+    """Set the variance of each feature's contribution to the estimate, less its noise, and its certainty.
 
     The main effects in a table of a pair count for each feature; the rest is an interaction and counts for both.
     """
@@ -34,8 +34,9 @@ def find_relevance(rows, bins, tables, used, columns, weights, covariance, typic
             move_main_effect(parts, owners[tables[table, START]], tables[table, FIRST], bins)
             move_main_effect(parts, owners[tables[table, START]], tables[table, SECOND], bins)
     noise, wide = chance_of(places, values, filled, owners, groups, covariance, typical, columns)
-    strengths[:] = 0.0
-    certainties[:] = 0.0
+    for feature in range(features):
+        strengths[feature] = 0.0
+        certainties[feature] = 0.0
     for group in range(groups):
         explained = variance_of(parts[group])
         if group < features:
@@ -74,7 +75,7 @@ def find_owners(tables, used, columns, features):
 
 @inlined
 def contributions(places, values, filled, owners, groups, weights):
-    """Contribution of each group to the logit of each row."""
+    """Contribution of each group to the estimate of each row."""
     parts = np.zeros((groups, len(filled)))
     for row in range(len(filled)):
         for i in range(CONSTANTS, filled[row]):

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 
-from releaf.core.adaptive.logistic_regression import logistic
 from releaf.core.adaptive.state import (
     BUDGET,
     COST,
@@ -19,8 +18,10 @@ from releaf.core.adaptive.state import (
     LIMIT,
     NOVELTY_SUM,
     REQUESTED,
+    ROWS,
     RULE,
     WIDTH_OF_BOUNDS,
+    open_sample_at,
 )
 from releaf.core.runtime.jit import inlined, outlined
 from releaf.core.runtime.primitives import RANDOM, TIME, difference, normal_cdf
@@ -78,15 +79,11 @@ def requests_by_cost(state, leader):
 @inlined
 def spot_checks(state, context, leader):
     """Request at random, more often for novel contexts; a fixed share of the other labels."""
-    if state.counts[leader, LEARNT] == 0:
+    sample = open_sample_at(state.samples[leader])
+    if sample.counts[LEARNT] == 0:
         return True
     novel = novelty(
-        context,
-        state.rows[leader],
-        state.payoffs[leader],
-        state.counts[leader, LEARNT],
-        state.estimates[leader],
-        state.categories,
+        context, sample.contexts, sample.rewards, sample.counts[ROWS], state.estimates[leader], state.categories
     )
     state.sums[NOVELTY_SUM] += novel
     others = state.clock[REQUESTED] + 1.0
@@ -96,15 +93,14 @@ def spot_checks(state, context, leader):
 
 
 @outlined
-def novelty(context, rows, payoffs, learnt, estimate, categories):
+def novelty(context, contexts, rewards, rows, estimate, categories):
     """Novelty: squared distance to the nearest context whose reward confirms the estimate; 1 where there is none."""
     features, nearest = len(context), 1.0 * len(context)
-    for back in range(min(learnt, LATEST_ROWS, len(rows))):
-        place = (learnt - 1 - back) % len(rows)
-        if abs(payoffs[place] - estimate) <= LIKELY:
+    for row in range(max(rows - LATEST_ROWS, 0), rows):
+        if abs(rewards[row] - estimate) <= LIKELY:
             distance = 0.0
             for feature in range(features):
-                distance += difference(context[feature], rows[place, feature], max(categories[feature], 1))
+                distance += difference(context[feature], contexts[row, feature], max(categories[feature], 1))
             nearest = min(nearest, distance)
     return (nearest / features) ** 2
 
@@ -113,11 +109,11 @@ def novelty(context, rows, payoffs, learnt, estimate, categories):
 def error_probability(state, leader):
     """Highest probability that another action is better than the leader."""
     highest = 0.0
-    for action in range(len(state.logits)):
+    for action in range(len(state.estimates)):
         if action != leader:
             spread = math.hypot(state.spreads[leader], state.spreads[action])
             if spread > 0.0:
-                highest = max(highest, normal_cdf((state.logits[action] - state.logits[leader]) / spread))
+                highest = max(highest, normal_cdf((state.estimates[action] - state.estimates[leader]) / spread))
     return highest
 
 
@@ -125,14 +121,11 @@ def error_probability(state, leader):
 def expected_loss(state, leader):
     """Highest expected improvement of another action over the leader."""
     highest = 0.0
-    mean = state.estimates[leader]
-    own = max(mean * (1.0 - mean), 0.02) * state.spreads[leader]
-    for action in range(len(state.logits)):
+    for action in range(len(state.estimates)):
         if action != leader:
-            other = state.estimates[action]
-            spread = math.hypot(own, max(other * (1.0 - other), 0.02) * state.spreads[action])
+            spread = math.hypot(state.spreads[leader], state.spreads[action])
             if spread > 0.0:
-                gap = (mean - other) / spread
+                gap = (state.estimates[leader] - state.estimates[action]) / spread
                 density = math.exp(-0.5 * gap * gap) / math.sqrt(2.0 * math.pi)
                 highest = max(highest, spread * (density - gap * normal_cdf(-gap)))
     return highest
@@ -142,8 +135,8 @@ def expected_loss(state, leader):
 def is_guaranteed(state, leader, epsilon):
     """Whether no action can be better than the leader by more than ε, by the confidence bounds of all actions."""
     width = state.params[WIDTH_OF_BOUNDS]
-    lowest = logistic(state.logits[leader] - width * state.spreads[leader])
-    for action in range(len(state.logits)):
-        if action != leader and logistic(state.logits[action] + width * state.spreads[action]) - lowest > epsilon:
+    lowest = state.estimates[leader] - width * state.spreads[leader]
+    for action in range(len(state.estimates)):
+        if action != leader and state.estimates[action] + width * state.spreads[action] - lowest > epsilon:
             return False
     return True

@@ -5,74 +5,79 @@ from __future__ import annotations
 import numpy as np
 
 from releaf.arrays import Array
-from releaf.core.adaptive.levels import MOST_LEVELS, ROUGH, SLOPE
+from releaf.core.adaptive.initial_state import Settings
+from releaf.core.adaptive.levels import MOST_LEVELS, SCALE
+from releaf.core.adaptive.sample import KEYS
 from releaf.core.adaptive.state import (
-    COLUMNS,
-    FIRST,
-    FIRST_COLUMN,
-    FITS,
-    FORGOTTEN,
+    DUE_NOW,
+    FITTED,
+    FITTED_FOR,
+    FORGET_TO,
+    LEAF,
     LEARNT,
-    MOST_COLUMNS,
-    MOST_TABLES,
-    NEXT,
-    NO_FEATURE,
+    NONE,
+    RATE,
     REQUESTED,
-    RESOLUTION,
-    SECOND,
+    ROWS,
+    SEEN,
     SINCE_REWARD,
-    START,
-    TABLES,
-    WIDTH,
+    STARTED,
+    STARTED_FOR,
+    STARTED_LEAF,
     Adaptive,
+    Sample,
 )
-from releaf.core.adaptive.table_columns import width_of
+
+MOST_LEARNT = 2**53
+MOST_RATE = 53
 
 
-def is_valid_state(state: Adaptive) -> bool:
-    """Whether no kernel would access an array out of bounds, divide by zero or take the root of a negative number."""
-    counts, actions = state.counts, len(state.counts)
-    fits = bool((state.clock[[REQUESTED, FITS]] >= 0).all() and (counts[:, LEARNT] >= counts[:, FORGOTTEN]).all())
-    fits = fits and bool((counts[:, NEXT] > 0).all() and (counts[:, TABLES] <= MOST_TABLES).all())
-    fits = fits and bool(((counts[:, COLUMNS] >= FIRST_COLUMN) & (counts[:, COLUMNS] <= MOST_COLUMNS)).all())
-    fits = fits and bool((state.precisions > 0).all() and (state.dispersion > 0).all())
-    fits = fits and bool(((state.payoffs >= 0) & (state.payoffs <= 1)).all())
-    watch, since = state.watch, state.watch[:, SINCE_REWARD]
-    fits = fits and bool((watch >= 0).all() and (state.sums >= 0).all() and (since <= counts[:, LEARNT]).all())
-    fits = fits and _are_contexts(state, state.seen) and _are_contexts(state, state.rows)
-    fits = fits and _are_levels(state, state.fresh_knots, state.fresh_levels)
-    return fits and all(
-        _are_levels(state, state.knots[action], state.levels[action]) and _are_tables(state, action)
-        for action in range(actions)
-    )
+def check_state(settings: Settings, state: Adaptive, samples: list[Sample]) -> None:
+    """Raise a ValueError if a kernel would access an array out of bounds, or divide by zero."""
+    stored, rate = (int(count) for count in state.seen_counts)
+    if not (stored <= SEEN and rate <= MOST_RATE and state.clock[REQUESTED] >= 0):
+        raise ValueError("its clock contradicts the rest")
+    if not (_are_contexts(settings, state.seen) and _are_levels(settings, state.fresh_knots, state.fresh_levels)):
+        raise ValueError("its levels contradict the rest")
+    if not state.reward_sums[1] <= state.reward_sums[0]:
+        raise ValueError("its sums contradict the rest")
+    for sample in samples:
+        if not (_are_counts(sample) and _is_sample(settings, sample)):
+            raise ValueError("its samples contradict the rest")
 
 
-def _are_contexts(state: Adaptive, contexts: Array) -> bool:
+def _are_counts(sample: Sample) -> bool:
+    counts = sample.counts
+    rows, learnt = int(counts[ROWS]), int(counts[LEARNT])
+    fits = 0 <= counts[FITTED] <= rows <= learnt <= MOST_LEARNT and counts[FITTED] <= counts[FITTED_FOR] <= learnt
+    fits = fits and 0 <= counts[RATE] <= MOST_RATE and counts[DUE_NOW] == 0 and rows < len(sample.rewards)
+    fits = fits and 0 <= counts[FORGET_TO] <= learnt
+    fits = fits and (counts[LEAF] > 0 or counts[FITTED] == 0)
+    if counts[STARTED] != NONE:
+        fits = fits and counts[FITTED] <= counts[STARTED] <= rows and counts[STARTED_LEAF] > 0
+        fits = fits and counts[STARTED] <= counts[STARTED_FOR] <= learnt
+    return bool(fits and (sample.watch >= 0).all() and sample.watch[SINCE_REWARD] <= learnt)
+
+
+def _is_sample(settings: Settings, sample: Sample) -> bool:
+    fits = bool((sample.keys < KEYS).all() and ((sample.rewards >= 0) & (sample.rewards <= 1)).all())
+    fits = fits and bool(((sample.offsets >= 0) & (sample.offsets <= 1)).all())
+    fits = fits and _are_contexts(settings, sample.contexts) and _are_levels(settings, sample.knots, sample.levels)
+    return fits and _are_levels(settings, sample.next_knots, sample.next_levels)
+
+
+def _are_contexts(settings: Settings, contexts: Array) -> bool:
     """Whether values lie between the lower limit and 1, and below 1 for categories."""
-    highest = np.where(state.categories > 0, np.nextafter(np.float32(1), np.float32(0)), np.float32(1))
-    return bool(((contexts >= state.limits) & (contexts <= highest)).all())
+    highest = np.where(settings.categories > 0, np.nextafter(np.float32(1), np.float32(0)), np.float32(1))
+    return bool(((contexts >= settings.limits) & (contexts <= highest)).all())
 
 
-def _are_levels(state: Adaptive, knots: Array, levels: Array) -> bool:
-    given = np.where(state.categories > 0, np.minimum(state.categories, MOST_LEVELS), levels)
-    least = np.where(state.categories > 0, 1, 2)
-    if not ((levels == given) & (levels >= least) & (levels <= MOST_LEVELS)).all():
+def _are_levels(settings: Settings, knots: Array, levels: Array) -> bool:
+    numbers = settings.categories == 0
+    given = np.where(numbers, levels, settings.first_levels()[1])
+    if not ((levels == given) & (levels <= np.where(numbers, MOST_LEVELS, given)) & ((levels >= 2) | ~numbers)).all():
         return False
-    numbers = state.categories == 0
     rises = np.diff(knots[:, :MOST_LEVELS], axis=1) > 0
     needed = np.arange(1, MOST_LEVELS) < levels[:, None]
-    return bool((rises | ~needed)[numbers].all() and (knots[numbers, 0] == 0.0).all())
-
-
-def _are_tables(state: Adaptive, action: int) -> bool:
-    """Whether tables have known features and adjacent columns."""
-    column, features, levels = FIRST_COLUMN, len(state.categories), state.levels[action]
-    for table in state.tables[action, : state.counts[action, TABLES]]:
-        first, second, resolution = (int(table[part]) for part in (FIRST, SECOND, RESOLUTION))
-        if not (0 <= first < features and NO_FEATURE <= second < features and SLOPE <= resolution <= ROUGH + 1):
-            return False
-        width = width_of(first, second, resolution, levels, state.categories, state.limits)
-        if table[START] != column or table[WIDTH] != width:
-            return False
-        column += width
-    return bool(column == state.counts[action, COLUMNS])
+    in_order = bool((rises | ~needed)[numbers].all() and (knots[numbers, 0] == 0.0).all())
+    return in_order and bool((knots[numbers, SCALE] > 0).all())

@@ -6,7 +6,8 @@ from __future__ import annotations
 import numpy as np
 
 from releaf.core.adaptive.gains import pair_gain, single_gain
-from releaf.core.adaptive.levels import FINE, ROUGH, SLOPE
+from releaf.core.adaptive.levels import FINE, ROUGH, SLOPE, is_wide
+from releaf.core.adaptive.sorting import ascending_order
 from releaf.core.adaptive.state import (
     FIRST,
     FIRST_COLUMN,
@@ -21,7 +22,7 @@ from releaf.core.adaptive.state import (
 from releaf.core.adaptive.table_columns import set_table, width_of
 from releaf.core.runtime.jit import inlined, outlined
 
-MOST_SINGLE_COLUMNS = 130  # columns of tables of one feature
+MOST_SINGLE_COLUMNS = 110  # columns of tables of one feature
 PAIRED = 64  # features whose pairs are candidates, those with the highest gain alone
 DEVIATIONS = 1.5  # above the gain by chance, for a table to be added
 SHARED_CELLS = 5.0  # of a pair's table that tables of one feature could explain
@@ -35,9 +36,11 @@ def start_tables(scores, levels, categories, limits, tables):
     Features with high scores come first, in case not all fit. Returns the numbers of tables and columns.
     """
     features = len(levels)
-    order = np.argsort(-scores, kind="mergesort")
+    order = ascending_order(-scores)
     used, columns = 0, FIRST_COLUMN
     for rank in range(features):
+        if is_wide(categories[order[rank]]):
+            continue
         wide = width_of(order[rank], NO_FEATURE, SLOPE, levels, categories, limits)
         if columns + wide <= MOST_SINGLE_COLUMNS:
             set_table(tables[used], order[rank], NO_FEATURE, SLOPE, columns, wide)
@@ -84,45 +87,52 @@ def drop_idle(tables, used, weights, covariance, precisions):
             squares += weights[i] * weights[i] / covariance[i, i]
         chance = determined + LEAST_EXCESS * np.sqrt(2.0 * max(determined, 0.0))
         if squares > chance or tables[table, RESOLUTION] == SLOPE:
-            tables[kept] = tables[table]
-            tables[kept, START] = columns
+            line = tables[table]
+            set_table(tables[kept], line[FIRST], line[SECOND], line[RESOLUTION], columns, wide)
             columns += wide
             kept += 1
     return kept, columns
 
 
 @outlined
-def add_tables(bins, residuals, information, dispersion, levels, categories, limits, tables, used, columns):
+def add_tables(bins, residuals, variance, levels, categories, limits, tables, used, columns):
     """Add the tables with the highest gain: levels of numbers that have a linear term only, and pairs."""
     inside, bent = features_of(tables, used, len(levels))
     most = len(inside) + len(inside) * (len(inside) - 1) // 2
     gains, wanted, found = np.empty(most), np.empty((most, 3), dtype=np.int64), 0
     for feature in inside:
         if not bent[feature] and categories[feature] == 0:
-            gain, cells = single_gain(bins, feature, residuals, information)
-            gains[found] = gain / dispersion - by_chance(cells - 2.0)
-            wanted[found] = feature, NO_FEATURE, FINE
+            gain, cells = single_gain(bins, feature, residuals)
+            gains[found] = gain / variance - by_chance(cells - 2.0)
+            set_wanted(wanted[found], feature, NO_FEATURE, FINE)
             found += gains[found] > 0.0
     paired = inside[:PAIRED]
     for i in range(len(paired)):
         for j in range(i):
-            rough, groups, fine, cells = pair_gain(bins, paired[i], paired[j], residuals, information, levels)
-            gains[found] = rough / dispersion - by_chance(groups - SHARED_CELLS)
-            wanted[found] = paired[i], paired[j], ROUGH
-            finely = fine / dispersion - by_chance(cells - SHARED_CELLS)
+            rough, groups, fine, cells = pair_gain(bins, paired[i], paired[j], residuals, levels)
+            gains[found] = rough / variance - by_chance(groups - SHARED_CELLS)
+            set_wanted(wanted[found], paired[i], paired[j], ROUGH)
+            finely = fine / variance - by_chance(cells - SHARED_CELLS)
             if finely > gains[found]:
                 gains[found] = finely
                 wanted[found, 2] = FINE
             found += gains[found] > 0.0
-    order = np.argsort(-gains[:found], kind="mergesort")
+    order = ascending_order(-gains[:found])
     for rank in range(found):
-        first, second, resolution = wanted[order[rank]]
+        first, second, resolution = wanted[order[rank], 0], wanted[order[rank], 1], wanted[order[rank], 2]
         wide = width_of(first, second, resolution, levels, categories, limits)
         if columns + wide <= MOST_COLUMNS and used < MOST_TABLES:
             set_table(tables[used], first, second, resolution, columns, wide)
             columns += wide
             used += 1
     return used, columns
+
+
+@inlined
+def set_wanted(line, first, second, resolution):
+    line[0] = first
+    line[1] = second
+    line[2] = resolution
 
 
 @inlined

@@ -99,7 +99,8 @@ class EntryPoints:
                 state.clock[0] += 1
                 decisions[row] = choose(state, contexts[row])
                 chances[row] = state.chance[0]
-                estimates[row] = state.estimates
+                for action in range(len(state.estimates)):
+                    estimates[row, action] = state.estimates[action]
 
         return self._compiled(decide_all)
 

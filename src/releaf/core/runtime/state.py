@@ -21,7 +21,7 @@ import numpy as np
 
 from releaf.arrays import Array
 from releaf.core.runtime.layout import ArrayField, Dimension, Layout
-from releaf.core.runtime.state_view import opener
+from releaf.core.runtime.state_view import opener, opener_at
 
 
 def constant(dtype: Any, *dimensions: Dimension) -> Any:
@@ -46,6 +46,7 @@ class LearnerState:
     flat: ClassVar[bool] = False
     grows: ClassVar[str | None] = None  # name of the dimension that grows while learning
     open: ClassVar[Any]  # open(pointer_table) inside a kernel
+    open_at: ClassVar[Any]  # open_at(address of a pointer table) inside a kernel
     pointer_table: Array
 
     def __init_subclass__(cls) -> None:
@@ -56,6 +57,7 @@ class LearnerState:
         inherited = cls.layout.fields if hasattr(cls, "layout") else {}
         cls.layout = Layout(cls.__name__, inherited | own, flat=cls.flat)
         cls.open = staticmethod(opener(cls.layout))
+        cls.open_at = staticmethod(opener_at(cls.layout))
 
     def __init__(self, **arrays: Any) -> None:
         table = np.zeros(self.layout.length, dtype=np.int64)
@@ -92,6 +94,11 @@ class LearnerState:
         self.pointer_table[1 + self.layout.index_of[name]] = array.ctypes.data
         start = self.layout.shape_of[name]
         self.pointer_table[start : start + array.ndim] = array.shape
+
+    @property
+    def address(self) -> int:
+        """Address of the pointer table, for ``open_at``; valid while this object lives."""
+        return int(self.pointer_table.ctypes.data)
 
     def __getstate__(self) -> None:
         raise TypeError("a state holds addresses: copy it with copy(), save it with learnt_arrays()")

@@ -113,6 +113,42 @@ def opener(layout: Layout) -> Callable[[Any], Any]:
     return open_state
 
 
+def opener_at(layout: Layout) -> Callable[[Any], Any]:
+    """Make ``open_at(address)``, which opens a state by the address of its pointer table, stored in another state."""
+    if not IS_COMPILED:
+        return lambda address: _open_in_python(layout, _words_at(int(address), layout.length))
+    view = StateView(layout)
+
+    @intrinsic
+    def first_word(typing_context, address):
+        def generate(context, builder, signature, arguments):
+            return builder.load(builder.inttoptr(arguments[0], _WORD.as_pointer()))
+
+        return types.int64(types.int64), generate
+
+    @intrinsic
+    def cast(typing_context, address):
+        def generate(context, builder, signature, arguments):
+            return builder.inttoptr(arguments[0], _WORD.as_pointer())
+
+        return view(types.int64), generate
+
+    expected = layout.hash
+
+    @inlined
+    def open_at(address):
+        if first_word(address) != expected:
+            raise RuntimeError(MISMATCH)
+        return cast(address)
+
+    return open_at
+
+
+def _words_at(address: int, length: int) -> Any:
+    block: Any = (ctypes.c_char * (8 * length)).from_address(address)
+    return np.frombuffer(block, dtype=np.int64)
+
+
 def _open_in_python(layout: Layout, pointer_table: Any) -> Any:
     """Open the arrays of a state in plain Python."""
     if pointer_table[0] != layout.hash:

@@ -1,0 +1,332 @@
+"""`Engine`: the samples and models of an AdaptiveReleaf, and the schedule on which models are fitted to samples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Self
+
+import numpy as np
+
+from releaf.arrays import Array
+from releaf.core.adaptive.decision_step import FIRST_LEVELS, learn_again, set_levels
+from releaf.core.adaptive.fit_jobs import FitJob
+from releaf.core.adaptive.fitting import Fit, fit, least_leaf
+from releaf.core.adaptive.initial_state import FIRST_FIT, FIRST_ROWS, Settings, new_sample, new_state
+from releaf.core.adaptive.sample import KEYS
+from releaf.core.adaptive.state import (
+    ALWAYS,
+    DUE,
+    DUE_NOW,
+    EFFECT,
+    FITTED,
+    FITTED_FOR,
+    FORGET_TO,
+    LEAF,
+    LEARNT,
+    NEXT,
+    NONE,
+    RATE,
+    ROWS,
+    RULE,
+    SEEN,
+    STARTED,
+    STARTED_FOR,
+    STARTED_LEAF,
+    WINDOW,
+    Model,
+    Sample,
+)
+from releaf.core.adaptive.state_check import check_state
+
+GROWTH = 1.3  # a fit is due each time an action's rewards have grown by this factor
+GROWTH_OF_FEW = 1.1  # the same where rewards are requested: each costs more than a fit
+LEAST_GROWTH_OF_FEW = 4
+AT_ONCE = 4096  # values in a sample up to which a fit is done at once, not in a thread
+LONGEST_LAG = 256  # rewards after which a fit takes effect
+SAMPLE_BYTES = 64 << 20  # of the samples of all actions
+MOST_ROWS, LEAST_MOST_ROWS = 1 << 18, 512
+MOST_WINDOW = LEAST_MOST_ROWS * 64  # rewards of an action that ``forget`` may keep
+_ROWS_OF = ("contexts", "rewards", "keys")  # arrays of a sample with one entry a row
+
+
+class Engine:
+    """State, samples and models of a learner."""
+
+    def __init__(self, settings: Settings, actions: int) -> None:
+        self.settings = settings
+        self.state = new_state(settings, actions)
+        self.samples = [new_sample(settings) for _ in range(actions)]
+        self.models: list[Model] = []
+        self._jobs: dict[int, FitJob] = {}
+        self._build_models()
+
+    def _build_models(self) -> None:
+        """Build all models from their samples, and resume fits under way."""
+        self._jobs.clear()
+        self.models = [fit(self.settings, self._fitted(sample)) for sample in self.samples]
+        self._connect()
+        for action, sample in enumerate(self.samples):
+            self._learn_later_rows(action)
+            if sample.counts[STARTED] != NONE:
+                self._submit(action)
+
+    def rebuild(self) -> None:
+        """Build all models from samples that were replaced; a sample that has no fit yet gets one of all its rows."""
+        self._connect_samples()
+        for sample in self.samples:
+            counts = sample.counts
+            if counts[FITTED] == 0 and counts[ROWS] >= FIRST_FIT and counts[STARTED] == NONE:
+                self._schedule(sample)
+                self._thin(sample)
+                self._settle(sample)
+        self._build_models()
+
+    def set_seen(self, contexts: Array, keys: Array, rate: int) -> None:
+        """Replace the sample of contexts by the different ones of these, and set the levels from it."""
+        keys, first = np.unique(keys, return_index=True)
+        while int((keys < KEYS >> rate).sum()) > SEEN:
+            rate += 1
+        kept = keys < KEYS >> rate
+        count = int(kept.sum())
+        self.state.seen[:count], self.state.seen_keys[:count] = contexts[first[kept]], keys[kept]
+        self.state.seen_counts[:] = count, rate
+        if count >= FIRST_LEVELS:
+            set_levels(self.state.pointer_table)
+
+    def _connect(self) -> None:
+        """Write the addresses of samples and models into the state."""
+        self._connect_samples()
+        self.state.models[:] = [model.address for model in self.models]
+
+    def _connect_samples(self) -> None:
+        self.state.samples[:] = [sample.address for sample in self.samples]
+
+    @property
+    def most_rows(self) -> int:
+        """Most rows of a sample."""
+        row = 4 * self.settings.features + 16
+        return int(np.clip(SAMPLE_BYTES // (row * len(self.samples)), LEAST_MOST_ROWS, MOST_ROWS))
+
+    # --- fitting ----------------------------------------------------------------------------------------------
+
+    def do_what_is_due(self) -> bool:
+        """Grow samples that are full, and start or finish fits that are due; returns whether a model changed."""
+        changed = False
+        self.state.clock[DUE] = 0
+        for action, sample in enumerate(self.samples):
+            counts = sample.counts
+            if not counts[DUE_NOW]:
+                continue
+            counts[DUE_NOW] = 0
+            if counts[STARTED] == NONE and counts[LEARNT] >= counts[NEXT]:
+                self._start_fit(action)
+            if counts[STARTED] != NONE and counts[LEARNT] >= counts[EFFECT]:
+                self._finish_fit(action)
+                changed = True
+            if counts[ROWS] >= len(sample.rewards):
+                self.samples[action] = sample.resized("rows", 2 * len(sample.rewards))
+                self.state.samples[action] = self.samples[action].address
+        return changed
+
+    def _start_fit(self, action: int) -> None:
+        sample, forgets = self.samples[action], self._forget(action)
+        counts = sample.counts
+        self._schedule(sample)
+        at_once = forgets or counts[STARTED] * self.settings.features <= AT_ONCE
+        counts[EFFECT] = counts[LEARNT] + (0 if at_once else min(LONGEST_LAG, int(counts[STARTED]) // 32))
+        if counts[EFFECT] > counts[LEARNT]:
+            self._submit(action)
+
+    def _schedule(self, sample: Sample) -> None:
+        """Set what the next fit of a sample follows from: its rows, and the levels as they are now."""
+        counts, rows = sample.counts, int(sample.counts[ROWS])
+        sample.next_knots[...], sample.next_levels[...] = self.state.fresh_knots, self.state.fresh_levels
+        count, total = self.state.reward_sums
+        sample.offsets[1] = (total + 1.0) / (count + 2.0)
+        while int((sample.keys[:rows] < KEYS >> int(counts[RATE])).sum()) > self.most_rows:
+            counts[RATE] += 1
+        counts[STARTED], counts[STARTED_FOR] = rows, counts[LEARNT]
+        counts[STARTED_LEAF] = least_leaf(rows, len(self.samples))
+
+    def _forget(self, action: int) -> bool:
+        """Remove the rows from before a drift; returns whether there were any. The fit that follows is not put off."""
+        sample = self.samples[action]
+        counts, rows = sample.counts, int(sample.counts[ROWS])
+        left = int(counts[LEARNT] - counts[FORGET_TO])
+        if counts[FORGET_TO] == 0 or rows <= left:
+            return False
+        self._jobs.pop(action, None)
+        for name in _ROWS_OF:
+            array = getattr(sample, name)
+            array[:left] = array[rows - left : rows].copy()
+        counts[[ROWS, FITTED, RATE]] = left, 0, 0
+        return True
+
+    def _submit(self, action: int) -> None:
+        """Fit in a thread. Rows that a fit uses stay as they are until it takes effect."""
+        settings, given = self.settings, self._started(self.samples[action])
+        self._jobs[action] = FitJob(lambda: fit(settings, given))
+
+    def _finish_fit(self, action: int) -> None:
+        sample, job = self.samples[action], self._jobs.pop(action, None)
+        model = job.result() if job else fit(self.settings, self._started(sample))
+        self._thin(sample)
+        self._settle(sample)
+        self.models[action] = model
+        self.state.models[action] = model.address
+        self._learn_later_rows(action)
+
+    def _settle(self, sample: Sample) -> None:
+        """Note that the fit under way has become the model's, and when the next one is due."""
+        counts = sample.counts
+        counts[[FITTED_FOR, LEAF]], counts[STARTED] = counts[[STARTED_FOR, STARTED_LEAF]], NONE
+        sample.knots[...], sample.levels[...] = sample.next_knots, sample.next_levels
+        sample.offsets[0] = sample.offsets[1]
+        counts[NEXT] = counts[FITTED_FOR] + self._growth(int(counts[FITTED_FOR] - counts[FORGET_TO]))
+
+    def _growth(self, rewards: int) -> int:
+        """Rewards from one fit to the next."""
+        if self.settings.params[RULE] != ALWAYS:
+            grown = max(int(rewards * (GROWTH_OF_FEW - 1.0)) + 1, LEAST_GROWTH_OF_FEW)
+        else:
+            grown = max(int(rewards * (GROWTH - 1.0)) + 1, FIRST_FIT)
+        window = int(self.settings.params[WINDOW])
+        return min(grown, self.most_rows // 2, window // 2 + 1 if window > 0 else grown)
+
+    def _kept(self, sample: Sample) -> Array:
+        """Which of its rows the fit under way uses."""
+        counts = sample.counts
+        kept: Array = sample.keys[: counts[STARTED]] < KEYS >> int(counts[RATE])
+        window = int(self.settings.params[WINDOW])
+        if window > 0:
+            kept[: max(len(kept) - window, 0)] = False
+        return kept
+
+    def _started(self, sample: Sample) -> Fit:
+        """What the fit under way follows from."""
+        counts, kept = sample.counts, self._kept(sample)
+        contexts, rewards, keys = (getattr(sample, name)[: len(kept)][kept] for name in _ROWS_OF)
+        stand_for = self._counted(int(counts[STARTED_FOR] - counts[FORGET_TO]))
+        return Fit(
+            contexts,
+            rewards,
+            keys,
+            stand_for,
+            sample.next_knots.copy(),
+            sample.next_levels.copy(),
+            float(sample.offsets[1]),
+            int(counts[STARTED_LEAF]),
+        )
+
+    def _fitted(self, sample: Sample) -> Fit:
+        """What the current model follows from, before later rows."""
+        counts = sample.counts
+        contexts, rewards, keys = (getattr(sample, name)[: counts[FITTED]] for name in _ROWS_OF)
+        stand_for = self._counted(int(counts[FITTED_FOR] - counts[FORGET_TO]))
+        return Fit(
+            contexts,
+            rewards,
+            keys,
+            stand_for,
+            sample.knots,
+            sample.levels,
+            float(sample.offsets[0]),
+            max(int(counts[LEAF]), 1),
+        )
+
+    def _counted(self, rewards: int) -> int:
+        """How many of so many rewards count."""
+        window = int(self.settings.params[WINDOW])
+        return min(rewards, window) if window > 0 else rewards
+
+    def _thin(self, sample: Sample) -> None:
+        """Remove the rows that the fit under way did not use."""
+        kept, stored = self._kept(sample), int(sample.counts[ROWS])
+        count, later = int(kept.sum()), stored - len(kept)
+        if count < len(kept):
+            for name in _ROWS_OF:
+                array = getattr(sample, name)
+                array[: count + later] = np.concatenate([array[: len(kept)][kept], array[len(kept) : stored]])
+            sample.counts[ROWS] = count + later
+        sample.counts[FITTED] = count
+
+    def _learn_later_rows(self, action: int) -> None:
+        """Update an action's model with the rows that came after those it was fitted to."""
+        sample = self.samples[action]
+        first, last = int(sample.counts[FITTED]), int(sample.counts[ROWS])
+        if first < last:
+            learn_again(self.state.pointer_table, sample.contexts[first:last], sample.rewards[first:last], action)
+
+    # --- actions ----------------------------------------------------------------------------------------------
+
+    def with_actions(self, settings: Settings, kept: list[int], new: int = 0) -> Engine:
+        """Return an engine with some of the actions, then new ones; samples and models are shared."""
+        other = object.__new__(Engine)
+        other.settings = settings
+        other.samples = [self.samples[action] for action in kept] + [new_sample(settings) for _ in range(new)]
+        other.models = [self.models[action] for action in kept]
+        other.models += [fit(settings, self._fitted(sample)) for sample in other.samples[len(kept) :]]
+        other._jobs = {kept.index(action): job for action, job in self._jobs.items() if action in kept}
+        arrays = self.state.learnt_arrays()
+        losses = np.zeros((len(kept) + new, arrays["losses"].shape[1]))
+        losses[: len(kept)] = arrays["losses"][kept]
+        other.state = new_state(settings, len(kept) + new).replace(**(arrays | {"losses": losses}))
+        other._connect()
+        return other
+
+    # --- saving -----------------------------------------------------------------------------------------------
+
+    def learnt_arrays(self) -> dict[str, Array]:
+        """Copy what is saved: the summary of the contexts, and the samples of all actions one after the other."""
+        arrays = self.state.learnt_arrays()
+        for name in Sample.layout.names("learnt"):
+            parts = [getattr(sample, name) for sample in self.samples]
+            if name in _ROWS_OF:
+                parts = [part[: sample.counts[ROWS]] for part, sample in zip(parts, self.samples, strict=True)]
+                arrays[f"sample_{name}"] = np.concatenate(parts)
+            else:
+                arrays[f"sample_{name}"] = np.stack(parts)
+        return arrays
+
+    @classmethod
+    def without_models(cls, settings: Settings, actions: int, arrays: Mapping[str, Array]) -> Self:
+        """Build an engine for merging from what ``learnt_arrays`` returned; it can't decide."""
+        engine = object.__new__(cls)
+        engine.settings = settings
+        engine.state = new_state(settings, actions).with_learnt(arrays)
+        engine.samples = _samples_from(settings, actions, arrays)
+        engine.models, engine._jobs = [], {}
+        return engine
+
+    @classmethod
+    def from_arrays(cls, settings: Settings, actions: int, arrays: Mapping[str, Array]) -> Self:
+        """Build an engine from what ``learnt_arrays`` returned. Raises a ValueError where that is not sound."""
+        engine = cls.without_models(settings, actions, arrays)
+        check_state(settings, engine.state, engine.samples)
+        engine._build_models()
+        return engine
+
+
+def _samples_from(settings: Settings, actions: int, arrays: Mapping[str, Array]) -> list[Sample]:
+    counts = arrays["sample_counts"]
+    if counts.shape != (actions, len(new_sample(settings).counts)) or counts.dtype != np.int64:
+        raise ValueError("its sample_counts contradict the rest")
+    rows = counts[:, ROWS]
+    if (rows < 0).any() or rows.sum() != len(arrays["sample_rewards"]):
+        raise ValueError("its sample_counts contradict the rest")
+    ends, samples = np.cumsum(rows), []
+    for action in range(actions):
+        own = {}
+        for name in Sample.layout.names("learnt"):
+            array = arrays[f"sample_{name}"]
+            own[name] = array[ends[action] - rows[action] : ends[action]] if name in _ROWS_OF else array[action]
+        empty = new_sample(settings)
+        capacity = max(FIRST_ROWS, 1 << int(rows[action]).bit_length())
+        loaded = empty.with_learnt({**own, **{name: _padded(own[name], empty, name) for name in _ROWS_OF}})
+        samples.append(loaded.resized("rows", capacity))
+    return samples
+
+
+def _padded(array: Array, empty: Sample, name: str) -> Array:
+    """An array of rows with at least one row, as an empty sample has."""
+    return array if len(array) else getattr(empty, name)[:1].copy()

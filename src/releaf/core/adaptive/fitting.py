@@ -1,0 +1,154 @@
+"""Fit of a model to rows of a sample: allocates its arrays, calls the kernel, and trims them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from releaf.arrays import Array
+from releaf.core.adaptive.category_effects import FIRST_EFFECT_VARIANCE
+from releaf.core.adaptive.initial_state import Settings
+from releaf.core.adaptive.levels import MOST_TABLED, SLOPE
+from releaf.core.adaptive.model import fit_regressions, set_ranked_columns
+from releaf.core.adaptive.ridge import CONSTANT_PRECISION, FIRST_VARIANCE, TABLE_PRECISION, UNLIKE_PRECISION
+from releaf.core.adaptive.state import (
+    COLUMNS,
+    CONSTANT,
+    FIRST_COLUMN,
+    LINE_COLUMNS,
+    MOST_COLUMNS,
+    MOST_TABLES,
+    NO_FEATURE,
+    TABLES,
+    TREES,
+    UNLIKE,
+    VARIANCE,
+    Model,
+)
+from releaf.core.adaptive.table_selection import MOST_SINGLE_COLUMNS
+from releaf.core.adaptive.trees import FEWEST_ROWS, LEAST_LEAF, TREE_COUNT, grow_trees
+
+MOST_CANDIDATES = 16  # features tried at a node of a tree
+NODE_BYTES = 64 << 20  # of all trees of all actions
+
+
+class Fit(NamedTuple):
+    """What a model follows from."""
+
+    contexts: Array
+    rewards: Array
+    keys: Array
+    stand_for: int  # rewards that all rows together stand for
+    knots: Array
+    levels: Array
+    offset: float
+    least_leaf: int
+
+
+def least_leaf(rows: int, actions: int) -> int:
+    """Fewest rewards in a leaf, so that the trees of all actions fit into ``NODE_BYTES``."""
+    nodes_of_a_tree = NODE_BYTES // (16 * TREE_COUNT * actions)
+    return max(LEAST_LEAF, -(-2 * rows // nodes_of_a_tree))
+
+
+def fit(settings: Settings, given: Fit) -> Model:
+    """Build the model that follows from rows."""
+    rows = len(given.rewards)
+    if rows == 0:
+        return prior_model(settings, given)
+    model = _empty_model(settings, given, trees=TREE_COUNT if rows >= FEWEST_ROWS else 0)
+    scale = given.stand_for / max(rows, 1)
+    features = (settings.limits, settings.categories, settings.first_category, settings.first_effect)
+    targets = given.rewards - given.offset
+    fit_regressions(model.pointer_table, given.contexts, targets, scale, features, _scratch(rows, settings.features))
+    nodes = 0
+    if rows >= FEWEST_ROWS:
+        nodes = _grow(model, settings, given, scale)
+        model.counts[TREES] = TREE_COUNT
+    _trim(model, nodes)
+    return model
+
+
+def prior_model(settings: Settings, given: Fit) -> Model:
+    """Model before any fit: lines of numbers and tables of categories, as far as they fit, with their prior.
+
+    Made without kernels, so that the first decision does not wait for those of a fit to compile.
+    """
+    model, columns, used = _empty_model(settings, given, trees=0), FIRST_COLUMN, 0
+    for feature, categories in enumerate(settings.categories.tolist()):
+        width = categories or 1
+        if width <= MOST_TABLED and columns + width <= MOST_SINGLE_COLUMNS and used < MOST_TABLES:
+            model.tables[used] = feature, NO_FEATURE, SLOPE, columns, width
+            columns, used = columns + width, used + 1
+    precisions = np.full(columns, TABLE_PRECISION * np.sqrt(settings.features))
+    precisions[[CONSTANT, UNLIKE]] = CONSTANT_PRECISION, UNLIKE_PRECISION
+    model.covariance[:columns, :columns] = model.line_covariance[:columns, :columns] = np.diag(1.0 / precisions)
+    model.precisions[:used] = precisions[-1]
+    model.counts[[TABLES, COLUMNS, LINE_COLUMNS]] = used, columns, columns
+    model.numbers[VARIANCE] = FIRST_VARIANCE
+    _trim(model, 0)
+    return model
+
+
+def _scratch(rows: int, features: int) -> tuple[Array, ...]:
+    """Sparse columns of each row (indices, values and their number), bins, and residuals twice."""
+    return (
+        np.empty((rows, MOST_COLUMNS), dtype=np.int64),
+        np.empty((rows, MOST_COLUMNS)),
+        np.empty(rows, dtype=np.int64),
+        np.empty((rows, features), dtype=np.int64),
+        np.zeros(rows),
+        np.zeros(rows),
+    )
+
+
+def _grow(model: Model, settings: Settings, given: Fit, scale: float) -> int:
+    """Grow the trees; returns the number of nodes."""
+    rows = len(given.rewards)
+    columns = np.empty((settings.features, rows), dtype=np.float32)
+    set_ranked_columns(given.contexts, settings.categories, settings.first_category, model.ranks, columns)
+    candidates = min(settings.features, MOST_CANDIDATES)
+    generator = np.array([int(given.keys[0]) ^ rows], dtype=np.int64)
+    order = np.arange(rows, dtype=np.int32)
+    rewards = given.rewards.astype(np.float32)
+    nodes: int = grow_trees(
+        columns, rewards, scale, generator, candidates, given.least_leaf, order, model.nodes, model.roots
+    )
+    return nodes
+
+
+def _empty_model(settings: Settings, given: Fit, trees: int) -> Model:
+    rows, features, effects = len(given.rewards), settings.features, int(settings.effects.sum())
+    return Model(
+        counts=np.zeros(4),
+        numbers=np.array([0.0, given.offset]),
+        knots=given.knots.copy(),
+        levels=given.levels.copy(),
+        ranges=np.tile([0.0, 1.0], (features, 1)),
+        tables=np.zeros((MOST_TABLES, 5)),
+        precisions=np.ones(MOST_TABLES),
+        weights=np.zeros(MOST_COLUMNS),
+        covariance=np.zeros((MOST_COLUMNS, MOST_COLUMNS)),
+        line_weights=np.zeros(MOST_COLUMNS),
+        line_covariance=np.zeros((MOST_COLUMNS, MOST_COLUMNS)),
+        typical=np.zeros(MOST_COLUMNS),
+        effect_means=np.zeros(effects),
+        effect_variances=np.full(effects, FIRST_EFFECT_VARIANCE),
+        ranks=np.zeros(int(settings.categories.sum())),
+        nodes=np.zeros((trees * (2 * (rows // given.least_leaf) + 1), 4)),
+        roots=np.zeros(trees),
+        strengths=np.zeros(features),
+        certainties=np.zeros(features),
+    )
+
+
+def _trim(model: Model, nodes: int) -> None:
+    """Copy what is used of each array."""
+    tables, columns, lines = (int(model.counts[field]) for field in (TABLES, COLUMNS, LINE_COLUMNS))
+    model.tables, model.precisions = model.tables[:tables].copy(), model.precisions[:tables].copy()
+    model.weights, model.typical = model.weights[:columns].copy(), model.typical[:columns].copy()
+    model.covariance = model.covariance[:columns, :columns].copy()
+    model.line_weights = model.line_weights[:lines].copy()
+    model.line_covariance = model.line_covariance[:lines, :lines].copy()
+    model.nodes = model.nodes[:nodes].copy()
