@@ -109,7 +109,7 @@ class AdaptiveReleaf(CompiledPolicy):
         epsilon: float | None = None,
         forget: int | Literal["auto"] | None = None,
         reward_range: tuple[float, float] = (0.0, 1.0),
-        optimism: float = 0.5,
+        optimism: float = 0.35,
         least_probability: float = 0.0,
         max_pending: int = 100_000,
     ) -> None:

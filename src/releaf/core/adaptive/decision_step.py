@@ -41,7 +41,7 @@ from releaf.core.adaptive.state import (
     open_sample_at,
 )
 from releaf.core.adaptive.table_columns import find_places, lay_out, unlikeness
-from releaf.core.adaptive.trees import predict, predict_and_learn
+from releaf.core.adaptive.trees import learn_in_trees, predict
 from releaf.core.runtime.entry_points import EntryPoints, state_entry_point
 from releaf.core.runtime.jit import inlined, outlined
 from releaf.core.runtime.primitives import RANDOM, TIME, argmax
@@ -51,7 +51,6 @@ OPTIMISM_LEVELS = 16  # from which one is drawn
 FIRST_LEVELS = 8  # contexts from which the levels are set for the first time
 SURPRISE = 0.9  # of a requested reward, from which on a fit is due at once
 FEW = 1024  # rewards up to which that holds
-DISAGREEMENT = 1.0  # share of the variance between experts that counts as uncertainty
 
 
 @outlined
@@ -146,7 +145,7 @@ def estimate(state, context):
         set_regressions(state, model, filled, effect, predictions)
         if model.counts[TREES] > 0:
             rank_for(state, model, context)
-            sharp, smooth = predict(model.nodes, model.roots, model.counts[TREES], state.ranked)
+            sharp, smooth = predict(model.nodes, model.roots, model.counts[TREES], state.ranked, state.leaves)
             predictions[SHARP_TREES] = sharp
             predictions[SMOOTH_TREES] = smooth
         else:
@@ -155,7 +154,8 @@ def estimate(state, context):
         mean, between = mix(predictions, state.losses[action], state.pooled_losses)
         spread = variance_of(model.covariance, state.where, state.value, filled) + effect_variance
         state.estimates[action] = mean
-        state.spreads[action] = math.sqrt(spread + DISAGREEMENT * between)
+        state.spreads[action] = math.sqrt(spread)
+        state.doubts[action] = math.sqrt(spread + between)
 
 
 @inlined
@@ -227,7 +227,9 @@ def learn_in_model(state, model, context, reward, predictions):
     predictions[SMOOTH_TREES] = predictions[ADDITIVE]
     if model.counts[TREES] > 0:
         rank_for(state, model, context)
-        sharp, smooth = predict_and_learn(model.nodes, model.roots, model.counts[TREES], state.ranked, reward)
+        trees = model.counts[TREES]
+        sharp, smooth = predict(model.nodes, model.roots, trees, state.ranked, state.leaves)
+        learn_in_trees(model.nodes, model.roots, trees, state.ranked, state.leaves, reward)
         predictions[SHARP_TREES] = sharp
         predictions[SMOOTH_TREES] = smooth
     fade(state, model)

@@ -27,9 +27,9 @@ from releaf.core.adaptive.state import (
     Model,
 )
 from releaf.core.adaptive.table_selection import MOST_SINGLE_COLUMNS
-from releaf.core.adaptive.trees import FEWEST_ROWS, LEAST_LEAF, TREE_COUNT, grow_trees
+from releaf.core.adaptive.trees import FEWEST_ROWS, GRAINS, LEAST_LEAF, TREE_COUNT, grow_trees
 
-MOST_CANDIDATES = 16  # features tried at a node of a tree
+FEWEST_CANDIDATES, MOST_CANDIDATES = 5, 16  # features tried at a node of a tree: a third of all between these
 NODE_BYTES = 64 << 20  # of all trees of all actions
 
 
@@ -108,10 +108,10 @@ def _grow(model: Model, settings: Settings, given: Fit, scale: float) -> int:
     rows = len(given.rewards)
     columns = np.empty((settings.features, rows), dtype=np.float32)
     set_ranked_columns(given.contexts, settings.categories, settings.first_category, model.ranks, columns)
-    candidates = min(settings.features, MOST_CANDIDATES)
+    candidates = min(max(settings.features // 3, FEWEST_CANDIDATES), MOST_CANDIDATES)
     generator = np.array([int(given.keys[0]) ^ rows], dtype=np.int64)
     order = np.arange(rows, dtype=np.int32)
-    rewards = given.rewards.astype(np.float32)
+    rewards = np.floor(given.rewards * GRAINS + 0.5).astype(np.int32)
     nodes: int = grow_trees(
         columns, rewards, scale, generator, candidates, given.least_leaf, order, model.nodes, model.roots
     )

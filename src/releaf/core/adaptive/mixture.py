@@ -8,8 +8,8 @@ import math
 from releaf.core.adaptive.state import EXPERTS
 from releaf.core.runtime.jit import inlined
 
-LEARNING_RATE = 1.0  # of an action's losses in the exponent of a weight
-POOLED_LEARNING_RATE = 1.0  # of the losses of all actions
+LEARNING_RATE = 0.5  # of an action's losses in the exponent of a weight
+POOLED_LEARNING_RATE = 0.5  # of the losses of all actions
 MOST_LEAD = 12.0  # most that an expert can be ahead in loss: a bound on how long it takes to follow a change
 
 

@@ -94,15 +94,22 @@ def spot_checks(state, context, leader):
 
 @outlined
 def novelty(context, contexts, rewards, rows, estimate, categories):
-    """Novelty: squared distance to the nearest context whose reward confirms the estimate; 1 where there is none."""
-    features, nearest = len(context), 1.0 * len(context)
+    """Novelty: squared distance to the nearest context whose reward confirms the estimate.
+
+    1 where there is none, or where the reward of a nearer context contradicts the estimate.
+    """
+    features, confirming, contradicting = len(context), 1.0 * len(context), 1.0 * len(context)
     for row in range(max(rows - LATEST_ROWS, 0), rows):
+        distance = 0.0
+        for feature in range(features):
+            distance += difference(context[feature], contexts[row, feature], max(categories[feature], 1))
         if abs(rewards[row] - estimate) <= LIKELY:
-            distance = 0.0
-            for feature in range(features):
-                distance += difference(context[feature], contexts[row, feature], max(categories[feature], 1))
-            nearest = min(nearest, distance)
-    return (nearest / features) ** 2
+            confirming = min(confirming, distance)
+        else:
+            contradicting = min(contradicting, distance)
+    if contradicting < confirming:
+        return 1.0
+    return (confirming / features) ** 2
 
 
 @inlined
@@ -111,7 +118,7 @@ def error_probability(state, leader):
     highest = 0.0
     for action in range(len(state.estimates)):
         if action != leader:
-            spread = math.hypot(state.spreads[leader], state.spreads[action])
+            spread = math.hypot(state.doubts[leader], state.doubts[action])
             if spread > 0.0:
                 highest = max(highest, normal_cdf((state.estimates[action] - state.estimates[leader]) / spread))
     return highest
@@ -123,7 +130,7 @@ def expected_loss(state, leader):
     highest = 0.0
     for action in range(len(state.estimates)):
         if action != leader:
-            spread = math.hypot(state.spreads[leader], state.spreads[action])
+            spread = math.hypot(state.doubts[leader], state.doubts[action])
             if spread > 0.0:
                 gap = (state.estimates[leader] - state.estimates[action]) / spread
                 density = math.exp(-0.5 * gap * gap) / math.sqrt(2.0 * math.pi)
@@ -135,8 +142,8 @@ def expected_loss(state, leader):
 def is_guaranteed(state, leader, epsilon):
     """Whether no action can be better than the leader by more than ε, by the confidence bounds of all actions."""
     width = state.params[WIDTH_OF_BOUNDS]
-    lowest = state.estimates[leader] - width * state.spreads[leader]
+    lowest = state.estimates[leader] - width * state.doubts[leader]
     for action in range(len(state.estimates)):
-        if action != leader and state.estimates[action] + width * state.spreads[action] - lowest > epsilon:
+        if action != leader and state.estimates[action] + width * state.doubts[action] - lowest > epsilon:
             return False
     return True
