@@ -56,7 +56,8 @@ class Finding:
 
     def to_dict(self) -> dict[str, Any]:
         row = {"what": self.what, "value": self.value, "unit": self.unit, "target": self.target, "met": self.met}
-        return _rounded({**row, "detail": dict(self.detail)})
+        rounded: dict[str, Any] = _rounded({**row, "detail": dict(self.detail)})
+        return rounded
 
 
 def in_turn(

@@ -48,7 +48,7 @@ class Method:
     def version(self) -> str:
         return _version(self.package)
 
-    def make(self, actions: int, features: int, seed: int) -> Any:
+    def make(self, actions: int, features: Any, seed: int) -> Any:
         package = releaf if self.is_ours else adapters
         return getattr(package, self.maker)(actions, features, seed=seed, **self.settings)
 

@@ -16,13 +16,12 @@ import numpy as np
 
 import releaf
 from benchmarks.quality import methods, suite
+from benchmarks.quality.problems import Array, Problem
 from releaf.executors import Local
-from releaf.streams import Stream
 
 RUN_TIMEOUT = 180.0  # seconds of computing that a run may take
 _FIRST_LOOK = 10.0  # seconds after which the rest is estimated
 _LOOK_EVERY = 50  # steps
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,7 @@ def execute(task: Task) -> Outcome:
     return Outcome(None if actions is None else loss(cases, actions), labels, seconds)
 
 
-def loss(cases: Stream, actions: Array) -> float:
+def loss(cases: Problem, actions: Array) -> float:
     """What each step lost on average: against the best expected reward, or against the right action."""
     steps = np.arange(len(cases))
     if cases.expected is None:
@@ -83,25 +82,26 @@ def loss(cases: Stream, actions: Array) -> float:
     return float(np.mean(cases.expected.max(axis=1) - cases.expected[steps, actions]))
 
 
-def _run_method(method: methods.Method, cases: Stream, seed: int) -> tuple[Array | None, int]:
+def _run_method(method: methods.Method, cases: Problem, seed: int) -> tuple[Array | None, int]:
     """The actions taken, and the number of observed rewards."""
-    made = method.make(len(cases.actions), cases.contexts.shape[1], seed)
     if method.is_ours:
+        made = method.make(len(cases.actions), cases.schema, seed)
         taught = slice(method.first_labels)
         trace = releaf.replay(made, cases.contexts[taught], cases.rewards[taught])
         untaught = [choice.index for choice in made.decide_many(cases.contexts[len(trace) :])]
         return np.array([*trace.actions, *untaught]), int(trace.observed.sum())
+    made = method.make(len(cases.actions), cases.onehot.shape[1], seed)
     return _step_by_step(made, cases), len(cases)
 
 
-def _step_by_step(baseline: Any, cases: Stream) -> Array | None:
+def _step_by_step(baseline: Any, cases: Problem) -> Array | None:
     """The actions taken; None as soon as it can be told that the time will not do.
 
     A step seldom gets cheaper later, so what the steps so far took is a lower bound for the others.
     """
     actions = np.empty(len(cases), dtype=np.int64)
     begin = time.process_time()
-    for step, context in enumerate(cases.contexts):
+    for step, context in enumerate(cases.onehot):
         action = actions[step] = baseline.decide(context)
         baseline.learn(context, action, float(cases.rewards[step, action]))
         if step % _LOOK_EVERY == 0:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.measure import Finding
-from benchmarks.quality import methods, suite
+from benchmarks.quality import catalogue, methods, suite
 from benchmarks.quality.runs import Outcome, Results
 
 Losses = dict[str, dict[str, list[float]]]  # by method and data set, one for each seed
@@ -82,9 +82,9 @@ def _spread(values: list[float]) -> dict[str, float]:
 
 def _problem(data: str, size: suite.Size, least: float, losses: Losses) -> Finding:
     best = min((name for name in losses if data in losses[name]), key=lambda name: np.mean(losses[name][data]))
-    detail: dict[str, Any] = {"data": data, "source": suite.BY_NAME[data].source, "best": best}
+    detail: dict[str, Any] = {"data": data, "source": catalogue.BY_NAME[data].package, "best": best}
     detail |= {"steps": size.steps, "features": size.features, "actions": size.actions}
-    detail |= {"regret": size.regret, "passes": suite.BY_NAME[data].passes}
+    detail |= {"regret": size.regret, "passes": size.passes}
     kind = "regret" if size.regret else "error"
     return Finding(what=f"{data}: the least {kind}, by {best}", value=100 * least, unit="%", detail=detail)
 
