@@ -2,7 +2,7 @@
 
 The same table may come with other names, other scales, or a few rows more or less, but its numbers keep their
 distribution. Two columns are alike if their scaled deciles are. Two tables are duplicates if they have nearly as many
-rows, and either labels of the same frequencies or at least half of the columns alike.
+rows, and either labels of the same frequencies or at least half of the larger one's columns alike.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from benchmarks.quality.problems import Array, Table
 
 _DECILES = np.linspace(0.1, 0.9, 9)
 _LIKE_ROWS = 1.1  # ratio of the numbers of rows
-_LIKE_DECILES = 0.05  # largest difference
+_LIKE_DECILES = 0.02  # largest difference
 _FEWEST = 4  # different deciles of a column that tells something: not of one that is nearly always 0
 
 
@@ -46,7 +46,7 @@ def _alike(first: _Fingerprint, second: _Fingerprint) -> bool:
         return False
     if first.labels == second.labels:
         return True
-    columns = min(len(first.deciles), len(second.deciles))
+    columns = max(len(first.deciles), len(second.deciles))
     return columns > 0 and _common(first.deciles, second.deciles) >= columns / 2
 
 
