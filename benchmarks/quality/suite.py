@@ -12,10 +12,8 @@ import numpy as np
 from benchmarks.quality.catalogue import BY_NAME, CATALOGUE
 from benchmarks.quality.problems import Problem, order, problem_of_table
 from benchmarks.quality.sources import Absent
-from benchmarks.quality.split import SPLITS
 
 __all__ = ["Size", "present", "size", "stream"]
-OPEN = SPLITS[:2]  # what may be run at any time
 
 
 @lru_cache(maxsize=4)
@@ -39,6 +37,11 @@ def stream(name: str, seed: int, shuffled: bool = True) -> Problem:
     return whole.taken(order(len(whole), seed if shuffled else None))
 
 
+def examples(name: str, steps: int) -> int:
+    """The number of different rows among so many steps."""
+    return steps if BY_NAME[name].draw else min(len(_problem(name)), steps)
+
+
 @dataclass(frozen=True)
 class Size:
     """A data set on this machine; the digest tells its contents from others of the same name."""
@@ -49,9 +52,14 @@ class Size:
     columns: int  # one-hot
     actions: int
     missing: bool
-    passes: bool  # over the same rows several times
+    examples: int  # different rows among the steps
     regret: bool  # measured against expected rewards, where they are known
     digest: str
+
+    @property
+    def passes(self) -> bool:
+        """Whether there are several passes over the same rows."""
+        return self.examples < self.steps
 
 
 def size(name: str) -> Size:
@@ -66,17 +74,28 @@ def size(name: str) -> Size:
         columns=first.onehot.shape[1],
         actions=len(first.actions),
         missing=bool(np.isnan(first.contexts).any()),
-        passes=BY_NAME[name].read is not None and len(_problem(name)) < len(first),
+        examples=examples(name, len(first)),
         regret=first.expected is not None,
         digest=hashlib.sha256(content).hexdigest()[:12],
     )
 
 
-def present(splits: Collection[str] = OPEN) -> tuple[dict[str, Size], list[str]]:
-    """The data sets of some parts of the split that are on this machine, and a line for each that is not."""
+def present(splits: Collection[str], wanted: Collection[str] | None = None) -> tuple[dict[str, Size], list[str]]:
+    """The data sets of some parts of the split that are on this machine, and a line for each that is not.
+
+    Parameters
+    ----------
+    splits
+        Parts of the split.
+    wanted
+        Names of some data sets; all when None.
+    """
+    unknown = [name for name in wanted or () if name not in BY_NAME or BY_NAME[name].split not in splits]
+    if unknown:
+        raise SystemExit(f"RELEAF_QUALITY_DATA: {unknown[0]!r} is not a data set of the {' or '.join(splits)} part")
     sizes, absent = {}, []
     for data in CATALOGUE:
-        if data.split in splits:
+        if data.split in splits and (wanted is None or data.name in wanted):
             try:
                 sizes[data.name] = size(data.name)
             except Absent as error:
