@@ -89,7 +89,7 @@ $(VENV)/ready-data: $(VENV)/ready-bench
 	@touch $@
 
 bench-quality: $(VENV)/ready-data ## measure how well it decides next to other packages, for hours; may be interrupted
-	$(BIN)/python -m benchmarks quality
+	$(BIN)/python -m benchmarks quality labels
 
 bench-service: $(VENV)/ready-dev postgres ## measure the decision service next to a server that answers a constant
 	@command -v wrk >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \

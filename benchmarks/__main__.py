@@ -22,7 +22,7 @@ NAMES = (
     *("memory", "start", "replay", "libraries", "adaptive", "estimators", "linear", "policies", "tuning", "scaling"),
     "train",
 )
-TABLED = ("quality",)  # with a table of its own
+TABLED = ("quality", "labels")  # with tables of their own
 APART = (*TABLED, "service", "storage", "scale", "staleness")  # hours, servers, clusters: only when named
 RESULTS = Path(__file__).parent / "results"
 LONGEST_LINE = 160

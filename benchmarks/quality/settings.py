@@ -45,9 +45,9 @@ def pictures() -> Path:
     return KEPT if suffix().endswith("-some") else PICTURES
 
 
-def seeds() -> int:
+def seeds(default: int = SEEDS) -> int:
     """``RELEAF_QUALITY_SEEDS``: the number of shuffles."""
-    return int(os.environ.get("RELEAF_QUALITY_SEEDS", SEEDS))
+    return int(os.environ.get("RELEAF_QUALITY_SEEDS", default))
 
 
 def workers() -> int | None:
