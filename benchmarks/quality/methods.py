@@ -156,7 +156,9 @@ def _contextual_bandits() -> list[Method]:
         "CB BootstrappedUCB": bootstrapped,
         "CB AdaptiveGreedy": {"policy": "AdaptiveGreedy", "njobs": 1, **_REFITTED},
     }
-    found = [Method(name, "contextualbandits", "ContextualBandits", given) for name, given in settings.items()]
+    found = [
+        Method(name, "contextualbandits", "ContextualBandits", given, costly=True) for name, given in settings.items()
+    ]
     forest = Method("CB forest", "contextualbandits", "ContextualBandits", _FOREST, costly=True, small_only=True)
     return [*found, forest]
 
@@ -178,13 +180,13 @@ METHODS = (
     Method("extra-trees", "scikit-learn", "ExtraTrees", costly=True),
     Method("LightGBM", "lightgbm", "LightGBM", {"min_child_samples": 5}, costly=True),
     *_vowpal_wabbit(),
-    Method("MABWiser LinUCB", "mabwiser", "MabWiser", {"policy": "LinUCB"}),
-    Method("MABWiser LinTS", "mabwiser", "MabWiser", {"policy": "LinTS"}),
-    Method("MABWiser LinGreedy", "mabwiser", "MabWiser", {"policy": "LinGreedy"}),
-    Method("MABWiser KNN", "mabwiser", "MabWiser", _TEN_NEAREST),
-    Method("MABWiser tree", "mabwiser", "MabWiser", _TREE),
+    Method("MABWiser LinUCB", "mabwiser", "MabWiser", {"policy": "LinUCB"}, costly=True),
+    Method("MABWiser LinTS", "mabwiser", "MabWiser", {"policy": "LinTS"}, costly=True),
+    Method("MABWiser LinGreedy", "mabwiser", "MabWiser", {"policy": "LinGreedy"}, costly=True),
+    Method("MABWiser KNN", "mabwiser", "MabWiser", _TEN_NEAREST, costly=True),
+    Method("MABWiser tree", "mabwiser", "MabWiser", _TREE, costly=True),
     *_contextual_bandits(),
-    Method("river LinUCB", "river", "River"),
+    Method("river LinUCB", "river", "River", costly=True),
     Method("river AMF", "river", "RiverForest", {"forest": "AMFRegressor"}, costly=True),
     Method("river ARF", "river", "RiverForest", {"forest": "ARFRegressor"}, costly=True),
 )

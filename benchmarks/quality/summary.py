@@ -13,6 +13,7 @@ from benchmarks.quality.suite import Size
 from benchmarks.quality.sweep import Results
 from benchmarks.quality.tasks import Outcome
 
+MOST = 0.9  # share of the data sets that a method of the first diagram finished on
 OURS, REFERENCE = "AdaptiveReleaf", "LinUCB"
 Losses = dict[str, dict[str, list[float]]]  # by method and data set, one for each seed
 Sizes = dict[str, Size]
@@ -121,11 +122,14 @@ def _comparison(losses: Losses, sizes: Sizes) -> Finding:
 
 
 def _diagrams(losses: Losses, sizes: Sizes) -> list[Finding]:
-    """Mean ranks and cliques: of those that finished everywhere, and of all that finished on the small data sets."""
-    everywhere = {name: each for name, each in losses.items() if sizes.keys() <= each.keys()}
-    small = [data for data in sizes if all(data in each for each in losses.values())]
+    """Mean ranks and cliques: of those that finished on nearly all data sets, and of all methods.
+
+    Each on the data sets that all of these finished on; the second are small ones.
+    """
+    most = {name: each for name, each in losses.items() if len(each) >= MOST * len(sizes)}
     found = []
-    for title, some, data_sets in (("all", everywhere, list(sizes)), ("small", losses, small)):
+    for title, some in (("all", most), ("small", losses)):
+        data_sets = [data for data in sizes if all(data in each for each in some.values())]
         if len(some) > 1 and len(data_sets) > 1:
             ranks, cliques = statistics.mean_ranks(some, data_sets), statistics.cliques(some, data_sets)
             detail = {"diagram": title, "data_sets": len(data_sets), "ranks": ranks, "cliques": cliques}
