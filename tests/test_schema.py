@@ -327,7 +327,7 @@ def test_other_counts_values_that_are_not_known_as_one_category() -> None:
     plan = Categorical("a", "b", missing=True, other=True)
     encoder = Schema(plan=plan).encoder()
     assert plan.categories == 4
-    units = encoder.encode_many({"plan": ["a", "zzz", None, 7, "b"]}, learns=False)[:, 0]
+    units = encoder.encode_many([["a"], ["zzz"], [None], [7], ["b"]], learns=False)[:, 0]
     assert units.tolist() == [0.125, 0.625, 0.875, 0.625, 0.375]
     assert [encoder.encode([value])[0] for value in ("a", "zzz", None)] == [0.125, 0.625, 0.875]
     assert [encoder.from_unit(0, unit) for unit in (0.125, 0.625, 0.875)] == ["a", "other", None]
