@@ -41,7 +41,7 @@ from releaf.core.adaptive.state import (
     open_sample_at,
 )
 from releaf.core.adaptive.table_columns import find_places, lay_out, unlikeness
-from releaf.core.adaptive.trees import learn_in_trees, predict
+from releaf.core.adaptive.trees import learn_in_leaves, predict
 from releaf.core.runtime.entry_points import EntryPoints, state_entry_point
 from releaf.core.runtime.jit import inlined, outlined
 from releaf.core.runtime.primitives import RANDOM, TIME, argmax
@@ -229,7 +229,7 @@ def learn_in_model(state, model, context, reward, predictions):
         rank_for(state, model, context)
         trees = model.counts[TREES]
         sharp, smooth = predict(model.nodes, model.roots, trees, state.ranked, state.leaves)
-        learn_in_trees(model.nodes, model.roots, trees, state.ranked, state.leaves, reward)
+        learn_in_leaves(model.nodes, trees, state.leaves, reward)
         predictions[SHARP_TREES] = sharp
         predictions[SMOOTH_TREES] = smooth
     fade(state, model)

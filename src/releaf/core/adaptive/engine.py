@@ -38,11 +38,11 @@ from releaf.core.adaptive.state import (
 )
 from releaf.core.adaptive.state_check import check_state
 
-GROWTH = 1.3  # a fit is due each time an action's rewards have grown by this factor
+GROWTH = 1.4  # a fit is due each time an action's rewards have grown by this factor
 GROWTH_OF_FEW = 1.1  # the same where rewards are requested: each costs more than a fit
 LEAST_GROWTH_OF_FEW = 4
-AT_ONCE = 4096  # values in a sample up to which a fit is done at once, not in a thread
-LONGEST_LAG = 256  # rewards after which a fit takes effect
+AT_ONCE = 1536  # values in a sample up to which a fit is done at once, not in a thread
+LONGEST_LAG = 384  # rewards after which a fit takes effect
 SAMPLE_BYTES = 64 << 20  # of the samples of all actions
 MOST_ROWS, LEAST_MOST_ROWS = 1 << 18, 512
 MOST_WINDOW = LEAST_MOST_ROWS * 64  # rewards of an action that ``forget`` may keep
@@ -133,7 +133,7 @@ class Engine:
         counts = sample.counts
         self._schedule(sample)
         at_once = forgets or counts[STARTED] * self.settings.features <= AT_ONCE
-        counts[EFFECT] = counts[LEARNT] + (0 if at_once else min(LONGEST_LAG, int(counts[STARTED]) // 32))
+        counts[EFFECT] = counts[LEARNT] + (0 if at_once else min(LONGEST_LAG, int(counts[STARTED]) // 24))
         if counts[EFFECT] > counts[LEARNT]:
             self._submit(action)
 
