@@ -132,7 +132,7 @@ def set_regressions(state, model, filled, effect, predictions):
     )
 
 
-@inlined
+@outlined
 def estimate(state, context):
     """Set the estimated reward of each action, and its standard deviation."""
     for action in range(len(state.estimates)):
@@ -174,7 +174,7 @@ def choose(state, context):
     return 2 * action + (action != leader or state.params[RULE] != ALWAYS)
 
 
-@inlined
+@outlined
 def set_probabilities(state):
     """Set each action's probability under randomised UCB, one draw of optimism for all actions (Vaswani et al. 2020).
 
@@ -215,7 +215,7 @@ def draw_action(state):
 # --- learning ---------------------------------------------------------------------------------------------
 
 
-@inlined
+@outlined
 def learn_in_model(state, model, context, reward, predictions):
     """Predict a reward by each expert, then update the model with it."""
     filled = lay_out_for(state, model, context)
