@@ -46,6 +46,7 @@ class PlainAction:
         self.contexts: list[Any] = []
         self.rewards: list[float] = []
         self.keys: list[int] = []
+        self.numbers: list[int] = []
         self.learnt, self.rate, self.forgotten, self.fitted_for = 0, 0, 0, 0
         self.next = initial_state.FIRST_FIT
         self.started: tuple[PlainModel, Any, int, int] | None = None  # model, kept rows, rewards, when it takes effect
@@ -58,6 +59,7 @@ class PlainAction:
         self.contexts.append(context)
         self.rewards.append(reward)
         self.keys.append(key_of(exact, self.learnt, reward))
+        self.numbers.append(self.learnt)
         self.learnt += 1
 
     def do_what_is_due(self) -> None:
@@ -69,12 +71,8 @@ class PlainAction:
     def start_fit(self) -> None:
         """Fit to the rows that are stored now; the model takes effect some rewards later, unless it is a small fit."""
         at_once, rows = self.forget(), len(self.rewards)
-        most = self.learner.most_rows
-        while sum(key < KEYS >> self.rate for key in self.keys) > most:
+        while sum(kept := self.kept()) > self.learner.most_rows:
             self.rate += 1
-        kept = np.array([key < KEYS >> self.rate for key in self.keys])
-        if self.learner.window > 0:
-            kept[: max(rows - self.learner.window, 0)] = False
         nodes_of_a_tree = fitting.NODE_BYTES // (16 * trees.TREE_COUNT * len(self.learner.actions))
         count, total = self.learner.reward_sums
         given = Given(
@@ -95,14 +93,23 @@ class PlainAction:
         assert self.started is not None
         self.model, kept, self.fitted_for, _ = self.started
         stays = [*kept, *(True for _ in self.rewards[len(kept) :])]
-        self.contexts, self.rewards, self.keys = (
-            [value for value, is_kept in zip(values, stays, strict=True) if is_kept]
-            for values in (self.contexts, self.rewards, self.keys)
-        )
+        self.keep(stays)
         self.started = None
         self.next = self.fitted_for + self.growth(self.fitted_for - self.forgotten)
         for context, reward in list(zip(self.contexts, self.rewards, strict=True))[kept.sum() :]:
             self.model.learn(context, reward, self.learner.fading)
+
+    def kept(self) -> Any:
+        """Which rows a fit uses: those of the window whose key is small enough."""
+        first = self.learnt - self.learner.window if self.learner.window > 0 else 0
+        rows = zip(self.keys, self.numbers, strict=True)
+        return np.array([key < KEYS >> self.rate and number >= first for key, number in rows], dtype=bool)
+
+    def keep(self, stays: Any) -> None:
+        self.contexts, self.rewards, self.keys, self.numbers = (
+            [value for value, is_kept in zip(values, stays, strict=True) if is_kept]
+            for values in (self.contexts, self.rewards, self.keys, self.numbers)
+        )
 
     def growth(self, rewards: int) -> int:
         """Rewards from one fit to the next."""
@@ -133,12 +140,12 @@ class PlainAction:
         self.excess, self.since, self.next, self.started = 0.0, self.learnt, self.learnt, None
 
     def forget(self) -> bool:
-        left = self.learnt - self.forgotten
-        if self.forgotten == 0 or len(self.rewards) <= left:
+        before = len(self.rewards)
+        self.keep([number >= self.forgotten for number in self.numbers])
+        if len(self.rewards) == before:
             return False
-        for values in (self.contexts, self.rewards, self.keys):
-            del values[: len(values) - left]
-        self.rate = 0
+        if len(self.rewards) == self.learnt - self.forgotten:
+            self.rate = 0
         return True
 
 
@@ -172,7 +179,7 @@ class PlainAdaptive:
 
     @property
     def most_rows(self) -> int:
-        row = 4 * len(self.features.categories) + 16
+        row = 4 * len(self.features.categories) + 24
         most = engine.SAMPLE_BYTES // (row * len(self.actions))
         return min(max(most, engine.LEAST_MOST_ROWS), engine.MOST_ROWS)
 
@@ -184,9 +191,9 @@ class PlainAdaptive:
 
     def decide(self, context: Any) -> Outcome:
         self.see(context)
-        estimates, spreads = self.estimate(context)
+        estimates, spreads, doubts = self.estimate(context)
         leader, rule = int(np.argmax(estimates)), self.requests.rule
-        if rule != ALWAYS and not self.requests.wants(self, context, estimates, spreads):
+        if rule != ALWAYS and not self.requests.wants(self, context, estimates, doubts):
             return Outcome(leader, False, False, 1.0, estimates)
         chances = self.chances(estimates, spreads)
         index = self.drawn(chances)
@@ -205,14 +212,14 @@ class PlainAdaptive:
         if self.time >= decision_step.FIRST_LEVELS and self.time & (self.time - 1) == 0:
             self.levels = PlainLevels(self.features, self.levels, np.array(list(self.seen.values())))
 
-    def estimate(self, context: Any) -> tuple[Any, Any]:
-        """The estimate and the standard deviation of each action."""
-        estimates, spreads = np.empty((2, len(self.actions)))
+    def estimate(self, context: Any) -> tuple[Any, Any, Any]:
+        """The estimate and the standard deviation of each action, without and with that between the experts."""
+        estimates, spreads, doubts = np.empty((3, len(self.actions)))
         for place, action in enumerate(self.actions):
             predictions, variance = action.model.predict(stored(context))
             estimates[place], between = self.mix(predictions, action.losses)
-            spreads[place] = math.sqrt(variance + decision_step.DISAGREEMENT * between)
-        return estimates, spreads
+            spreads[place], doubts[place] = math.sqrt(variance), math.sqrt(variance + between)
+        return estimates, spreads, doubts
 
     def mix(self, predictions: Any, losses: Any) -> tuple[float, float]:
         """Mean of the predictions with weights that fall with the losses, and the variance between them."""

@@ -127,7 +127,7 @@ class PlainModel:
         }
         if len(targets) >= trees.FEWEST_ROWS:
             generator = SplitMix(given.keys[0] ^ len(targets))
-            candidates = min(self.count, fitting.MOST_CANDIDATES)
+            candidates = min(max(self.count // 3, fitting.FEWEST_CANDIDATES), fitting.MOST_CANDIDATES)
             seen = np.array([self.as_trees_see(context) for context in contexts])
             self.forest = PlainForest(seen, given.rewards, scale, generator, candidates, given.least_leaf)
 

@@ -39,12 +39,11 @@ class PlainTree:
     """A node and all below it: two smaller trees, or a leaf with the number and the sum of its rewards."""
 
     def __init__(self, forest: PlainForest, rows: list[int], prior: float, choice: list[int]) -> None:
-        rewards = forest.rewards[rows].astype(np.float64)
+        rewards = forest.rewards[rows]
         self.count, self.sum, self.prior = forest.weight * len(rows), forest.weight * rewards.sum(), prior
         self.rows = rows  # in the order in which the next tree finds them
         self.feature: int | None = None
-        deviation = (rewards**2).sum() - rewards.sum() ** 2 / len(rows)
-        if len(rows) >= 2 * forest.least_leaf and deviation > rules.LEAST_DEVIATION:
+        if len(rows) >= 2 * forest.least_leaf and rewards.min() < rewards.max():
             self.feature, self.threshold = forest.best_split(rows, choice)
         if self.feature is not None:
             estimate = (self.sum + rules.SHRINKAGE * prior) / (self.count + rules.SHRINKAGE)
@@ -68,13 +67,14 @@ class PlainForest:
     def __init__(
         self, columns: Any, rewards: Any, weight: float, generator: SplitMix, candidates: int, least_leaf: int
     ) -> None:
-        self.columns, self.rewards, self.weight = columns.astype(np.float32), rewards.astype(np.float32), weight
+        self.columns, self.weight = columns.astype(np.float32), weight
+        self.rewards = np.floor(rewards * rules.GRAINS + 0.5) / rules.GRAINS
         self.generator, self.candidates, self.least_leaf = generator, candidates, least_leaf
         self.trees: list[PlainTree] = []
         rows = list(range(len(rewards)))
         for _ in range(rules.TREE_COUNT):
             choice = list(range(columns.shape[1]))
-            self.trees.append(PlainTree(self, rows, float(rewards.mean()), choice))
+            self.trees.append(PlainTree(self, rows, float(self.rewards.mean()), choice))
             rows = self.trees[-1].rows
 
     def best_split(self, rows: list[int], choice: list[int]) -> tuple[int | None, Any]:
@@ -85,7 +85,7 @@ class PlainForest:
             other = drawn + self.generator.below(len(choice) - drawn)
             choice[drawn], choice[other] = choice[other], choice[drawn]
             values, rewards = self.columns[rows, choice[drawn]], self.rewards[rows]
-            low, high = values.min(), values.max()
+            low, high = self.bounds(values)
             if low == high:
                 continue
             tried += 1
@@ -100,6 +100,14 @@ class PlainForest:
             if tried == self.candidates:
                 break
         return found
+
+    def bounds(self, values: Any) -> tuple[Any, Any]:
+        """The values of two random rows; after some draws of equal values, the lowest and the highest one."""
+        for _ in range(rules.DRAWS):
+            one, other = (values[self.generator.below(len(values))] for _ in range(2))
+            if one != other:
+                return min(one, other), max(one, other)
+        return values.min(), values.max()
 
     def parted(self, rows: list[int], feature: int, threshold: Any) -> tuple[list[int], list[int]]:
         """Rows at most at the threshold and rows above, each swapped with the last row not looked at where above."""

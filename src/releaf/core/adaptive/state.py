@@ -53,7 +53,8 @@ MOST_EFFECTS = 4096  # categories of a feature with an effect each; beyond, seve
 class Sample(LearnerState):
     """Rewarded contexts of an action in order of arrival, and the schedule of its fits.
 
-    ``knots`` and ``levels`` are those of the model, ``next_knots`` and ``next_levels`` those of the fit under way.
+    ``numbers`` count the rewards from 0; a thinned sample lacks some. ``knots`` and ``levels`` are those of the
+    model, ``next_knots`` and ``next_levels`` those of the fit under way.
     """
 
     grows = "rows"
@@ -61,6 +62,7 @@ class Sample(LearnerState):
     contexts: Array = learnt(np.float32, "rows", "features")
     rewards: Array = learnt(np.float64, "rows")
     keys: Array = learnt(np.int64, "rows", least=0)
+    numbers: Array = learnt(np.int64, "rows", least=0)
     offsets: Array = learnt(np.float64, 2)
     knots: Array = learnt(np.float64, "features", MOST_LEVELS + STRETCH)
     levels: Array = learnt(np.int64, "features", least=0)
