@@ -74,3 +74,20 @@ def test_a_thinned_sample_is_bounded_random_and_stands_for_all_rewards() -> None
     assert rates == sorted(rates)
     assert rates[0] < rates[-1]
     assert bandit.observations == 6_000
+
+
+def test_estimates_of_a_thinned_sample_are_as_certain_as_its_rows_allow() -> None:
+    """Counted as all the rewards that they stand for, its rows would be fitted with their noise."""
+    errors, covered = [], []
+    for seed in range(4):
+        draw = np.random.default_rng(seed)
+        contexts, tried = draw.random((8_000, 4)), draw.random((300, 4))
+        means, expected = (np.where(rows[:, 0] > 0.5, 0.8, 0.3) for rows in (contexts, tried))
+        bandit = releaf.AdaptiveReleaf(1, 4, seed=seed)
+        learn(bandit, contexts, (draw.random(8_000) < means).astype(float))
+        for context, mean in zip(tried, expected, strict=True):
+            bandit.preview(context)
+            errors.append(abs(bandit._state.estimates[0] - mean))
+            covered.append(errors[-1] < 2.0 * bandit._state.doubts[0])
+    assert np.mean(errors) < 0.12
+    assert np.mean(covered) > 0.8

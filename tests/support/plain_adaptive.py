@@ -52,7 +52,7 @@ class PlainAction:
         self.started: tuple[PlainModel, Any, int, int] | None = None  # model, kept rows, rewards, when it takes effect
         self.excess, self.since = 0.0, 0
         self.losses = np.zeros(EXPERTS)
-        nothing = Given(np.zeros((0, 0)), np.zeros(0), [], 0, learner.first_levels, 0.5, 1)
+        nothing = Given(np.zeros((0, 0)), np.zeros(0), [], learner.first_levels, 0.5, 1)
         self.model = PlainModel(learner.features, nothing)
 
     def store(self, context: Any, exact: Any, reward: float) -> None:
@@ -79,7 +79,6 @@ class PlainAction:
             np.array(self.contexts)[kept],
             np.array(self.rewards)[kept],
             [key for key, is_kept in zip(self.keys, kept, strict=True) if is_kept],
-            self.counted(self.learnt - self.forgotten),
             self.learner.levels,
             (total + 1.0) / (count + 2.0),
             max(trees.LEAST_LEAF, math.ceil(2 * rows / nodes_of_a_tree)),
@@ -119,9 +118,6 @@ class PlainAction:
             grown = max(int(rewards * (engine.GROWTH_OF_FEW - 1.0)) + 1, engine.LEAST_GROWTH_OF_FEW)
         window = self.learner.window
         return min(grown, self.learner.most_rows // 2, window // 2 + 1 if window > 0 else grown)
-
-    def counted(self, rewards: int) -> int:
-        return min(rewards, self.learner.window) if self.learner.window > 0 else rewards
 
     # --- drift ----------------------------------------------------------------------------------------------
 

@@ -44,7 +44,6 @@ class Given(NamedTuple):
     contexts: Any
     rewards: Any
     keys: list[int]
-    stand_for: int
     levels: PlainLevels
     offset: float
     least_leaf: int
@@ -107,7 +106,6 @@ class PlainModel:
 
     def fit(self, given: Given) -> None:
         contexts, targets = given.contexts, given.rewards - given.offset
-        scale = given.stand_for / len(targets)
         margin = model.MARGIN * (contexts.max(axis=0) - contexts.min(axis=0))
         self.low, self.high = contexts.min(axis=0) - margin, contexts.max(axis=0) + margin
         self.tables = self.selected(contexts, targets)
@@ -115,11 +113,11 @@ class PlainModel:
         for turn in range(model.EFFECT_TURNS if self.features.wide else 1):
             if turn:  # tables explain all but the effects
                 remaining = targets - self.effects.of(contexts)[0]
-            self.wide = solve(matrix, remaining, scale, self.owners(self.tables), self.count, model.ROUNDS)
-            self.effects.fit(contexts, targets - matrix @ self.wide.weights, scale, self.wide.variance)
+            self.wide = solve(matrix, remaining, self.owners(self.tables), self.count, model.ROUNDS)
+            self.effects.fit(contexts, targets - matrix @ self.wide.weights, self.wide.variance)
         slopes = list(itertools.takewhile(lambda table: table[1:] == (None, SLOPE), self.tables))
         lines = 2 + sum(map(self.width, slopes))
-        self.lines = solve_lines(matrix[:, :lines], remaining, scale, self.count, self.wide.variance)
+        self.lines = solve_lines(matrix[:, :lines], remaining, self.count, self.wide.variance)
         self.ranks = {
             feature: self.ranked(self.features.category(contexts, feature), targets, categories)
             for feature, categories in enumerate(self.features.categories)
@@ -129,7 +127,7 @@ class PlainModel:
             generator = SplitMix(given.keys[0] ^ len(targets))
             candidates = min(max(self.count // 3, fitting.FEWEST_CANDIDATES), fitting.MOST_CANDIDATES)
             seen = np.array([self.as_trees_see(context) for context in contexts])
-            self.forest = PlainForest(seen, given.rewards, scale, generator, candidates, given.least_leaf)
+            self.forest = PlainForest(seen, given.rewards, generator, candidates, given.least_leaf)
 
     def selected(self, contexts: Any, targets: Any) -> list[Table]:
         """The tables of an action: those of one feature, less idle ones, and more that explain the residuals."""
@@ -138,8 +136,8 @@ class PlainModel:
             return tables
         late, late_targets = contexts[-model.SELECTED_ON :], targets[-model.SELECTED_ON :]
         matrix = self.rows(late, tables)
-        found = solve(matrix, late_targets, 1.0, self.owners(tables), self.count, model.ROUNDS_TO_SELECT)
-        residuals = PlainEffects(self.features).fit(late, late_targets - matrix @ found.weights, 1.0, found.variance)
+        found = solve(matrix, late_targets, self.owners(tables), self.count, model.ROUNDS_TO_SELECT)
+        residuals = PlainEffects(self.features).fit(late, late_targets - matrix @ found.weights, found.variance)
         if len(targets) >= model.ENOUGH_TO_DROP:
             tables = self.without_idle(tables, found)
         return self.with_more(tables, late, residuals, found.variance)

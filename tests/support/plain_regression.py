@@ -34,11 +34,11 @@ class PlainEffects:
         )
         return total, variance
 
-    def fit(self, contexts: Any, residuals: Any, weight: float, variance: float) -> Any:
+    def fit(self, contexts: Any, residuals: Any, variance: float) -> Any:
         """Fit one feature after the other; returns what the effects leave."""
         for feature in self.features.wide:
             places, size = self.places(contexts, feature), len(self.means[feature])
-            sums, counts = (weight * np.bincount(places, of, size) for of in (residuals, np.ones(len(places))))
+            sums, counts = np.bincount(places, residuals, size), np.bincount(places, minlength=size)
             prior = self.prior_variance(sums[counts > 0], counts[counts > 0], variance)
             self.variances[feature] = 1.0 / (1.0 / prior + counts / variance)
             self.means[feature] = self.variances[feature] * sums / variance
@@ -77,27 +77,27 @@ class Posterior:
         return error, scale
 
 
-def residual_variance(squares: float, scale: float, rewards: float, determined: float) -> float:
+def residual_variance(squares: float, rewards: int, determined: float) -> float:
     free = max(rewards - determined, 0.25 * rewards)
-    found = (squares * scale + ridge.VARIANCE_ROWS * ridge.FIRST_VARIANCE) / (free + ridge.VARIANCE_ROWS)
+    found = (squares + ridge.VARIANCE_ROWS * ridge.FIRST_VARIANCE) / (free + ridge.VARIANCE_ROWS)
     return float(np.clip(found, ridge.LEAST_VARIANCE, ridge.MOST_VARIANCE))
 
 
-def shrunk(determined: Any, squares: Any, first: float, rewards: float) -> Any:
+def shrunk(determined: Any, squares: Any, first: float, rewards: int) -> Any:
     """Precision of each table from its number of effective parameters and its squared weights."""
     found = (np.maximum(determined, 0.0) + 1.0) / (squares + 1.0 / (first * (1.0 + rewards / ridge.DOUBLING)))
     return np.clip(found, ridge.LEAST_PRECISION, ridge.MOST_PRECISION)
 
 
-def solve(matrix: Any, targets: Any, scale: float, owners: Any, features: int, rounds: int) -> Posterior:
+def solve(matrix: Any, targets: Any, owners: Any, features: int, rounds: int) -> Posterior:
     """Ridge regression with a precision for each table, which is found between rounds."""
-    first, variance, rewards = ridge.TABLE_PRECISION * np.sqrt(features), ridge.FIRST_VARIANCE, len(targets) * scale
+    first, variance, rewards = ridge.TABLE_PRECISION * np.sqrt(features), ridge.FIRST_VARIANCE, len(targets)
     count = owners.max(initial=-1) + 1
     precisions = np.full(count, first)
     for turn in range(rounds):
         prior = np.concatenate([[ridge.CONSTANT_PRECISION, ridge.UNLIKE_PRECISION], precisions[owners]])
-        covariance = np.linalg.inv(matrix.T @ matrix * scale / variance + np.diag(prior))
-        weights = covariance @ (matrix.T @ targets) * scale / variance
+        covariance = np.linalg.inv(matrix.T @ matrix / variance + np.diag(prior))
+        weights = covariance @ (matrix.T @ targets) / variance
         if turn < rounds - 1:
             determined = 1.0 - prior * np.diag(covariance)
             precisions = shrunk(
@@ -107,22 +107,22 @@ def solve(matrix: Any, targets: Any, scale: float, owners: Any, features: int, r
                 rewards,
             )
             squares = ((targets - matrix @ weights) ** 2).sum()
-            variance = residual_variance(squares, scale, rewards, determined.sum())
+            variance = residual_variance(squares, rewards, determined.sum())
     return Posterior(weights, covariance, precisions, variance)
 
 
-def solve_lines(matrix: Any, targets: Any, scale: float, features: int, variance: float) -> Posterior:
+def solve_lines(matrix: Any, targets: Any, features: int, variance: float) -> Posterior:
     """Ridge regression with one precision for all columns but the constant ones."""
     first = precision = ridge.TABLE_PRECISION * np.sqrt(features)
-    rewards = len(targets) * scale
+    rewards = len(targets)
     for turn in range(ROUNDS):
         prior = np.full(matrix.shape[1], precision)
         prior[:2] = ridge.CONSTANT_PRECISION
-        covariance = np.linalg.inv(matrix.T @ matrix * scale / variance + np.diag(prior))
-        weights = covariance @ (matrix.T @ targets) * scale / variance
+        covariance = np.linalg.inv(matrix.T @ matrix / variance + np.diag(prior))
+        weights = covariance @ (matrix.T @ targets) / variance
         if turn < ROUNDS - 1:
             determined = (1.0 - precision * np.diag(covariance)[2:]).sum()
             precision = float(shrunk(determined, (weights[2:] ** 2).sum(), first, rewards))
             squares = ((targets - matrix @ weights) ** 2).sum()
-            variance = residual_variance(squares, scale, rewards, determined)
+            variance = residual_variance(squares, rewards, determined)
     return Posterior(weights, covariance, None, variance)

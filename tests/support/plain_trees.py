@@ -40,7 +40,7 @@ class PlainTree:
 
     def __init__(self, forest: PlainForest, rows: list[int], prior: float, choice: list[int]) -> None:
         rewards = forest.rewards[rows]
-        self.count, self.sum, self.prior = forest.weight * len(rows), forest.weight * rewards.sum(), prior
+        self.count, self.sum, self.prior = float(len(rows)), float(rewards.sum()), prior
         self.rows = rows  # in the order in which the next tree finds them
         self.feature: int | None = None
         if len(rows) >= 2 * forest.least_leaf and rewards.min() < rewards.max():
@@ -64,10 +64,8 @@ class PlainTree:
 class PlainForest:
     """All trees of an action. ``columns`` are the rows as trees see them (rows by features)."""
 
-    def __init__(
-        self, columns: Any, rewards: Any, weight: float, generator: SplitMix, candidates: int, least_leaf: int
-    ) -> None:
-        self.columns, self.weight = columns.astype(np.float32), weight
+    def __init__(self, columns: Any, rewards: Any, generator: SplitMix, candidates: int, least_leaf: int) -> None:
+        self.columns = columns.astype(np.float32)
         self.rewards = np.floor(rewards * rules.GRAINS + 0.5) / rules.GRAINS
         self.generator, self.candidates, self.least_leaf = generator, candidates, least_leaf
         self.trees: list[PlainTree] = []

@@ -209,12 +209,10 @@ class Engine:
         """What the fit under way follows from."""
         counts, kept = sample.counts, self._kept(sample)
         contexts, rewards, keys, _ = (getattr(sample, name)[: len(kept)][kept] for name in _ROWS_OF)
-        stand_for = self._counted(int(counts[STARTED_FOR] - counts[FORGET_TO]))
         return Fit(
             contexts,
             rewards,
             keys,
-            stand_for,
             sample.next_knots.copy(),
             sample.next_levels.copy(),
             float(sample.offsets[1]),
@@ -225,22 +223,15 @@ class Engine:
         """What the current model follows from, before later rows."""
         counts = sample.counts
         contexts, rewards, keys, _ = (getattr(sample, name)[: counts[FITTED]] for name in _ROWS_OF)
-        stand_for = self._counted(int(counts[FITTED_FOR] - counts[FORGET_TO]))
         return Fit(
             contexts,
             rewards,
             keys,
-            stand_for,
             sample.knots,
             sample.levels,
             float(sample.offsets[0]),
             max(int(counts[LEAF]), 1),
         )
-
-    def _counted(self, rewards: int) -> int:
-        """How many of so many rewards count."""
-        window = int(self.settings.params[WINDOW])
-        return min(rewards, window) if window > 0 else rewards
 
     def _thin(self, sample: Sample) -> None:
         """Remove the rows that the fit under way did not use."""

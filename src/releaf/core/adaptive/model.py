@@ -36,8 +36,8 @@ RANK_SHRINKAGE = 5.0  # rewards that the mean counts as, where categories are ra
 EFFECT_TURNS = 3
 
 
-def fit_kernel(pointer_table, contexts, targets, scale, features, scratch):
-    """Fit both regressions, the category effects and the relevance to rows that stand for ``scale`` rewards each."""
+def fit_kernel(pointer_table, contexts, targets, features, scratch):
+    """Fit both regressions, the category effects and the relevance."""
     model = open_model(pointer_table)
     limits, categories, first_category, first_effect = features
     where, value, filled, bins, residuals, remaining = scratch
@@ -48,16 +48,13 @@ def fit_kernel(pointer_table, contexts, targets, scale, features, scratch):
     select_tables(model, contexts, targets, limits, categories, first_effect, rows, bins, residuals, gram, slope)
     used, columns = model.counts[TABLES], model.counts[COLUMNS]
     lay_out_all(contexts, model.knots, model.levels, categories, limits, model.tables, used, rows)
-    squares = fit_tables(
-        model, contexts, targets, scale, categories, first_effect, rows, residuals, remaining, gram, slope
-    )
+    squares = fit_tables(model, contexts, targets, categories, first_effect, rows, residuals, remaining, gram, slope)
     model.counts[LINE_COLUMNS] = line_columns(model.tables, used)
     solve_lines(
         gram,
         slope,
         squares,
-        scale,
-        len(targets) * scale,
+        1.0 * len(targets),
         model.counts[LINE_COLUMNS],
         len(categories),
         ROUNDS,
@@ -95,7 +92,6 @@ def select_tables(model, contexts, targets, limits, categories, first_effect, ro
             gram,
             slope,
             squares,
-            1.0,
             1.0 * (count - some),
             tables,
             used,
@@ -111,7 +107,6 @@ def select_tables(model, contexts, targets, limits, categories, first_effect, ro
             fit_effects(
                 contexts[some:],
                 residuals[some:],
-                1.0,
                 variance,
                 categories,
                 first_effect,
@@ -128,7 +123,7 @@ def select_tables(model, contexts, targets, limits, categories, first_effect, ro
 
 
 @outlined
-def fit_tables(model, contexts, targets, scale, categories, first_effect, rows, residuals, remaining, gram, slope):
+def fit_tables(model, contexts, targets, categories, first_effect, rows, residuals, remaining, gram, slope):
     """Fit the tables, in turns with the category effects if there are any; returns the sum of squares they explain."""
     count, has_effects = len(targets), len(model.effect_means) > 0
     for row in range(count):
@@ -140,8 +135,7 @@ def fit_tables(model, contexts, targets, scale, categories, first_effect, rows, 
             gram,
             slope,
             squares,
-            scale,
-            count * scale,
+            1.0 * count,
             model.tables,
             model.counts[TABLES],
             model.counts[COLUMNS],
@@ -158,7 +152,6 @@ def fit_tables(model, contexts, targets, scale, categories, first_effect, rows, 
             fit_effects(
                 contexts,
                 remaining,
-                scale,
                 model.numbers[VARIANCE],
                 categories,
                 first_effect,

@@ -24,9 +24,9 @@ AUTO = -1
 LINES, ADDITIVE, SHARP_TREES, SMOOTH_TREES = range(4)
 EXPERTS = 4
 # Fields of a sample: stored rows; rewards learnt in all; the rate of rows, of which one in 2 ** RATE is kept; rewards
-# at which the next fit starts; whether something is due; rewards to forget. Of the model's fit: rows, rewards that they
-# stand for, fewest rows in a leaf. Of the fit under way: rows (NONE without one), the same, and the rewards at which
-# it takes effect.
+# at which the next fit starts; whether something is due; rewards to forget. Of the model's fit: rows, rewards learnt by
+# then, fewest rows in a leaf. Of the fit under way: rows (NONE without one), the same, and the rewards at which it
+# takes effect.
 ROWS, LEARNT, RATE, NEXT, DUE_NOW, FORGET_TO, FITTED, FITTED_FOR, LEAF = range(9)
 STARTED, STARTED_FOR, STARTED_LEAF, EFFECT = range(9, 13)
 SAMPLE_COUNTS = 13
