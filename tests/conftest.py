@@ -26,7 +26,7 @@ SLOW = (  # folders and files of tests that take long to run, by measured CPU ti
     *("evaluate/test_ledger_and_estimators.py", "evaluate/test_sweeps.py", "core/test_exactness.py"),
     *("core/test_interval_rewards.py", "core/test_kernel_cache.py", "core/test_state_check.py"),
     *("core/test_compile_notice.py", "core/test_learner_state.py", "docs/test_life_of_a_decision.py"),
-    *("policies/test_adaptive_releaf.py", "policies/test_guarantees.py", "policies/test_zooming.py"),
+    *("policies/test_adaptive_", "policies/test_guarantees.py", "policies/test_zooming.py"),
 )
 SMALL = {"num_cpus": 1, "object_store_memory": 100 * 2**20}
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in a background job of a shell; tests interrupt programs

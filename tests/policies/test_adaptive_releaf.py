@@ -1,4 +1,4 @@
-"""AdaptiveReleaf: against its twin in plain numpy, and its documented guarantees."""
+"""AdaptiveReleaf: its documented guarantees."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from plain_adaptive import PlainAdaptive
 
 import releaf
 from releaf import streams
@@ -21,26 +20,6 @@ def wave(steps: int, features: int = 3, actions: int = 2, seed: int = 0, binary:
     expected = np.stack([first, 1.0 - first, 0.3 + 0.3 * contexts[:, 0]][:actions], axis=1)
     rewards = generator.random(expected.shape) < expected if binary else np.clip(expected, 0, 1)
     return contexts, rewards.astype(np.float64)
-
-
-@pytest.mark.parametrize(("actions", "binary"), [(2, True), (3, False)])
-def test_estimates_and_probabilities_are_those_of_the_plain_twin(actions: int, binary: bool) -> None:
-    contexts, rewards = wave(700, actions=actions, binary=binary)
-    bandit = releaf.AdaptiveReleaf(actions, 3, seed=1)
-    twin = PlainAdaptive(actions, 3)
-    explored = 0
-    for context, reward in zip(contexts, rewards, strict=True):
-        choice = bandit.decide(context)
-        estimates, chances = twin.chances(context)
-        assert choice.probability == pytest.approx(chances[choice.index], abs=1e-9)
-        if choice.estimates is not None:
-            assert choice.estimates == pytest.approx(estimates, abs=1e-6)
-        explored += choice.explored
-        bandit.learn(choice, reward[choice.index])
-        twin.learn(context, choice.index, reward[choice.index])
-    assert explored > 0
-    pairs = sum(second is not None for action in twin.actions for _, second, _ in action.tables)
-    assert pairs or not binary  # where rewards are certain, a pair is hardly needed
 
 
 def total_error(stream: streams.Stream, **arguments: Any) -> tuple[float, int]:

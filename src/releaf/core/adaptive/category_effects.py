@@ -45,8 +45,8 @@ def update_effects(context, categories, first_effect, means, variances, step, sc
 
 
 @outlined
-def fit_effects(contexts, residuals, weight, variance, categories, first_effect, means, variances):
-    """Fit each feature's effects to the residuals, one feature after the other; each row has so much weight.
+def fit_effects(contexts, residuals, variance, categories, first_effect, means, variances):
+    """Fit each feature's effects to the residuals, one feature after the other.
 
     Residuals are those without these effects; what the effects explain is subtracted. The prior variance of a
     feature's effects is estimated from them.
@@ -61,8 +61,8 @@ def fit_effects(contexts, residuals, weight, variance, categories, first_effect,
         sums, counts = np.zeros(size), np.zeros(size)
         for row in range(len(residuals)):
             place = effect_of(contexts[row], feature, categories, first_effect) - start
-            sums[place] += residuals[row] * weight
-            counts[place] += weight
+            sums[place] += residuals[row]
+            counts[place] += 1.0
         prior = effect_variance(sums, counts, variance)
         for place in range(size):
             variances[start + place] = 1.0 / (1.0 / prior + counts[place] / variance)

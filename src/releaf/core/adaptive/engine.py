@@ -46,7 +46,7 @@ LONGEST_LAG = 384  # rewards after which a fit takes effect
 SAMPLE_BYTES = 64 << 20  # of the samples of all actions
 MOST_ROWS, LEAST_MOST_ROWS = 1 << 18, 512
 MOST_WINDOW = LEAST_MOST_ROWS * 64  # rewards of an action that ``forget`` may keep
-_ROWS_OF = ("contexts", "rewards", "keys")  # arrays of a sample with one entry a row
+_ROWS_OF = ("contexts", "rewards", "keys", "numbers")  # arrays of a sample with one entry a row
 
 
 class Engine:
@@ -104,7 +104,7 @@ class Engine:
     @property
     def most_rows(self) -> int:
         """Most rows of a sample."""
-        row = 4 * self.settings.features + 16
+        row = 4 * self.settings.features + 24
         return int(np.clip(SAMPLE_BYTES // (row * len(self.samples)), LEAST_MOST_ROWS, MOST_ROWS))
 
     # --- fitting ----------------------------------------------------------------------------------------------
@@ -130,6 +130,7 @@ class Engine:
 
     def _start_fit(self, action: int) -> None:
         sample, forgets = self.samples[action], self._forget(action)
+        self._jobs.pop(action, None)  # of a fit that a drift made obsolete
         counts = sample.counts
         self._schedule(sample)
         at_once = forgets or counts[STARTED] * self.settings.features <= AT_ONCE
@@ -143,23 +144,25 @@ class Engine:
         sample.next_knots[...], sample.next_levels[...] = self.state.fresh_knots, self.state.fresh_levels
         count, total = self.state.reward_sums
         sample.offsets[1] = (total + 1.0) / (count + 2.0)
-        while int((sample.keys[:rows] < KEYS >> int(counts[RATE])).sum()) > self.most_rows:
-            counts[RATE] += 1
         counts[STARTED], counts[STARTED_FOR] = rows, counts[LEARNT]
+        while int(self._kept(sample).sum()) > self.most_rows:
+            counts[RATE] += 1
         counts[STARTED_LEAF] = least_leaf(rows, len(self.samples))
 
     def _forget(self, action: int) -> bool:
         """Remove the rows from before a drift; returns whether there were any. The fit that follows is not put off."""
         sample = self.samples[action]
         counts, rows = sample.counts, int(sample.counts[ROWS])
-        left = int(counts[LEARNT] - counts[FORGET_TO])
-        if counts[FORGET_TO] == 0 or rows <= left:
+        later = sample.numbers[:rows] >= counts[FORGET_TO]
+        left = int(later.sum())
+        if left == rows:
             return False
-        self._jobs.pop(action, None)
         for name in _ROWS_OF:
             array = getattr(sample, name)
-            array[:left] = array[rows - left : rows].copy()
-        counts[[ROWS, FITTED, RATE]] = left, 0, 0
+            array[:left] = array[:rows][later]
+        counts[[ROWS, FITTED]] = left, 0
+        if left == counts[LEARNT] - counts[FORGET_TO]:  # none is missing
+            counts[RATE] = 0
         return True
 
     def _submit(self, action: int) -> None:
@@ -199,19 +202,17 @@ class Engine:
         kept: Array = sample.keys[: counts[STARTED]] < KEYS >> int(counts[RATE])
         window = int(self.settings.params[WINDOW])
         if window > 0:
-            kept[: max(len(kept) - window, 0)] = False
+            kept &= sample.numbers[: counts[STARTED]] >= counts[STARTED_FOR] - window
         return kept
 
     def _started(self, sample: Sample) -> Fit:
         """What the fit under way follows from."""
         counts, kept = sample.counts, self._kept(sample)
-        contexts, rewards, keys = (getattr(sample, name)[: len(kept)][kept] for name in _ROWS_OF)
-        stand_for = self._counted(int(counts[STARTED_FOR] - counts[FORGET_TO]))
+        contexts, rewards, keys, _ = (getattr(sample, name)[: len(kept)][kept] for name in _ROWS_OF)
         return Fit(
             contexts,
             rewards,
             keys,
-            stand_for,
             sample.next_knots.copy(),
             sample.next_levels.copy(),
             float(sample.offsets[1]),
@@ -221,23 +222,16 @@ class Engine:
     def _fitted(self, sample: Sample) -> Fit:
         """What the current model follows from, before later rows."""
         counts = sample.counts
-        contexts, rewards, keys = (getattr(sample, name)[: counts[FITTED]] for name in _ROWS_OF)
-        stand_for = self._counted(int(counts[FITTED_FOR] - counts[FORGET_TO]))
+        contexts, rewards, keys, _ = (getattr(sample, name)[: counts[FITTED]] for name in _ROWS_OF)
         return Fit(
             contexts,
             rewards,
             keys,
-            stand_for,
             sample.knots,
             sample.levels,
             float(sample.offsets[0]),
             max(int(counts[LEAF]), 1),
         )
-
-    def _counted(self, rewards: int) -> int:
-        """How many of so many rewards count."""
-        window = int(self.settings.params[WINDOW])
-        return min(rewards, window) if window > 0 else rewards
 
     def _thin(self, sample: Sample) -> None:
         """Remove the rows that the fit under way did not use."""

@@ -34,12 +34,11 @@ NODE_BYTES = 64 << 20  # of all trees of all actions
 
 
 class Fit(NamedTuple):
-    """What a model follows from."""
+    """What a model follows from. Each row counts as one reward: a thinned sample knows no more than its rows."""
 
     contexts: Array
     rewards: Array
     keys: Array
-    stand_for: int  # rewards that all rows together stand for
     knots: Array
     levels: Array
     offset: float
@@ -58,13 +57,12 @@ def fit(settings: Settings, given: Fit) -> Model:
     if rows == 0:
         return prior_model(settings, given)
     model = _empty_model(settings, given, trees=TREE_COUNT if rows >= FEWEST_ROWS else 0)
-    scale = given.stand_for / max(rows, 1)
     features = (settings.limits, settings.categories, settings.first_category, settings.first_effect)
     targets = given.rewards - given.offset
-    fit_regressions(model.pointer_table, given.contexts, targets, scale, features, _scratch(rows, settings.features))
+    fit_regressions(model.pointer_table, given.contexts, targets, features, _scratch(rows, settings.features))
     nodes = 0
     if rows >= FEWEST_ROWS:
-        nodes = _grow(model, settings, given, scale)
+        nodes = _grow(model, settings, given)
         model.counts[TREES] = TREE_COUNT
     _trim(model, nodes)
     return model
@@ -102,7 +100,7 @@ def _scratch(rows: int, features: int) -> tuple[Any, ...]:
     return columns, np.empty((block, features), dtype=np.int64), np.zeros(rows), np.zeros(rows)
 
 
-def _grow(model: Model, settings: Settings, given: Fit, scale: float) -> int:
+def _grow(model: Model, settings: Settings, given: Fit) -> int:
     """Grow the trees; returns the number of nodes."""
     rows = len(given.rewards)
     columns = np.empty((settings.features, rows), dtype=np.float32)
@@ -111,9 +109,7 @@ def _grow(model: Model, settings: Settings, given: Fit, scale: float) -> int:
     generator = np.array([int(given.keys[0]) ^ rows], dtype=np.int64)
     order = np.arange(rows, dtype=np.int32)
     rewards = np.floor(given.rewards * GRAINS + 0.5).astype(np.int32)
-    nodes: int = grow_trees(
-        columns, rewards, scale, generator, candidates, given.least_leaf, order, model.nodes, model.roots
-    )
+    nodes: int = grow_trees(columns, rewards, generator, candidates, given.least_leaf, order, model.nodes, model.roots)
     return nodes
 
 

@@ -82,6 +82,7 @@ def new_sample(settings: Settings) -> Sample:
         contexts=np.zeros((FIRST_ROWS, settings.features)),
         rewards=np.zeros(FIRST_ROWS),
         keys=np.zeros(FIRST_ROWS),
+        numbers=np.zeros(FIRST_ROWS),
         offsets=np.full(2, 0.5),
         knots=knots,
         levels=levels,

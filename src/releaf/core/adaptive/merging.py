@@ -104,10 +104,11 @@ def unite(one: Rows, other: Rows, common: int) -> Rows:
 
 
 def sample_from(settings: Settings, rows: Rows) -> Sample:
-    """Sample of these rows, all of which a first fit is to use."""
+    """Sample of these rows, all of which a first fit is to use; they count as the latest rewards, in this order."""
     sample, count = new_sample(settings), len(rows.rewards)
     sample = sample.resized("rows", max(len(sample.rewards), 1 << count.bit_length()))
     sample.contexts[:count], sample.rewards[:count], sample.keys[:count] = rows.contexts, rows.rewards, rows.keys
+    sample.numbers[:count] = np.maximum(rows.learnt - ((count - np.arange(count)) << rows.rate), rows.forgotten)
     sample.counts[[ROWS, LEARNT, RATE, FORGET_TO]] = count, rows.learnt, rows.rate, rows.forgotten
     sample.watch[1] = rows.learnt
     return sample

@@ -36,8 +36,8 @@ RANK_SHRINKAGE = 5.0  # rewards that the mean counts as, where categories are ra
 EFFECT_TURNS = 3
 
 
-def fit_kernel(pointer_table, contexts, targets, scale, features, scratch):
-    """Fit both regressions, the category effects and the relevance to rows that stand for ``scale`` rewards each."""
+def fit_kernel(pointer_table, contexts, targets, features, scratch):
+    """Fit both regressions, the category effects and the relevance."""
     model = open_model(pointer_table)
     limits, categories, first_category, first_effect = features
     rows, bins, residuals, remaining = scratch
@@ -49,15 +49,14 @@ def fit_kernel(pointer_table, contexts, targets, scale, features, scratch):
         model, contexts[latest:], targets[latest:], limits, categories, first_effect, rows, bins, residuals, gram, slope
     )
     squares = fit_tables(
-        model, contexts, targets, scale, limits, categories, first_effect, rows, residuals, remaining, gram, slope
+        model, contexts, targets, limits, categories, first_effect, rows, residuals, remaining, gram, slope
     )
     model.counts[LINE_COLUMNS] = line_columns(model.tables, model.counts[TABLES])
     solve_lines(
         gram,
         slope,
         squares,
-        scale,
-        len(targets) * scale,
+        1.0 * len(targets),
         model.counts[LINE_COLUMNS],
         len(categories),
         ROUNDS,
@@ -94,7 +93,6 @@ def select_tables(model, contexts, targets, limits, categories, first_effect, ro
             gram,
             slope,
             squares,
-            1.0,
             1.0 * count,
             tables,
             used,
@@ -110,7 +108,6 @@ def select_tables(model, contexts, targets, limits, categories, first_effect, ro
             fit_effects(
                 contexts,
                 residuals[:count],
-                1.0,
                 variance,
                 categories,
                 first_effect,
@@ -125,9 +122,7 @@ def select_tables(model, contexts, targets, limits, categories, first_effect, ro
 
 
 @outlined
-def fit_tables(
-    model, contexts, targets, scale, limits, categories, first_effect, rows, residuals, remaining, gram, slope
-):
+def fit_tables(model, contexts, targets, limits, categories, first_effect, rows, residuals, remaining, gram, slope):
     """Fit the tables, in turns with the category effects if there are any; returns the sum of squares they explain."""
     count, columns, has_effects = len(targets), model.counts[COLUMNS], len(model.effect_means) > 0
     for row in range(count):
@@ -139,8 +134,7 @@ def fit_tables(
             gram,
             slope,
             squares,
-            scale,
-            count * scale,
+            1.0 * count,
             model.tables,
             model.counts[TABLES],
             columns,
@@ -157,7 +151,6 @@ def fit_tables(
             fit_effects(
                 contexts,
                 remaining,
-                scale,
                 model.numbers[VARIANCE],
                 categories,
                 first_effect,

@@ -124,11 +124,10 @@ def complete(columns, gram):
 
 
 @outlined
-def solve(gram, slope, squares, scale, rewards, tables, used, columns, features, rounds, weights, matrix, precisions):
+def solve(gram, slope, squares, rewards, tables, used, columns, features, rounds, weights, matrix, precisions):
     """Solve for the weights, and between rounds update each table's precision and the variance of a reward.
 
-    ``scale`` is how many rewards each row stands for. Writes the posterior covariance to ``matrix``; returns the
-    variance.
+    Writes the posterior covariance to ``matrix``; returns the variance.
     """
     ridge = np.empty(columns)
     first = TABLE_PRECISION * np.sqrt(float(features))
@@ -139,13 +138,13 @@ def solve(gram, slope, squares, scale, rewards, tables, used, columns, features,
         set_ridge(tables, used, precisions, ridge)
         for i in range(columns):
             for j in range(columns):
-                matrix[i, j] = gram[i, j] * (scale / variance)
+                matrix[i, j] = gram[i, j] / variance
             matrix[i, i] += ridge[i]
         invert(matrix, columns)
-        multiply(matrix, slope, columns, scale / variance, weights)
+        multiply(matrix, slope, columns, 1.0 / variance, weights)
         if turn < rounds - 1:
             shrink(tables, used, weights, matrix, precisions, first, rewards)
-            variance = residual_variance(gram, slope, squares, scale, rewards, weights, matrix, ridge, columns)
+            variance = residual_variance(gram, slope, squares, rewards, weights, matrix, ridge, columns)
     return variance
 
 
@@ -171,7 +170,7 @@ def multiply(matrix, vector, size, factor, result):
 
 
 @inlined
-def residual_variance(gram, slope, squares, scale, rewards, weights, matrix, ridge, columns):
+def residual_variance(gram, slope, squares, rewards, weights, matrix, ridge, columns):
     """Variance of a reward around its estimate, for the number of weights that the rewards determine."""
     left, determined = squares, 0.0
     for i in range(columns):
@@ -180,7 +179,7 @@ def residual_variance(gram, slope, squares, scale, rewards, weights, matrix, rid
         for j in range(columns):
             left += weights[i] * weights[j] * gram[i, j]
     free = max(rewards - determined, 0.25 * rewards)
-    found = (max(left, 0.0) * scale + VARIANCE_ROWS * FIRST_VARIANCE) / (free + VARIANCE_ROWS)
+    found = (max(left, 0.0) + VARIANCE_ROWS * FIRST_VARIANCE) / (free + VARIANCE_ROWS)
     return min(max(found, LEAST_VARIANCE), MOST_VARIANCE)
 
 
@@ -203,17 +202,17 @@ def shrink(tables, used, weights, matrix, precisions, first, rewards):
 
 
 @outlined
-def solve_lines(gram, slope, squares, scale, rewards, lines, features, rounds, variance, weights, matrix):
+def solve_lines(gram, slope, squares, rewards, lines, features, rounds, variance, weights, matrix):
     """Solve for the first columns alone, with one precision for all of them."""
     precision = TABLE_PRECISION * np.sqrt(float(features))
     least = 1.0 / (precision * (1.0 + rewards / DOUBLING))
     for turn in range(rounds):
         for i in range(lines):
             for j in range(lines):
-                matrix[i, j] = gram[i, j] * (scale / variance)
+                matrix[i, j] = gram[i, j] / variance
             matrix[i, i] += precision if i > UNLIKE else CONSTANT_PRECISION
         invert(matrix, lines)
-        multiply(matrix, slope, lines, scale / variance, weights)
+        multiply(matrix, slope, lines, 1.0 / variance, weights)
         if turn < rounds - 1:
             determined, total, left = 0.0, 0.0, squares
             for i in range(lines):
@@ -225,6 +224,6 @@ def solve_lines(gram, slope, squares, scale, rewards, lines, features, rounds, v
                 total += weights[i] * weights[i]
             precision = min(max((max(determined, 0.0) + 1.0) / (total + least), LEAST_PRECISION), MOST_PRECISION)
             free = max(rewards - determined, 0.25 * rewards)
-            found = (max(left, 0.0) * scale + VARIANCE_ROWS * FIRST_VARIANCE) / (free + VARIANCE_ROWS)
+            found = (max(left, 0.0) + VARIANCE_ROWS * FIRST_VARIANCE) / (free + VARIANCE_ROWS)
             variance = min(max(found, LEAST_VARIANCE), MOST_VARIANCE)
     return variance

@@ -38,6 +38,7 @@ def store_reward(sample, context, reward):
         sample.contexts[row, feature] = context[feature]
     sample.rewards[row] = reward
     sample.keys[row] = key_of(context, counts[LEARNT], reward)
+    sample.numbers[row] = counts[LEARNT]
     counts[ROWS] += 1
     counts[LEARNT] += 1
 

@@ -25,9 +25,9 @@ AUTO = -1
 LINES, ADDITIVE, SHARP_TREES, SMOOTH_TREES = range(4)
 EXPERTS = 4
 # Fields of a sample: stored rows; rewards learnt in all; the rate of rows, of which one in 2 ** RATE is kept; rewards
-# at which the next fit starts; whether something is due; rewards to forget. Of the model's fit: rows, rewards that they
-# stand for, fewest rows in a leaf. Of the fit under way: rows (NONE without one), the same, and the rewards at which
-# it takes effect.
+# at which the next fit starts; whether something is due; rewards to forget. Of the model's fit: rows, rewards learnt by
+# then, fewest rows in a leaf. Of the fit under way: rows (NONE without one), the same, and the rewards at which it
+# takes effect.
 ROWS, LEARNT, RATE, NEXT, DUE_NOW, FORGET_TO, FITTED, FITTED_FOR, LEAF = range(9)
 STARTED, STARTED_FOR, STARTED_LEAF, EFFECT = range(9, 13)
 SAMPLE_COUNTS = 13
@@ -54,7 +54,8 @@ MOST_EFFECTS = 4096  # categories of a feature with an effect each; beyond, seve
 class Sample(LearnerState):
     """Rewarded contexts of an action in order of arrival, and the schedule of its fits.
 
-    ``knots`` and ``levels`` are those of the model, ``next_knots`` and ``next_levels`` those of the fit under way.
+    ``numbers`` count the rewards from 0; a thinned sample lacks some. ``knots`` and ``levels`` are those of the
+    model, ``next_knots`` and ``next_levels`` those of the fit under way.
     """
 
     grows = "rows"
@@ -62,6 +63,7 @@ class Sample(LearnerState):
     contexts: Array = learnt(np.float32, "rows", "features")
     rewards: Array = learnt(np.float64, "rows")
     keys: Array = learnt(np.int64, "rows", least=0)
+    numbers: Array = learnt(np.int64, "rows", least=0)
     offsets: Array = learnt(np.float64, 2)
     knots: Array = learnt(np.float64, "features", MOST_LEVELS + STRETCH)
     levels: Array = learnt(np.int64, "features", least=0)

@@ -60,7 +60,9 @@ def _are_counts(sample: Sample) -> bool:
 
 
 def _is_sample(settings: Settings, sample: Sample) -> bool:
+    rows, learnt = int(sample.counts[ROWS]), int(sample.counts[LEARNT])
     fits = bool((sample.keys < KEYS).all() and ((sample.rewards >= 0) & (sample.rewards <= 1)).all())
+    fits = fits and bool((sample.numbers[:rows] < learnt).all() and (np.diff(sample.numbers[:rows]) >= 0).all())
     fits = fits and bool(((sample.offsets >= 0) & (sample.offsets <= 1)).all())
     fits = fits and _are_contexts(settings, sample.contexts) and _are_levels(settings, sample.knots, sample.levels)
     return fits and _are_levels(settings, sample.next_knots, sample.next_levels)

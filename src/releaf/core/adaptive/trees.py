@@ -78,17 +78,17 @@ def learn_in_leaves(nodes, trees, leaves, reward):
         nodes[leaves[tree], SUM] += np.float32(reward)
 
 
-def grow_trees_kernel(columns, rewards, weight, generator, candidates, least_leaf, order, nodes, roots):
-    """Grow trees on the rows of ``columns`` (features by rows), each of so much weight; returns the nodes used."""
+def grow_trees_kernel(columns, rewards, generator, candidates, least_leaf, order, nodes, roots):
+    """Grow trees on the rows of ``columns`` (features by rows); returns the nodes used."""
     payoffs, used = np.empty(len(rewards), dtype=np.int64), 0
     for tree in range(len(roots)):
         roots[tree] = used
-        used = grow_tree(columns, rewards, weight, generator, candidates, least_leaf, order, payoffs, nodes, used)
+        used = grow_tree(columns, rewards, generator, candidates, least_leaf, order, payoffs, nodes, used)
     return used
 
 
 @outlined
-def grow_tree(columns, rewards, weight, generator, candidates, least_leaf, order, payoffs, nodes, root):
+def grow_tree(columns, rewards, generator, candidates, least_leaf, order, payoffs, nodes, root):
     """Grow one tree, depth first; returns the next free node."""
     features, used = len(columns), root + 1
     mean = 0.0
@@ -110,7 +110,7 @@ def grow_tree(columns, rewards, weight, generator, candidates, least_leaf, order
             lowest = min(lowest, payoffs[place])
             highest = max(highest, payoffs[place])
         total = grains * GRAIN
-        estimate = (total * weight + SHRINKAGE * prior) / (count * weight + SHRINKAGE)
+        estimate = (total + SHRINKAGE * prior) / (count + SHRINKAGE)
         feature, threshold = np.int64(-1), np.float32(0.0)
         if count >= 2 * least_leaf and lowest < highest:
             feature, threshold = best_split(
@@ -118,8 +118,8 @@ def grow_tree(columns, rewards, weight, generator, candidates, least_leaf, order
             )
         if feature < 0:
             nodes[node, FEATURE] = LEAF
-            nodes[node, COUNT] = count * weight
-            nodes[node, SUM] = total * weight
+            nodes[node, COUNT] = count
+            nodes[node, SUM] = total
             nodes[node, PRIOR] = prior
             continue
         middle = partition(columns[feature], threshold, order, first, last)

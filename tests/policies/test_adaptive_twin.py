@@ -1,0 +1,88 @@
+"""AdaptiveReleaf against its twin in plain numpy, step by step: estimates, probabilities, actions and requests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from adaptive_twin import SCHEMAS, run_in_lock_step, steps_of, stream
+
+import releaf
+from releaf.core.adaptive import engine
+from releaf.core.adaptive.levels import FINE, MOST_TABLED, ROUGH
+from releaf.core.adaptive.state import MOST_EFFECTS
+from releaf.core.runtime.jit import IS_COMPILED
+
+
+def learner(kind: str, actions: int, **further: Any) -> Any:
+    return releaf.AdaptiveReleaf(actions, SCHEMAS[kind], seed=1, **further)
+
+
+@pytest.mark.parametrize(
+    ("kind", "steps", "actions"),
+    [("numbers", 700, 2), ("numbers", 500, 4), ("mixed", 600, 3), ("many", 200, 2), ("huge", 200, 2)],
+)
+def test_every_step_is_that_of_the_plain_twin(kind: str, steps: int, actions: int) -> None:
+    contexts, rewards = stream(kind, steps_of(steps), actions)
+    twin = run_in_lock_step(learner(kind, actions), contexts, rewards)
+    if IS_COMPILED:
+        assert all(action.model.forest for action in twin.actions)
+        assert min(len(action.model.tables) for action in twin.actions) > 1
+
+
+def test_streams_hold_all_kinds_of_tables_and_effects() -> None:
+    """The comparison would prove little if no pair, no coarse table and no shared effect was among them."""
+    twin = run_in_lock_step(learner("mixed", 2), *stream("mixed", steps_of(500)))
+    tables = {table for action in twin.actions for table in action.model.tables}
+    assert any(feature.categories > MOST_TABLED for feature in SCHEMAS["mixed"].features)
+    assert SCHEMAS["huge"].features[1].categories > MOST_EFFECTS
+    if IS_COMPILED:
+        assert any(second is not None for _, second, _ in tables)
+        assert {resolution for _, _, resolution in tables} >= {ROUGH, FINE}
+        assert all(np.abs(action.model.effects.means[3]).max() > 0.1 for action in twin.actions)
+
+
+@pytest.mark.parametrize("late", [0, 30])
+def test_a_fit_takes_effect_some_rewards_after_its_start(late: int) -> None:
+    contexts, rewards = stream("many", steps_of(450))
+    bandit = learner("many", 2)
+    twin = run_in_lock_step(bandit, contexts, rewards, late=late)
+    if IS_COMPILED:  # the last fit is larger than those that are done at once
+        fitted_for = max(action.fitted_for for action in twin.actions)
+        assert fitted_for * len(SCHEMAS["many"]) > engine.AT_ONCE
+
+
+@pytest.mark.parametrize("forget", [None, 200, "auto"])
+def test_small_fits_in_a_thread_and_thinned_samples(monkeypatch: pytest.MonkeyPatch, forget: Any) -> None:
+    """A sample of 128 rows at most, of a world that changes halfway."""
+    monkeypatch.setattr(engine, "AT_ONCE", 400)
+    monkeypatch.setattr(engine, "SAMPLE_BYTES", 0)
+    monkeypatch.setattr(engine, "LEAST_MOST_ROWS", 128)
+    steps = steps_of(1_000)
+    contexts, rewards = stream("mixed", steps)
+    rewards[steps // 2 :] = 0.125 * (rewards[steps // 2 :, ::-1] > 0.5)
+    twin = run_in_lock_step(learner("mixed", 2, forget=forget), contexts, rewards, late=5)
+    if IS_COMPILED:
+        assert any(action.forgotten for action in twin.actions) == (forget == "auto")
+        assert max(len(action.rewards) for action in twin.actions) < 200
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"label_budget": 150},
+        {"observation_cost": 0.5},
+        {"delta": 0.1, "epsilon": 0.2},
+        {"least_probability": 0.1},
+        {"optimism": 2.0},
+        {"observe": "labels"},
+    ],
+    ids=lambda rule: next(iter(rule)),
+)
+def test_requests_and_probabilities_are_those_of_the_plain_twin(rule: dict[str, Any]) -> None:
+    contexts, rewards = stream("mixed", steps_of(400), actions=3)
+    bandit = learner("mixed", 3, **rule)
+    run_in_lock_step(bandit, contexts, rewards)
+    if bandit.observation_mode == "explored" and IS_COMPILED:
+        assert 0 < bandit.explorations < 400

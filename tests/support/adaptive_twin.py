@@ -1,0 +1,103 @@
+"""Streams for AdaptiveReleaf with all kinds of features, and a run of the learner and its plain twin in lock step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from plain_adaptive import PlainAdaptive
+from plain_levels import Features
+
+import releaf
+from releaf.core.runtime.jit import IS_COMPILED
+
+NUMBERS = releaf.Schema(a=releaf.Continuous(), b=releaf.Continuous(), c=releaf.Continuous())
+MIXED = releaf.Schema(
+    size=releaf.Continuous(),
+    age=releaf.Continuous(0, 100, missing=True),
+    kind=releaf.Categorical(*"abcde"),
+    shop=releaf.Categorical(*range(40)),
+    known=releaf.Boolean(missing=True),
+)
+MANY = releaf.Schema({f"x{place}": releaf.Continuous() for place in range(30)})
+HUGE = releaf.Schema(size=releaf.Continuous(), customer=releaf.Categorical(*range(5_000)))
+SCHEMAS = {"numbers": NUMBERS, "mixed": MIXED, "many": MANY, "huge": HUGE}
+
+
+def stream(kind: str, steps: int, actions: int = 2, seed: int = 0) -> tuple[Any, Any]:
+    """Contexts, and rewards in eighths, whose sums are exact in every order; pairs of features interact."""
+    draw, schema = np.random.default_rng(seed), SCHEMAS[kind]
+    places = draw.random((steps, len(schema)))
+    places[:, 0] = np.round(places[:, 0] * 6) / 8  # with ties
+    gone = draw.random(places.shape) < 0.2
+    contexts = [
+        [_value(feature, place, is_gone) for feature, place, is_gone in zip(schema.features, row, missing, strict=True)]
+        for row, missing in zip(places, gone, strict=True)
+    ]
+    last = np.where(gone[:, 1], 0.5, places[:, -1]) if kind == "mixed" else places[:, -1]
+    score = np.where((places[:, 0] > 0.4) ^ (places[:, 1] > 0.6), 0.8, 0.2)
+    score += 0.3 * np.cos(40 * np.floor(40 * places[:, -2])) + 0.3 * (last > 0.7)
+    means = np.stack([score, 1.0 - score, np.full(steps, 0.5), 0.2 + 0.6 * places[:, 1]][:actions], axis=1)
+    noisy = np.clip(means + draw.normal(0.0, 0.15, means.shape), 0.0, 1.0)
+    return contexts, np.round(noisy * 8) / 8
+
+
+def _value(feature: Any, place: float, is_gone: bool) -> Any:
+    if feature.missing and is_gone:
+        return None
+    if isinstance(feature, releaf.Categorical):
+        return feature.values[int(place * len(feature.values))]
+    if isinstance(feature, releaf.Boolean):
+        return bool(place > 0.5)
+    return feature.low + (feature.high - feature.low) * place
+
+
+def twin_of(bandit: releaf.AdaptiveReleaf) -> PlainAdaptive:
+    """The plain twin of a learner that knows nothing yet."""
+    optimism, floor, rule, limit, width, window = bandit._params(len(bandit.actions))
+    features = Features(
+        [feature.categories for feature in bandit.schema.features],
+        [bool(lowest < 0.0) for lowest in bandit.schema.lowest()],
+    )
+    assert bandit.seed is not None
+    return PlainAdaptive(
+        len(bandit.actions),
+        features,
+        seed=bandit.seed,
+        optimism=optimism,
+        floor=floor,
+        rule=int(rule),
+        limit=limit,
+        width=width,
+        window=int(window),
+    )
+
+
+def assert_same_decision(choice: releaf.Decision, bandit: Any, twin: PlainAdaptive) -> None:
+    expected = twin.decide(choice.context)
+    assert bandit._state.estimates.tolist() == pytest.approx(expected.estimates.tolist(), abs=1e-6)
+    assert (choice.index, choice.explored, choice.wants_reward) == expected[:3]
+    assert choice.probability == pytest.approx(expected.probability, abs=1e-9)
+
+
+def run_in_lock_step(bandit: Any, contexts: Any, rewards: Any, late: int = 0) -> PlainAdaptive:
+    """Let a learner and its twin decide and learn; ``late`` rewards wait, and are learnt in a random order."""
+    twin, draw = twin_of(bandit), np.random.default_rng(7)
+    waiting: list[tuple[releaf.Decision, Any]] = []
+    for context, row in zip(contexts, rewards, strict=True):
+        choice = bandit.decide(context)
+        assert_same_decision(choice, bandit, twin)
+        if choice.wants_reward:
+            waiting.append((choice, row))
+        while len(waiting) > late:
+            known, gained = waiting.pop(draw.integers(len(waiting)))
+            learnt = dict(enumerate(gained)) if bandit.wants_all else {known.index: gained[known.index]}
+            bandit.learn(known, list(gained) if bandit.wants_all else gained[known.index])
+            twin.learn(known.context, learnt)
+    return twin
+
+
+def steps_of(count: int) -> int:
+    """Fewer steps where kernels run as plain Python."""
+    return count if IS_COMPILED else min(count, 40)
