@@ -21,7 +21,7 @@ from releaf.core.adaptive.state import ALWAYS, AUTO, EXPERTS, SEEN
 
 
 def key_of(context: Any, number: int, reward: float) -> int:
-    """Hash of a row's values and its number."""
+    """Hash of a row's values and of a number."""
     word = (number * 0x9E3779B97F4A7C15 + 1) & WORD
     for value in context:
         word = mixed((word + int(value * 1048576.0) + 1048577) & WORD)
@@ -47,7 +47,7 @@ class PlainAction:
         self.rewards: list[float] = []
         self.keys: list[int] = []
         self.numbers: list[int] = []
-        self.learnt, self.rate, self.forgotten, self.fitted_for = 0, 0, 0, 0
+        self.learnt = self.latest_key = self.rate = self.forgotten = self.fitted_for = 0
         self.next = initial_state.FIRST_FIT
         self.started: tuple[PlainModel, Any, int, int] | None = None  # model, kept rows, rewards, when it takes effect
         self.excess, self.since = 0.0, 0
@@ -58,7 +58,8 @@ class PlainAction:
     def store(self, context: Any, exact: Any, reward: float) -> None:
         self.contexts.append(context)
         self.rewards.append(reward)
-        self.keys.append(key_of(exact, self.learnt, reward))
+        self.latest_key = key_of(exact, self.latest_key, reward)
+        self.keys.append(self.latest_key)
         self.numbers.append(self.learnt)
         self.learnt += 1
 

@@ -1,8 +1,8 @@
 """Merging of learners: the union of their samples, from which models are built again.
 
-Every row has a key, a hash of its values and its number. Two learners that started from the same saved one share the
-rows that it had, with equal keys; those count once. A sample at rate r holds the rows whose key is below KEYS / 2ʳ, so
-the union at the higher of two rates is the sample that one learner of all rewards would have.
+Every row has a key, a hash of its values and of the key of the reward before. Two learners that started from the same
+saved one share the rows that it had, with equal keys; those count once. A sample at rate r holds the rows whose key is
+below KEYS / 2ʳ, so the union at the higher of two rates is the sample that one learner of all rewards would have.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from releaf.arrays import Array
 from releaf.core.adaptive.engine import Engine
 from releaf.core.adaptive.initial_state import Settings, new_sample
 from releaf.core.adaptive.sample import KEYS
-from releaf.core.adaptive.state import FORGET_TO, LEARNT, RATE, REQUESTED, ROWS, Sample
+from releaf.core.adaptive.state import FORGET_TO, LATEST_KEY, LEARNT, RATE, REQUESTED, ROWS, Sample
 from releaf.core.runtime.primitives import RANDOM, TIME
 from releaf.core.runtime.random_generator import first_state
 
@@ -110,6 +110,7 @@ def sample_from(settings: Settings, rows: Rows) -> Sample:
     sample.contexts[:count], sample.rewards[:count], sample.keys[:count] = rows.contexts, rows.rewards, rows.keys
     sample.numbers[:count] = np.maximum(rows.learnt - ((count - np.arange(count)) << rows.rate), rows.forgotten)
     sample.counts[[ROWS, LEARNT, RATE, FORGET_TO]] = count, rows.learnt, rows.rate, rows.forgotten
+    sample.counts[LATEST_KEY] = np.bitwise_xor.reduce(rows.keys)
     sample.watch[1] = rows.learnt
     return sample
 

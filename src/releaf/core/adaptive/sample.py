@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from releaf.core.adaptive.state import DUE, DUE_NOW, EFFECT, LEARNT, NEXT, NONE, ROWS, STARTED
+from releaf.core.adaptive.state import DUE, DUE_NOW, EFFECT, LATEST_KEY, LEARNT, NEXT, NONE, ROWS, STARTED
 from releaf.core.runtime.jit import inlined
 
 KEYS = 2**62  # keys lie in [0, KEYS); with rate r, rows whose key is below KEYS / 2 ** r are kept
@@ -21,7 +21,7 @@ def mixed(word):
 
 @inlined
 def key_of(context, number, reward):
-    """Key of a row: a hash of its values and its number, the same in every copy of a learner."""
+    """Key of a row: a hash of its values and of a number, the same in every copy of a learner."""
     word = np.uint64(number) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(1)
     for feature in range(len(context)):
         word = mixed(word + np.uint64(np.int64(context[feature] * 1048576.0) + 1048577))
@@ -31,14 +31,18 @@ def key_of(context, number, reward):
 
 @inlined
 def store_reward(sample, context, reward):
-    """Append a reward; the caller ensures capacity."""
+    """Append a reward; the caller ensures capacity.
+
+    Its key follows from that of the reward before: equal rewards of learners with different histories differ.
+    """
     counts = sample.counts
     row = counts[ROWS]
     for feature in range(len(context)):
         sample.contexts[row, feature] = context[feature]
     sample.rewards[row] = reward
-    sample.keys[row] = key_of(context, counts[LEARNT], reward)
+    sample.keys[row] = key_of(context, counts[LATEST_KEY], reward)
     sample.numbers[row] = counts[LEARNT]
+    counts[LATEST_KEY] = sample.keys[row]
     counts[ROWS] += 1
     counts[LEARNT] += 1
 

@@ -27,10 +27,10 @@ EXPERTS = 4
 # Fields of a sample: stored rows; rewards learnt in all; the rate of rows, of which one in 2 ** RATE is kept; rewards
 # at which the next fit starts; whether something is due; rewards to forget. Of the model's fit: rows, rewards learnt by
 # then, fewest rows in a leaf. Of the fit under way: rows (NONE without one), the same, and the rewards at which it
-# takes effect.
+# takes effect. At last the key of the latest reward.
 ROWS, LEARNT, RATE, NEXT, DUE_NOW, FORGET_TO, FITTED, FITTED_FOR, LEAF = range(9)
-STARTED, STARTED_FOR, STARTED_LEAF, EFFECT = range(9, 13)
-SAMPLE_COUNTS = 13
+STARTED, STARTED_FOR, STARTED_LEAF, EFFECT, LATEST_KEY = range(9, 14)
+SAMPLE_COUNTS = 14
 NONE = -1
 # Fields of a table: first feature, second feature or NO_FEATURE, resolution, first column, number of columns.
 FIRST, SECOND, RESOLUTION, START, WIDTH = range(5)

@@ -13,6 +13,7 @@ from releaf.core.adaptive.state import (
     FITTED,
     FITTED_FOR,
     FORGET_TO,
+    LATEST_KEY,
     LEAF,
     LEARNT,
     NONE,
@@ -51,7 +52,7 @@ def _are_counts(sample: Sample) -> bool:
     rows, learnt = int(counts[ROWS]), int(counts[LEARNT])
     fits = 0 <= counts[FITTED] <= rows <= learnt <= MOST_LEARNT and counts[FITTED] <= counts[FITTED_FOR] <= learnt
     fits = fits and 0 <= counts[RATE] <= MOST_RATE and counts[DUE_NOW] == 0 and rows < len(sample.rewards)
-    fits = fits and 0 <= counts[FORGET_TO] <= learnt
+    fits = fits and 0 <= counts[FORGET_TO] <= learnt and 0 <= counts[LATEST_KEY] < KEYS
     fits = fits and (counts[LEAF] > 0 or counts[FITTED] == 0)
     if counts[STARTED] != NONE:
         fits = fits and counts[FITTED] <= counts[STARTED] <= rows and counts[STARTED_LEAF] > 0
