@@ -322,6 +322,19 @@ def learn_rows_again(state, contexts, rewards, action):
 
 
 @inlined
+def weigh_rows(state, contexts, rewards, taken):
+    """Predict each reward by all experts, add their losses, then update the model of its action."""
+    context = np.empty(contexts.shape[1])
+    for row in range(len(rewards)):
+        action, reward = taken[row], rewards[row]
+        for feature in range(len(context)):
+            context[feature] = contexts[row, feature]
+        predictions = state.predictions[action]
+        learn_in_model(state, open_model_at(state.models[action]), context, reward, predictions)
+        add_losses(predictions, reward, state.losses[action], state.pooled_losses)
+
+
+@inlined
 def estimate_many(state, contexts, estimates):
     """Estimate the reward of each action in many contexts."""
     for row in range(len(contexts)):
@@ -354,6 +367,7 @@ def wants(state, decision):
 
 set_levels = state_entry_point(set_fresh_levels, Adaptive, arguments=0)
 learn_again = state_entry_point(learn_rows_again, Adaptive, arguments=3)
+weigh_experts = state_entry_point(weigh_rows, Adaptive, arguments=3)
 predict_with_columns = state_entry_point(predict_with_columns_of, Adaptive, arguments=3)
 predict_many = state_entry_point(estimate_many, Adaptive, arguments=2)
 ADAPTIVE = EntryPoints(choose, update, Adaptive, wants=wants, has_capacity=nothing_due, observe_context=observe_context)

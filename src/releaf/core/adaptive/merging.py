@@ -7,20 +7,21 @@ below KEYS / 2ʳ, so the union at the higher of two rates is the sample that one
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from releaf.arrays import Array
-from releaf.core.adaptive.engine import Engine
+from releaf.core.adaptive.engine import Engine, Mapper
 from releaf.core.adaptive.initial_state import Settings, new_sample
 from releaf.core.adaptive.sample import KEYS
-from releaf.core.adaptive.state import FORGET_TO, LATEST_KEY, LEARNT, RATE, REQUESTED, ROWS, Sample
+from releaf.core.adaptive.state import FORGET_TO, LATEST_KEY, LEARNT, RATE, REQUESTED, ROWS, WINDOW, Sample
 from releaf.core.runtime.primitives import RANDOM, TIME
 from releaf.core.runtime.random_generator import first_state
 
 
-class Rows(NamedTuple):
+class SampledRows(NamedTuple):
     """Rewarded contexts of an action, and how many rewards they stand for."""
 
     contexts: Array
@@ -38,10 +39,10 @@ class Common(NamedTuple):
     total: float
 
 
-def rows_of(sample: Sample) -> Rows:
+def rows_of(sample: Sample) -> SampledRows:
     """Rows of a sample."""
     counts, rows = sample.counts, int(sample.counts[ROWS])
-    return Rows(
+    return SampledRows(
         sample.contexts[:rows].copy(),
         sample.rewards[:rows].copy(),
         sample.keys[:rows].copy(),
@@ -51,47 +52,67 @@ def rows_of(sample: Sample) -> Rows:
     )
 
 
+def build_engine(settings: Settings, rows: Sequence[SampledRows], reward_sum: float, mapper: Mapper = map) -> Engine:
+    """Engine of the rows of each action, in an order that tells nothing: the first ones are fitted, the last learnt.
+
+    ``reward_sum`` is that of all rewards that the rows stand for; ``mapper`` fits the models, as ``map`` would.
+    """
+    engine, learnt = Engine(settings, len(rows)), sum(own.learnt for own in rows)
+    rate = max(own.rate for own in rows)
+    engine.state.reward_sums[:] = learnt, reward_sum
+    engine.state.clock[TIME] = learnt
+    engine.set_seen(np.concatenate([own.contexts for own in rows]), np.concatenate([own.keys for own in rows]), rate)
+    window = int(settings.params[WINDOW])
+    engine.samples = [sample_from(settings, latest(own, window) if window > 0 else own) for own in rows]
+    engine.fit_rows(mapper)
+    return engine
+
+
+def latest(rows: SampledRows, window: int) -> SampledRows:
+    """The last rows, so many at most, at a rate of one: later rewards are to replace them one by one."""
+    contexts, rewards, keys = (array[-window:] for array in rows[:3])
+    return rows._replace(contexts=contexts, rewards=rewards, keys=keys << rows.rate, rate=0)
+
+
 def merge_engines(settings: Settings, one: Engine, other: Engine, pairs: list[tuple[int | None, int | None]]) -> Engine:
     """Engine of both. ``pairs`` are the positions of each action in one and in the other, None where it has none."""
     merged = Engine(settings, len(pairs))
-    shared = Common(0, 0.0)
+    shared, contributing = Common(0, 0.0), set[Engine]()
     for action, (mine, theirs) in enumerate(pairs):
-        samples = [engine.samples[at] for engine, at in ((one, mine), (other, theirs)) if at is not None]
-        sample, common = _merge_samples(settings, samples)
+        places = {engine: place for engine, place in ((one, mine), (other, theirs)) if place is not None}
+        samples = {engine: engine.samples[place].copy() for engine, place in places.items()}
+        samples = {engine: sample for engine, sample in samples.items() if sample.counts[LEARNT] > 0}
+        merged.samples[action], common, sources = _merge_samples(settings, samples)
         shared = Common(shared.rewards + common.rewards, shared.total + common.total)
-        merged.samples[action] = sample
-        for engine, at in ((one, mine), (other, theirs)):
-            if at is not None:
-                merged.state.losses[action] += engine.state.losses[at]
-    _merge_states(merged, one, other, shared)
+        for engine in sources:
+            merged.state.losses[action] += engine.state.losses[places[engine]]
+        contributing.update(sources)
+    _merge_states(merged, one, other, shared, contributing)
     merged.rebuild()
     return merged
 
 
-def _merge_samples(settings: Settings, samples: list[Sample]) -> tuple[Sample, Common]:
-    """Union of one or two samples, and what they share.
+def _merge_samples(settings: Settings, samples: dict[Engine, Sample]) -> tuple[Sample, Common, list[Engine]]:
+    """Union of the samples of two engines at most, what they share, and the engines that contribute to it.
 
     A sample that holds all rows of the other stays as it is, with the schedule of its fits.
     """
-    samples = [sample.copy() for sample in samples if sample.counts[LEARNT] > 0]
-    if not samples:
-        return new_sample(settings), Common(0, 0.0)
-    if len(samples) == 1:
-        return samples[0], Common(0, 0.0)
-    one, other = (rows_of(sample) for sample in samples)
+    if len(samples) < 2:
+        return next(iter(samples.values()), new_sample(settings)), Common(0, 0.0), list(samples)
+    one, other = (rows_of(sample) for sample in samples.values())
     rate = max(one.rate, other.rate)
     both = np.intersect1d(one.keys, other.keys)
     shared = other.keys[np.isin(other.keys, both)] < KEYS >> rate
     common = Common(
         int(shared.sum()) << rate, float(other.rewards[np.isin(other.keys, both)][shared].sum() * 2.0**rate)
     )
-    for sample, all_rows, few_rows in ((samples[0], one, other), (samples[1], other, one)):
+    for engine, all_rows, few_rows in zip(samples, (one, other), (other, one), strict=True):
         if len(both) == len(few_rows.keys) and few_rows.learnt <= all_rows.learnt:
-            return sample, Common(few_rows.learnt, float(few_rows.rewards.sum() * 2.0**rate))
-    return sample_from(settings, unite(one, other, common.rewards)), common
+            return samples[engine], Common(few_rows.learnt, float(few_rows.rewards.sum() * 2.0**rate)), [engine]
+    return sample_from(settings, unite(one, other, common.rewards)), common, list(samples)
 
 
-def unite(one: Rows, other: Rows, common: int) -> Rows:
+def unite(one: SampledRows, other: SampledRows, common: int) -> SampledRows:
     """Union of rows, in the order of their keys: the same whichever comes first."""
     rate = max(one.rate, other.rate)
     keys, first = np.unique(np.concatenate([one.keys, other.keys]), return_index=True)
@@ -100,10 +121,10 @@ def unite(one: Rows, other: Rows, common: int) -> Rows:
     first = first[kept]
     learnt = max(one.learnt + other.learnt - common, len(first))
     forgotten = min(one.forgotten + other.forgotten, learnt - len(first))
-    return Rows(contexts[first], rewards[first], keys[kept], rate, learnt, max(forgotten, 0))
+    return SampledRows(contexts[first], rewards[first], keys[kept], rate, learnt, max(forgotten, 0))
 
 
-def sample_from(settings: Settings, rows: Rows) -> Sample:
+def sample_from(settings: Settings, rows: SampledRows) -> Sample:
     """Sample of these rows, all of which a first fit is to use; they count as the latest rewards, in this order."""
     sample, count = new_sample(settings), len(rows.rewards)
     sample = sample.resized("rows", max(len(sample.rewards), 1 << count.bit_length()))
@@ -115,16 +136,19 @@ def sample_from(settings: Settings, rows: Rows) -> Sample:
     return sample
 
 
-def _merge_states(merged: Engine, one: Engine, other: Engine, shared: Common) -> None:
-    """Add up what concerns all actions."""
+def _merge_states(merged: Engine, one: Engine, other: Engine, shared: Common, contributing: set[Engine]) -> None:
+    """Add up what concerns all actions; the rewards of an engine that contributes none are those of the other."""
     state, states = merged.state, (one.state, other.state)
+    for engine in (one, other):
+        if engine in contributing:
+            state.pooled_losses += engine.state.pooled_losses
+            state.reward_sums += engine.state.reward_sums
+    if len(contributing) == 2:
+        state.reward_sums[:] = np.maximum(state.reward_sums - shared, 0.0)
+        state.reward_sums[1] = min(state.reward_sums[1], state.reward_sums[0])
     for part in states:
-        state.pooled_losses += part.pooled_losses
-        state.reward_sums += part.reward_sums
         state.sums += part.sums
         state.clock[[TIME, REQUESTED]] += part.clock[[TIME, REQUESTED]]
-    state.reward_sums[:] = np.maximum(state.reward_sums - shared, 0.0)
-    state.reward_sums[1] = min(state.reward_sums[1], state.reward_sums[0])
     most = max(int(part.clock[TIME]) for part in states)
     state.clock[TIME] = max(int(state.clock[TIME]) - shared.rewards, most)
     with np.errstate(over="ignore"):
