@@ -16,7 +16,7 @@ from releaf.arrays import Array
 from releaf.core.adaptive.engine import Engine, Mapper
 from releaf.core.adaptive.initial_state import Settings, new_sample
 from releaf.core.adaptive.sample import KEYS
-from releaf.core.adaptive.state import FORGET_TO, LATEST_KEY, LEARNT, RATE, REQUESTED, ROWS, WINDOW, Sample
+from releaf.core.adaptive.state import FORGET_TO, LATEST_KEY, LEARNT, RATE, REQUESTED, ROWS, WINDOW, Adaptive, Sample
 from releaf.core.runtime.primitives import RANDOM, TIME
 from releaf.core.runtime.random_generator import first_state
 
@@ -40,7 +40,7 @@ class Common(NamedTuple):
 
 
 def rows_of(sample: Sample) -> SampledRows:
-    """Rows of a sample."""
+    """SampledRows of a sample."""
     counts, rows = sample.counts, int(sample.counts[ROWS])
     return SampledRows(
         sample.contexts[:rows].copy(),
@@ -76,40 +76,84 @@ def latest(rows: SampledRows, window: int) -> SampledRows:
 
 def merge_engines(settings: Settings, one: Engine, other: Engine, pairs: list[tuple[int | None, int | None]]) -> Engine:
     """Engine of both. ``pairs`` are the positions of each action in one and in the other, None where it has none."""
-    merged = Engine(settings, len(pairs))
-    shared, contributing = Common(0, 0.0), set[Engine]()
+    swapped = [(theirs, mine) for mine, theirs in pairs]
+    for whole, part, places in ((one, other, pairs), (other, one, swapped)):
+        if _holds(whole, part, places):
+            return _copy(settings, whole, [own for own, _ in places])
+    merged, shared = Engine(settings, len(pairs)), []
     for action, (mine, theirs) in enumerate(pairs):
-        places = {engine: place for engine, place in ((one, mine), (other, theirs)) if place is not None}
-        samples = {engine: engine.samples[place].copy() for engine, place in places.items()}
-        samples = {engine: sample for engine, sample in samples.items() if sample.counts[LEARNT] > 0}
-        merged.samples[action], common, sources = _merge_samples(settings, samples)
-        shared = Common(shared.rewards + common.rewards, shared.total + common.total)
-        for engine in sources:
-            merged.state.losses[action] += engine.state.losses[places[engine]]
-        contributing.update(sources)
-    _merge_states(merged, one, other, shared, contributing)
+        samples = [engine.samples[at] for engine, at in ((one, mine), (other, theirs)) if at is not None]
+        merged.samples[action], common = _merge_samples(settings, samples)
+        shared.append(common)
+        for engine, at in ((one, mine), (other, theirs)):
+            if at is not None:
+                merged.state.losses[action] += engine.state.losses[at]
+    _merge_states(merged, one, other, shared)
     merged.rebuild()
     return merged
 
 
-def _merge_samples(settings: Settings, samples: dict[Engine, Sample]) -> tuple[Sample, Common, list[Engine]]:
-    """Union of the samples of two engines at most, what they share, and the engines that contribute to it.
+def _holds(whole: Engine, part: Engine, pairs: list[tuple[int | None, int | None]]) -> bool:
+    """Whether one learner has seen and learnt all that another has: a later copy of it, or that one knows nothing."""
+    if part.state.clock[TIME] > whole.state.clock[TIME]:
+        return False
+    if part.state.clock[TIME] > 0 and not _includes(*(_seen_of(engine.state) for engine in (whole, part))):
+        return False
+    return all(
+        theirs is None
+        or part.samples[theirs].counts[LEARNT] == 0
+        or (mine is not None and _has_all(rows_of(whole.samples[mine]), rows_of(part.samples[theirs])))
+        for mine, theirs in pairs
+    )
+
+
+def _copy(settings: Settings, whole: Engine, places: list[int | None]) -> Engine:
+    """Copy of an engine, with its actions at these places and new ones elsewhere."""
+    copy = Engine(settings, len(places))
+    for name, array in whole.state.learnt_arrays().items():
+        if name != "losses":
+            getattr(copy.state, name)[...] = array
+    for action, place in enumerate(places):
+        if place is not None:
+            copy.samples[action], copy.state.losses[action] = whole.samples[place].copy(), whole.state.losses[place]
+    copy.rebuild()
+    return copy
+
+
+def _includes(whole: tuple[Array, int], part: tuple[Array, int]) -> bool:
+    """Whether the keys of one sample are among those of another, as far as the higher of their rates keeps them."""
+    kept = part[0][part[0] < KEYS >> max(whole[1], part[1])]
+    return len(kept) > 0 and bool(np.isin(kept, whole[0]).all())
+
+
+def _has_all(whole: SampledRows, part: SampledRows) -> bool:
+    return part.learnt <= whole.learnt and _includes((whole.keys, whole.rate), (part.keys, part.rate))
+
+
+def _seen_of(state: Adaptive) -> tuple[Array, int]:
+    """Keys of the contexts seen, and the rate of these."""
+    count, rate = (int(number) for number in state.seen_counts)
+    return state.seen_keys[:count], rate
+
+
+def _merge_samples(settings: Settings, samples: list[Sample]) -> tuple[Sample, Common]:
+    """Union of one or two samples, and what they share.
 
     A sample that holds all rows of the other stays as it is, with the schedule of its fits.
     """
-    if len(samples) < 2:
-        return next(iter(samples.values()), new_sample(settings)), Common(0, 0.0), list(samples)
-    one, other = (rows_of(sample) for sample in samples.values())
+    samples = [sample.copy() for sample in samples if sample.counts[LEARNT] > 0]
+    if not samples:
+        return new_sample(settings), Common(0, 0.0)
+    if len(samples) == 1:
+        return samples[0], Common(0, 0.0)
+    one, other = (rows_of(sample) for sample in samples)
+    for sample, whole, part in ((samples[0], one, other), (samples[1], other, one)):
+        if _has_all(whole, part):
+            return sample, Common(part.learnt, float(part.rewards.sum() * 2.0**part.rate))
     rate = max(one.rate, other.rate)
-    both = np.intersect1d(one.keys, other.keys)
-    shared = other.keys[np.isin(other.keys, both)] < KEYS >> rate
-    common = Common(
-        int(shared.sum()) << rate, float(other.rewards[np.isin(other.keys, both)][shared].sum() * 2.0**rate)
-    )
-    for engine, all_rows, few_rows in zip(samples, (one, other), (other, one), strict=True):
-        if len(both) == len(few_rows.keys) and few_rows.learnt <= all_rows.learnt:
-            return samples[engine], Common(few_rows.learnt, float(few_rows.rewards.sum() * 2.0**rate)), [engine]
-    return sample_from(settings, unite(one, other, common.rewards)), common, list(samples)
+    both = other.rewards[np.isin(other.keys, one.keys) & (other.keys < KEYS >> rate)]
+    common = Common(len(both) << rate, float(both.sum() * 2.0**rate))
+    return sample_from(settings, unite(one, other, common.rewards)), common
 
 
 def unite(one: SampledRows, other: SampledRows, common: int) -> SampledRows:
@@ -136,21 +180,23 @@ def sample_from(settings: Settings, rows: SampledRows) -> Sample:
     return sample
 
 
-def _merge_states(merged: Engine, one: Engine, other: Engine, shared: Common, contributing: set[Engine]) -> None:
-    """Add up what concerns all actions; the rewards of an engine that contributes none are those of the other."""
+def _merge_states(merged: Engine, one: Engine, other: Engine, shared: list[Common]) -> None:
+    """Add up what concerns all actions."""
     state, states = merged.state, (one.state, other.state)
-    for engine in (one, other):
-        if engine in contributing:
-            state.pooled_losses += engine.state.pooled_losses
-            state.reward_sums += engine.state.reward_sums
-    if len(contributing) == 2:
-        state.reward_sums[:] = np.maximum(state.reward_sums - shared, 0.0)
-        state.reward_sums[1] = min(state.reward_sums[1], state.reward_sums[0])
     for part in states:
+        state.pooled_losses += part.pooled_losses
+        state.reward_sums += part.reward_sums
         state.sums += part.sums
         state.clock[[TIME, REQUESTED]] += part.clock[[TIME, REQUESTED]]
-    most = max(int(part.clock[TIME]) for part in states)
-    state.clock[TIME] = max(int(state.clock[TIME]) - shared.rewards, most)
+    state.reward_sums[:] = np.maximum(state.reward_sums - np.sum(shared, axis=0), 0.0)
+    state.reward_sums[1] = min(state.reward_sums[1], state.reward_sums[0])
+    common = [rewards for rewards, _ in shared]
+    learnt = [sum(sample.counts[LEARNT] for sample in engine.samples) for engine in (one, other)]
+    several = any(count > part.clock[TIME] for count, part in zip(learnt, states, strict=True))
+    decisions = max(common) if several else sum(common)  # one decision may teach several actions
+    for field, fewer in ((TIME, decisions), (REQUESTED, max(common))):
+        most = max(int(part.clock[field]) for part in states)
+        state.clock[field] = max(int(state.clock[field]) - fewer, most)
     with np.errstate(over="ignore"):
         begin = first_state(merged.settings.seed if merged.settings.seed is not None else 0)
         state.clock[RANDOM] = states[0].clock[RANDOM] + states[1].clock[RANDOM] - begin
@@ -160,10 +206,3 @@ def _merge_states(merged: Engine, one: Engine, other: Engine, shared: Common, co
         np.concatenate([keys for _, keys in seen]),
         max(int(part.seen_counts[1]) for part in states),
     )
-
-
-def thinned(keys: Array, rate: int, most: int) -> int:
-    """Lowest rate, from this one, at which so many rows at most are kept."""
-    while int((keys < KEYS >> rate).sum()) > most:
-        rate += 1
-    return rate
