@@ -43,7 +43,7 @@ GROWTH = 1.4  # a fit is due each time an action's rewards have grown by this fa
 GROWTH_OF_FEW = 1.1  # the same where rewards are requested: each costs more than a fit
 LEAST_GROWTH_OF_FEW = 4
 AT_ONCE = 1536  # values in a sample up to which a fit is done at once, not in a thread
-LONGEST_LAG = 384  # rewards after which a fit takes effect
+LONGEST_LAG, ROWS_PER_LAG = 384, 24  # a fit takes effect after a reward for so many rows, the lag at most
 SAMPLE_BYTES = 64 << 20  # of the samples of all actions
 MOST_ROWS, LEAST_MOST_ROWS = 1 << 18, 512
 MOST_WINDOW = LEAST_MOST_ROWS * 64  # rewards of an action that ``forget`` may keep
@@ -173,7 +173,7 @@ class Engine:
         counts = sample.counts
         self._schedule(sample)
         at_once = forgets or counts[STARTED] * self.settings.features <= AT_ONCE
-        counts[EFFECT] = counts[LEARNT] + (0 if at_once else min(LONGEST_LAG, int(counts[STARTED]) // 24))
+        counts[EFFECT] = counts[LEARNT] + (0 if at_once else min(LONGEST_LAG, int(counts[STARTED]) // ROWS_PER_LAG))
         if counts[EFFECT] > counts[LEARNT]:
             self._submit(action)
 
