@@ -87,25 +87,23 @@ def plain_sample(rows: EncodedRows, most: int) -> list[Counter[tuple[Any, ...]]]
         own = {row: count for row, count in copies.items() if row[0] == action}
         learnt, lowest = sum(own.values()), sorted(hashes[row] for row in own)[:256]
         k = learnt / len(own) if len(lowest) < 256 else max(learnt / (255 / (lowest[-1] / 2**64)), 1.0)
-        rate = max(math.ceil(math.log2(learnt / most)), 0)
-        heavy = learnt if rows.weights is None else sum(count * round(row[-1] * 2**16) for row, count in own.items())
+        scale, total = 1.0, float(learnt)
+        if rows.weights is not None:
+            total = sum(count * round(row[-1] * 2**16) for row, count in own.items()) / 2**16
+            scale = max(1 / max(row[-1] for row in own), 0.125 * learnt / total)
+        rate = max(math.ceil(math.log2(scale * total / most)), 0)
         kept = []
         for row, count in own.items():
-            x = 0.5**rate
-            if rows.weights is not None:
-                x *= learnt / (heavy * 2**-16) * row[-1]
+            x = scale * 0.5**rate * (1.0 if rows.weights is None else row[-1])
             word = hashes[row]
             crowded = loads[word % bins] > 2 * mean + 8 * math.sqrt(mean)
             chance = 1.0 if crowded else min(min(count, k) * x, 1.0)
             if word / 2**64 >= chance:
                 continue
             for number in range(math.floor(count * x / chance + (plain_mixed(word) >> 32) / 2**32)):
-                original = int(number / max(x, 1.0))
-                group = plain_mixed((plain_mixed((word + digest) & MASK) + original) & MASK)
-                key = plain_mixed(group ^ number) >> (2 + rate)
-                kept.append((group, (float(np.float32(row[1])), float(np.float32(row[2])), row[3], key)))
-        kept.sort(key=lambda pair: pair[0])
-        found.append(Counter(row for _, row in kept[:learnt]))
+                key = plain_mixed((plain_mixed((word + digest) & MASK) + number) & MASK) >> (2 + rate)
+                kept.append((x <= 1.0, key, (float(np.float32(row[1])), float(np.float32(row[2])), row[3], key)))
+        found.append(Counter(row for *_, row in sorted(kept)[:learnt]))
     return found
 
 
@@ -233,19 +231,36 @@ def test_weights_give_the_distribution_that_they_ask_for(most: int) -> None:
     contexts = draws.random((60_000, 2))
     weights = np.where(contexts[:, 0] > 0.5, 20.0, 1.25)
     (own, _) = sampled([rows_of(contexts, np.zeros(60_000, dtype=np.int64), np.zeros(60_000), weights)], most)
-    expected = own.learnt / 2**own.rate
-    assert len(own.keys) == pytest.approx(expected, rel=0.06)
+    assert own.learnt == 60_000
+    assert own.learnt - own.forgotten == pytest.approx(weights.sum() ** 2 / (weights**2).sum(), abs=1)
+    assert len(own.keys) == pytest.approx(weights.sum() / 20 / 2**own.rate, rel=0.06)
+    assert own.rate == (0 if most == 100_000 else 4)
     assert (own.contexts[:, 0] > 0.5).mean() == pytest.approx(20 / 21.25, abs=0.02)
     assert own.contexts[:, 1].mean() == pytest.approx(0.5, abs=0.03)
-    assert len(own.keys) <= own.learnt
+    assert len(np.unique(own.contexts, axis=0)) == len(own.keys)  # no row twice
 
 
-def test_copies_that_a_weight_makes_are_adjacent() -> None:
+def test_equal_weights_change_nothing_but_keys() -> None:
+    rows = continuous(2000)
+    weighted = sampled([rows._replace(weights=np.full(2000, 1 / 0.3))], 5000)
+    for plain, heavy in zip(sampled([rows], 5000), weighted, strict=True):
+        assert sorted(plain.contexts.tolist()) == sorted(heavy.contexts.tolist())
+        assert plain[3:] == heavy[3:]
+
+
+def test_rows_of_extreme_weight_have_several_copies_which_come_first() -> None:
     draws = np.random.default_rng(6)
-    weights = np.where(draws.random(2000) < 0.05, 1000.0, 1.0)
-    own = sampled([rows_of(draws.random((2000, 2)), np.zeros(2000, dtype=np.int64), np.zeros(2000), weights)], 5000)[0]
-    changes = int((own.contexts[1:, 0] != own.contexts[:-1, 0]).sum())
-    assert changes + 1 == len(np.unique(own.contexts[:, 0])) < len(own.keys) / 10
+    weights = np.where(np.arange(20_000) < 5, 1024.0, 2.0)
+    rows = rows_of(draws.random((20_000, 2)), np.zeros(20_000, dtype=np.int64), np.zeros(20_000), weights)
+    (own, _) = sampled([rows], 50_000)
+    assert len(own.keys) == pytest.approx(20_000 / 8, rel=0.05)
+    assert own.learnt - own.forgotten == len(own.keys)  # which is more than the effective sample size
+    copies = Counter(own.contexts[:, 0].tolist())
+    expected = 1024 / 8 / weights.mean()
+    assert [copies[float(np.float32(value))] for value in rows.units[:5, 0]] == pytest.approx([expected] * 5, abs=1)
+    heavy = np.isin(own.contexts[:, 0], rows.units[:5, 0].astype(np.float32))
+    assert heavy[: heavy.sum()].all()
+    assert max(Counter(own.contexts[~heavy, 0].tolist()).values()) == 1
 
 
 def test_equal_rows_of_different_logs_have_different_keys_and_those_of_one_log_the_same() -> None:

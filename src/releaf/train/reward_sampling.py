@@ -3,12 +3,15 @@
 A row is its action, encoded context and reward, and its weight if rows are weighted. All copies of a row have one hash,
 so a worker knows from the row alone whether the sample keeps it, and the counts of copies add up over parts.
 
-*Rule.* Let n be the number of an action's rows, and 2⁻ʳ the highest power of two of which n are no more than a sample
-may have. The sample is to have x = 2⁻ʳ copies of each row of the log; with weights x = 2⁻ʳ · w · n / Σw, so that it has
-as many rows, distributed as the weights ask for. A row with c copies is kept with probability π = min(c·x, k·x, 1): if
-its hash, as a number in [0, 1), is below. It then has c·x / π copies, rounded at random by its hash. Here k is the mean
-number of copies of the action's different rows. A worker knows k, but not c; so it passes on what k·x admits, which is
-about as many different rows as the sample has rows.
+*Rule.* The sample is to have x = 2⁻ʳ copies of each row of the log, with the smallest r for which it has no more rows
+than it may. A row with c copies is kept with probability π = min(c·x, k·x, 1): if its hash, as a number in [0, 1), is
+below. It then has c·x / π copies, rounded at random by its hash. Here k is the mean number of copies of the action's
+different rows. A worker knows k, but not c; so it passes on what k·x admits, which is about as many different rows as
+the sample has rows.
+
+*Weights.* A row of weight w is to have x = 2⁻ʳ · s · w copies, so that the sample is distributed as the weights ask.
+s = max(1 / max w, n / 8Σw) for n rows: no row has several copies, which trees could not tell from one, unless there are
+weights above eight times the mean. The sample stands for (Σw)² / Σw² rewards, the effective sample size.
 
 *Crowded bins.* A row with more than k copies is kept or dropped with several at once, so a row that fills a share of
 the log must not depend on one hash. The first pass counts rows by some bits of their hash that the comparison above
@@ -41,7 +44,9 @@ ROWS_PER_BIN = 32
 CROWDED, DEVIATIONS = 2.0, 8.0  # times the mean, and standard deviations above, from which on a bin is crowded
 LOWEST_HASHES = 256  # of each action, from which the number of its different rows is estimated
 LEAST_HELD = 2**18  # sampled rows that are added up at a time
-_COUNT, _WEIGHT = 0, 2  # columns of a tally's sums
+SQUARE_GRAIN = 2.0**-8  # of squared weights
+LEAST_SHARE = 0.125  # of the rows that a sample of weighted ones would have otherwise
+_COUNT, _WEIGHT, _SQUARE = 0, 2, 4  # columns of a tally's sums
 ActionKey = tuple[str, ActionName]  # type and name
 
 
@@ -73,18 +78,24 @@ class RowTally:
     def __init__(self, bins: int) -> None:
         self.bins = np.zeros(bins, dtype=np.int32)  # of one task; those of all tasks have 64 bits
         self.digest = np.zeros(1, dtype=np.uint64)  # sum of hashes, which wraps around
-        self.sums: dict[ActionKey, Array] = {}  # of ones and rewards, and with weights of these and their products
+        self.sums: dict[ActionKey, Array] = {}  # of ones, rewards r, weights w, w·r and w², in grains
+        self.heaviest: dict[ActionKey, float] = {}  # weights
         self.lowest: dict[ActionKey, Array] = {}  # different hashes
 
     def add(self, rows: EncodedRows) -> None:
         hashes, keys = _hashes_of(rows), [action_key(label) for label in rows.labels]
         self.bins += np.bincount(_bins_of(hashes, len(self.bins)), minlength=len(self.bins))
         self.digest += hashes.sum()
-        observed = rows.observed()
-        sums = np.zeros((len(keys), observed.shape[1]), dtype=np.int64)
-        for place, column in enumerate(observed.T):
+        columns, heaviest = [*rows.observed().T], np.ones(len(keys))
+        if rows.weights is not None:
+            columns.append(np.floor(rows.weights**2 / SQUARE_GRAIN + 0.5).astype(np.int64))
+            np.maximum.at(heaviest, rows.taken, rows.weights)
+        sums = np.zeros((len(keys), len(columns)), dtype=np.int64)
+        for place, column in enumerate(columns):
             np.add.at(sums[:, place], rows.taken, column)
-        self._add(dict(zip(keys, sums, strict=True)), dict(zip(keys, self._low_hashes(rows, hashes), strict=True)))
+        lowest = self._low_hashes(rows, hashes)
+        for key, own, weight, low in zip(keys, sums, heaviest.tolist(), lowest, strict=True):
+            self._add(key, own, weight, low)
 
     def _low_hashes(self, rows: EncodedRows, hashes: Array) -> list[Array]:
         """Hashes of each action that may be among its lowest."""
@@ -98,13 +109,13 @@ class RowTally:
     def merge(self, other: RowTally) -> None:
         self.bins = np.add(self.bins, other.bins, dtype=np.int64)
         self.digest += other.digest
-        self._add(other.sums, other.lowest)
+        for key, sums in other.sums.items():
+            self._add(key, sums, other.heaviest[key], other.lowest[key])
 
-    def _add(self, sums: dict[ActionKey, Array], hashes: dict[ActionKey, Array]) -> None:
-        for key, own in sums.items():
-            self.sums[key] = self.sums[key] + own if key in self.sums else own
-            known = self.lowest.get(key, NO_HASHES)
-            self.lowest[key] = np.unique(np.concatenate([known, hashes[key]]))[:LOWEST_HASHES]
+    def _add(self, key: ActionKey, sums: Array, heaviest: float, hashes: Array) -> None:
+        self.sums[key] = self.sums[key] + sums if key in self.sums else sums
+        self.heaviest[key] = max(self.heaviest.get(key, 1.0), heaviest)
+        self.lowest[key] = np.unique(np.concatenate([self.lowest.get(key, NO_HASHES), hashes]))[:LOWEST_HASHES]
 
     def mean_copies(self, action: ActionName) -> float:
         """Mean number of copies of an action's different rows; estimated if it has many."""
@@ -130,6 +141,7 @@ class SamplingRule(NamedTuple):
 
     actions: tuple[ActionName, ...]
     learnt: Array  # rows of each action
+    effective: Array  # its effective sample size
     rates: Array  # r of each action
     scales: Array  # x of each action, or x / w with weights
     multiples: Array  # k of each action
@@ -141,14 +153,19 @@ class SamplingRule(NamedTuple):
         """Rule for samples of so many rows at most."""
         sums = tally.sums_of(actions)
         learnt = sums[:, _COUNT]
-        rates = np.array([_rate_of(int(count), most_rows) for count in learnt])
-        scales = 0.5**rates
-        if sums.shape[1] > _WEIGHT:
-            scales *= learnt / np.maximum(sums[:, _WEIGHT] * WEIGHT_GRAIN, 1.0)
+        effective, scales, expected = learnt, np.ones(len(actions)), learnt
+        if sums.shape[1] > _SQUARE:
+            totals = np.maximum(sums[:, _WEIGHT] * WEIGHT_GRAIN, 1.0)
+            squares = np.maximum(sums[:, _SQUARE] * SQUARE_GRAIN, 1.0)
+            effective = np.minimum(np.round(totals**2 / squares).astype(np.int64), learnt)
+            heaviest = np.array([tally.heaviest.get(action_key(label), 1.0) for label in actions])
+            scales = np.maximum(1.0 / heaviest, LEAST_SHARE * learnt / totals)
+            expected = scales * totals
+        rates = np.array([_rate_of(float(rows), most_rows) for rows in expected])
         multiples = np.array([tally.mean_copies(label) for label in actions])
         mean = tally.bins.mean()
         crowded = tally.bins > CROWDED * mean + DEVIATIONS * np.sqrt(mean)
-        return cls(actions, learnt, rates, scales, multiples, tally.digest, crowded)
+        return cls(actions, learnt, effective, rates, scales * 0.5**rates, multiples, tally.digest, crowded)
 
     def are_crowded(self, hashes: Array) -> Array:
         """Whether the bin of each hash is crowded."""
@@ -210,8 +227,8 @@ def _added_up(samples: list[RewardSample]) -> RewardSample:
 def sampled_rows(rule: SamplingRule, sample: RewardSample) -> list[SampledRows]:
     """Copies of the rows of each action with their keys, in random order.
 
-    Weights make several copies of one row. These are adjacent, so that a learner that is fitted to the first rows
-    and judged by the last is not judged by what it has seen.
+    Rows of which a weight makes several copies come first: a learner is fitted to the first rows and judged by the
+    last, and is not to be judged by what it has seen.
     """
     expected = sample.counts * sample.shares
     chances = np.minimum(np.minimum(sample.counts, rule.multiples[sample.taken]) * sample.shares, 1.0)
@@ -221,23 +238,21 @@ def sampled_rows(rule: SamplingRule, sample: RewardSample) -> list[SampledRows]:
     source = np.repeat(np.arange(len(copies)), copies)
     number = np.arange(len(source)) - np.repeat(np.cumsum(copies) - copies, copies)
     taken = sample.taken[source]
-    original = (number / np.maximum(sample.shares, 1.0)[source]).astype(np.uint64)
-    groups = mixed(mixed(sample.hashes + rule.digest)[source] + original)
-    keys = mixed(groups ^ number.astype(np.uint64)) >> (2 + rule.rates[taken]).astype(np.uint64)
-    order = np.lexsort((groups, taken))
+    words = mixed(mixed(sample.hashes + rule.digest)[source] + number.astype(np.uint64))
+    keys = (words >> (2 + rule.rates[taken]).astype(np.uint64)).astype(np.int64)
+    order = np.lexsort((keys, sample.shares[source] <= 1.0, taken))
     ends = np.cumsum(np.bincount(taken, minlength=len(rule.actions)))
     rows = []
-    for own, rate, learnt in zip(np.split(order, ends[:-1]), rule.rates.tolist(), rule.learnt.tolist(), strict=True):
-        own = own[:learnt]  # rounded up more often than down
-        rows.append(
-            SampledRows(
-                sample.contexts[source[own]], sample.rewards[source[own]], keys[own].astype(np.int64), rate, learnt
-            )
-        )
+    for action, chosen in enumerate(np.split(order, ends[:-1])):
+        learnt = int(rule.learnt[action])
+        own = chosen[:learnt]  # where more were rounded up than down
+        contexts, rewards = sample.contexts[source[own]], sample.rewards[source[own]]
+        forgotten = learnt - max(int(rule.effective[action]), len(own))
+        rows.append(SampledRows(contexts, rewards, keys[own], int(rule.rates[action]), learnt, forgotten))
     return rows
 
 
-def _rate_of(rows: int, most: int) -> int:
+def _rate_of(rows: float, most: int) -> int:
     """The smallest r with rows / 2ʳ ≤ most."""
     rate = 0
     while rows > most << rate:

@@ -98,9 +98,8 @@ class Engine:
         self._connect_samples()
         for sample in self.samples:
             rows = int(sample.counts[ROWS])
-            held_out = min(MOST_HELD_OUT, rows // 4)
-            if rows - held_out >= FIRST_FIT:
-                self._schedule(sample, held_out)
+            if rows >= FIRST_FIT:
+                self._schedule(sample, held_out=min(MOST_HELD_OUT, rows // 4, rows - FIRST_FIT))
                 self._thin(sample)
                 self._settle(sample)
         fits = mapper(partial(_fitted_arrays, self.settings), [self._fitted(sample) for sample in self.samples])
@@ -185,7 +184,9 @@ class Engine:
         sample.offsets[1] = (total + 1.0) / (count + 2.0)
         used = rows - held_out
         counts[STARTED] = used
-        counts[STARTED_FOR] = int(counts[LEARNT]) * used // rows if held_out else counts[LEARNT]
+        counts[STARTED_FOR] = counts[LEARNT]
+        if held_out:
+            counts[STARTED_FOR] -= int(counts[LEARNT] - counts[FORGET_TO]) * held_out // rows
         while int(self._kept(sample).sum()) > self.most_rows:
             counts[RATE] += 1
         counts[STARTED_LEAF] = least_leaf(used, len(self.samples))
