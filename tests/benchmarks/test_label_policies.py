@@ -14,7 +14,7 @@ STEPS, BUDGET = 600, 60
 
 
 @pytest.fixture
-def problem(repository_on_path: None) -> Problem:
+def problem() -> Problem:
     """Two actions, of which one feature tells the right one."""
     from benchmarks.quality.problems import Table, problem_of_table
 
