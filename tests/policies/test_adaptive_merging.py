@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from adaptive_twin import MIXED, stream
+from adaptive_twin import MIXED, arrays_of, fits_under_way, stream
 from learner_comparison import full_state, run_steps
 
 import releaf
 from releaf.core.adaptive import engine
 from releaf.core.adaptive.sample import KEYS
-from releaf.core.adaptive.state import NONE, RATE, ROWS, STARTED
+from releaf.core.adaptive.state import RATE, ROWS
 
 
 def empty(**further: Any) -> Any:
@@ -26,15 +26,6 @@ def part(steps: int, seed: int = 0, **further: Any) -> Any:
     bandit = empty(**further)
     bandit.replay(*stream("mixed", steps, seed=seed))
     return bandit
-
-
-def fits_under_way(bandit: Any) -> int:
-    return sum(sample.counts[STARTED] != NONE for sample in bandit._engine.samples)
-
-
-def arrays_of(bandit: Any) -> dict[str, bytes]:
-    """All that a learner has learnt, without its name."""
-    return {name: array.tobytes() for name, array in bandit._arrays().items()}
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Streams for AdaptiveReleaf with all kinds of features, and a run of the learner and its plain twin in lock step."""
+"""Streams for AdaptiveReleaf with all kinds of features, its state, and a run in lock step with its plain twin."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from plain_adaptive import PlainAdaptive
 from plain_levels import Features
 
 import releaf
+from releaf.core.adaptive.state import NONE, STARTED
 from releaf.core.runtime.jit import IS_COMPILED
 
 NUMBERS = releaf.Schema(a=releaf.Continuous(), b=releaf.Continuous(), c=releaf.Continuous())
@@ -96,6 +97,16 @@ def run_in_lock_step(bandit: Any, contexts: Any, rewards: Any, late: int = 0) ->
             bandit.learn(known, list(gained) if bandit.wants_all else gained[known.index])
             twin.learn(known.context, learnt)
     return twin
+
+
+def fits_under_way(bandit: Any) -> int:
+    """Number of actions whose fit has started and has not taken effect."""
+    return sum(sample.counts[STARTED] != NONE for sample in bandit._engine.samples)
+
+
+def arrays_of(bandit: Any) -> dict[str, bytes]:
+    """All that a learner has learnt, without its name and its pending decisions."""
+    return {name: array.tobytes() for name, array in bandit._arrays().items()}
 
 
 def steps_of(count: int) -> int:

@@ -8,7 +8,7 @@ import numpy as np
 from releaf.core.adaptive.category_effects import fit_effects
 from releaf.core.adaptive.gains import find_bins, single_gain
 from releaf.core.adaptive.levels import SLOPE, is_wide
-from releaf.core.adaptive.relevance import find_relevance
+from releaf.core.adaptive.relevance import credit_effects, find_relevance
 from releaf.core.adaptive.ridge import add_up, clear, complete, product, solve, solve_lines
 from releaf.core.adaptive.sorting import ascending_order
 from releaf.core.adaptive.state import (
@@ -74,6 +74,15 @@ def fit_kernel(pointer_table, contexts, targets, features, scratch):
         model.weights,
         model.covariance,
         model.typical,
+        model.strengths,
+        model.certainties,
+    )
+    credit_effects(
+        contexts,
+        categories,
+        first_effect,
+        model.effect_means,
+        model.effect_variances,
         model.strengths,
         model.certainties,
     )

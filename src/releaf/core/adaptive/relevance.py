@@ -7,8 +7,10 @@ import math
 
 import numpy as np
 
+from releaf.core.adaptive.category_effects import effect_of
 from releaf.core.adaptive.gains import BINS
-from releaf.core.adaptive.state import FIRST, FIRST_COLUMN, NO_FEATURE, SECOND, START, WIDTH
+from releaf.core.adaptive.levels import is_wide
+from releaf.core.adaptive.state import FIRST, FIRST_COLUMN, MOST_EFFECTS, NO_FEATURE, SECOND, START, WIDTH
 from releaf.core.runtime.jit import inlined, outlined
 from releaf.core.runtime.primitives import normal_cdf
 
@@ -47,6 +49,26 @@ def find_relevance(rows, bins, tables, used, columns, weights, covariance, typic
             explained = variance_of(parts[group])
             for feature in (tables[table, FIRST], tables[table, SECOND]):
                 credit(feature, explained, noise[group], wide[group], strengths, certainties)
+
+
+@outlined
+def credit_effects(contexts, categories, first_effect, means, variances, strengths, certainties):
+    """Credit each feature whose categories have effects instead of columns with the variance of these."""
+    rows = contexts[-MOST_ROWS_USED:]
+    part = np.empty(len(rows))
+    for feature in range(len(categories)):
+        if not is_wide(categories[feature]):
+            continue
+        shares, noise, seen = np.zeros(min(categories[feature], np.int64(MOST_EFFECTS))), 0.0, 0.0
+        for row in range(len(rows)):
+            place = effect_of(rows[row], feature, categories, first_effect)
+            part[row] = means[place]
+            noise += variances[place] / len(rows)
+            shares[place - first_effect[feature]] += 1.0 / len(rows)
+        for place in range(len(shares)):
+            noise -= shares[place] * shares[place] * variances[first_effect[feature] + place]
+            seen += shares[place] > 0.0
+        credit(feature, variance_of(part), noise, seen, strengths, certainties)
 
 
 @inlined
