@@ -22,7 +22,7 @@ from releaf.core.runtime.random_generator import first_state
 
 
 class SampledRows(NamedTuple):
-    """Rewarded contexts of an action, and how many rewards they stand for."""
+    """Rewarded contexts of an action; they stand for the rewards that were learnt and not forgotten."""
 
     contexts: Array
     rewards: Array
