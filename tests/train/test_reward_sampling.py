@@ -168,8 +168,9 @@ def test_counts_that_workers_send_lead_to_the_same_sample(monkeypatch: pytest.Mo
             part.add(some(rows, chosen))
             tally.merge(pickle.loads(pickle.dumps(part)) if tally is sent else part)
     assert here.bins.max() > sent.bins.max()
-    for one, other in zip(SamplingRule.of(here, ACTIONS, 100), SamplingRule.of(sent, ACTIONS, 100), strict=True):
-        assert np.array_equal(one, other)
+    one, other = SamplingRule.of(here, ACTIONS, 100), SamplingRule.of(sent, ACTIONS, 100)
+    for name in ("learnt", "rates", "scales", "multiples", "digest", "crowded"):
+        assert np.array_equal(getattr(one, name), getattr(other, name)), name
 
 
 def test_negative_zeros_make_no_difference() -> None:
@@ -199,7 +200,6 @@ def test_a_large_log_is_thinned_to_the_bound_and_keys_are_uniform_below_the_rate
     for own in sampled([continuous(100_000)], 2000):
         assert own.rate == 5  # 50,000 / 32
         assert own.learnt == pytest.approx(50_000, rel=0.02)
-        assert own.learnt - own.forgotten == len(own.keys)
         assert len(own.keys) == pytest.approx(own.learnt / 32, abs=4 * math.sqrt(own.learnt / 32))
         assert len(np.unique(own.keys)) == len(own.keys)
         shares = own.keys / (KEYS >> 5)

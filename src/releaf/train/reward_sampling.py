@@ -14,9 +14,6 @@ is some times the mean number of copies, so that few rows have several copies in
 s = max(1 / max w, n / 8Σw) for n rows: no row has several copies, which trees could not tell from one, unless there are
 weights above eight times the mean.
 
-*Evidence.* A sample is worth as many rewards as it has rows, however many it was drawn from: what a learner does not
-see can't make it more certain. All others count as learnt and forgotten.
-
 *Crowded bins.* A row with more than k copies is kept or dropped with several at once, so a row that occurs often must
 not depend on one hash. The first pass counts rows by some bits of their hash that the comparison above
 does not use. In a crowded bin, which has more than twice the mean, π is 1 for all rows.
@@ -255,8 +252,7 @@ def sampled_rows(rule: SamplingRule, sample: RewardSample) -> list[SampledRows]:
         learnt = int(rule.learnt[action])
         own = chosen[:learnt]  # where more were rounded up than down
         contexts, rewards = sample.contexts[source[own]], sample.rewards[source[own]]
-        rate, forgotten = int(rule.rates[action]), learnt - len(own)
-        rows.append(SampledRows(contexts, rewards, keys[own], rate, learnt, forgotten))
+        rows.append(SampledRows(contexts, rewards, keys[own], int(rule.rates[action]), learnt))
     return rows
 
 
