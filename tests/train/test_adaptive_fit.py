@@ -161,6 +161,19 @@ def test_a_log_of_few_different_rows_is_counted(tmp_path: Path) -> None:
     assert fitted.estimate(contexts) == pytest.approx(np.array(means), abs=0.08)
 
 
+def test_contexts_of_any_frequency_are_estimated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Frequencies fall as 1 / rank, so that some contexts occur once, many some times and a few thousands of times."""
+    monkeypatch.setattr(adaptive_fit, "most_rows", lambda features, actions: 4000)
+    draw = np.random.default_rng(0)
+    kinds, ranks = draw.random((20_000, 2)), np.floor(np.exp(draw.random(150_000) * np.log(20_000))).astype(int) - 1
+    contexts, taken = kinds[ranks], np.zeros(150_000, dtype=int)
+    rewards = (draw.random(150_000) < 0.2 + 0.6 * contexts[:, 0]).astype(float)
+    table = {"x": contexts[:, 0], "y": contexts[:, 1], "action": taken, "reward": rewards}
+    fitted = fit_log(write(tmp_path, table, 2, group=20_000), ["x", "y"], executor=HERE)
+    for some in (kinds[:100], kinds[100:1000], kinds[1000:]):
+        assert rms(fitted, 0.2 + 0.6 * some[:, :1], some) < 0.05
+
+
 def test_a_row_that_is_nearly_all_of_a_log(tmp_path: Path) -> None:
     table = discrete(5000)
     for name in ("x", "y"):

@@ -5,16 +5,17 @@ so a worker knows from the row alone whether the sample keeps it, and the counts
 
 *Rule.* The sample is to have x = 2⁻ʳ copies of each row of the log, with the smallest r for which it has no more rows
 than it may. A row with c copies is kept with probability π = min(c·x, k·x, 1): if its hash, as a number in [0, 1), is
-below. It then has c·x / π copies, rounded at random by its hash. Here k is the mean number of copies of the action's
-different rows. A worker knows k, but not c; so it passes on what k·x admits, which is about as many different rows as
-the sample has rows.
+below. It then has c·x / π copies, rounded at random by its hash. A worker knows x and k, but not c; so it passes on
+what k·x admits. If the action's rows are all different, k is 1, and workers pass on what the sample keeps. Otherwise k
+is some times the mean number of copies, so that few rows have several copies in the sample; workers then pass on up to
+``MOST_PASSED`` times as many rows as the sample has.
 
 *Weights.* A row of weight w is to have x = 2⁻ʳ · s · w copies, so that the sample is distributed as the weights ask.
 s = max(1 / max w, n / 8Σw) for n rows: no row has several copies, which trees could not tell from one, unless there are
-weights above eight times the mean. The sample stands for (Σw)² / Σw² rewards, the effective sample size.
+weights above eight times the mean.
 
-*Crowded bins.* A row with more than k copies is kept or dropped with several at once, so a row that fills a share of
-the log must not depend on one hash. The first pass counts rows by some bits of their hash that the comparison above
+*Crowded bins.* A row with more than k copies is kept or dropped with several at once, so a row that occurs often must
+not depend on one hash. The first pass counts rows by some bits of their hash that the comparison above
 does not use. In a crowded bin, which has more than twice the mean, π is 1 for all rows.
 
 *Keys.* A copy's key, by which learners thin and merge samples, is a hash of the row, the copy's number and the log's
@@ -26,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,14 +40,15 @@ from releaf.train.fit_tasks import EncodedRows
 from releaf.train.log_summary import action_key, type_name
 from releaf.train.row_hashes import NO_HASHES, hash_rows, mixed, units_of
 
-LEAST_BINS, MOST_BINS = 2**10, 2**20
-ROWS_PER_BIN = 32
+LEAST_BINS, MOST_BINS = 2**10, 2**21
+ROWS_PER_BIN = 4
+MOST_IN_BIN = 2**16 - 1  # rows that a task counts
 CROWDED, DEVIATIONS = 2.0, 8.0  # times the mean, and standard deviations above, from which on a bin is crowded
 LOWEST_HASHES = 256  # of each action, from which the number of its different rows is estimated
+MOST_PASSED = 4.0
 LEAST_HELD = 2**18  # sampled rows that are added up at a time
-SQUARE_GRAIN = 2.0**-8  # of squared weights
 LEAST_SHARE = 0.125  # of the rows that a sample of weighted ones would have otherwise
-_COUNT, _WEIGHT, _SQUARE = 0, 2, 4  # columns of a tally's sums
+_COUNT, _WEIGHT = 0, 2  # columns of a tally's sums
 ActionKey = tuple[str, ActionName]  # type and name
 
 
@@ -76,23 +78,26 @@ class RowTally:
     """Counts of rows by hash, the digest of all, and sums and lowest hashes of each action's rows."""
 
     def __init__(self, bins: int) -> None:
-        self.bins = np.zeros(bins, dtype=np.int32)  # of one task; those of all tasks have 64 bits
+        self.bins = np.zeros(bins, dtype=np.int64)
         self.digest = np.zeros(1, dtype=np.uint64)  # sum of hashes, which wraps around
-        self.sums: dict[ActionKey, Array] = {}  # of ones, rewards r, weights w, w·r and w², in grains
+        self.sums: dict[ActionKey, Array] = {}  # of ones, rewards r, weights w and w·r, in grains
         self.heaviest: dict[ActionKey, float] = {}  # weights
         self.lowest: dict[ActionKey, Array] = {}  # different hashes
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Send few bytes: beyond ``MOST_IN_BIN`` a bin is crowded whatever its count."""
+        return {**self.__dict__, "bins": np.minimum(self.bins, MOST_IN_BIN).astype(np.uint16)}
+
     def add(self, rows: EncodedRows) -> None:
         hashes, keys = _hashes_of(rows), [action_key(label) for label in rows.labels]
-        self.bins += np.bincount(_bins_of(hashes, len(self.bins)), minlength=len(self.bins))
+        np.add.at(self.bins, _bins_of(hashes, len(self.bins)), 1)
         self.digest += hashes.sum()
-        columns, heaviest = [*rows.observed().T], np.ones(len(keys))
-        if rows.weights is not None:
-            columns.append(np.floor(rows.weights**2 / SQUARE_GRAIN + 0.5).astype(np.int64))
-            np.maximum.at(heaviest, rows.taken, rows.weights)
-        sums = np.zeros((len(keys), len(columns)), dtype=np.int64)
-        for place, column in enumerate(columns):
+        observed, heaviest = rows.observed(), np.ones(len(keys))
+        sums = np.zeros((len(keys), observed.shape[1]), dtype=np.int64)
+        for place, column in enumerate(observed.T):
             np.add.at(sums[:, place], rows.taken, column)
+        if rows.weights is not None:
+            np.maximum.at(heaviest, rows.taken, rows.weights)
         lowest = self._low_hashes(rows, hashes)
         for key, own, weight, low in zip(keys, sums, heaviest.tolist(), lowest, strict=True):
             self._add(key, own, weight, low)
@@ -107,7 +112,7 @@ class RowTally:
         return np.split(hashes[few][order], ends[:-1])
 
     def merge(self, other: RowTally) -> None:
-        self.bins = np.add(self.bins, other.bins, dtype=np.int64)
+        self.bins += other.bins
         self.digest += other.digest
         for key, sums in other.sums.items():
             self._add(key, sums, other.heaviest[key], other.lowest[key])
@@ -115,7 +120,8 @@ class RowTally:
     def _add(self, key: ActionKey, sums: Array, heaviest: float, hashes: Array) -> None:
         self.sums[key] = self.sums[key] + sums if key in self.sums else sums
         self.heaviest[key] = max(self.heaviest.get(key, 1.0), heaviest)
-        self.lowest[key] = np.unique(np.concatenate([self.lowest.get(key, NO_HASHES), hashes]))[:LOWEST_HASHES]
+        different = np.unique(np.concatenate([self.lowest.get(key, NO_HASHES), hashes]))
+        self.lowest[key] = different[:LOWEST_HASHES].copy()
 
     def mean_copies(self, action: ActionName) -> float:
         """Mean number of copies of an action's different rows; estimated if it has many."""
@@ -141,7 +147,6 @@ class SamplingRule(NamedTuple):
 
     actions: tuple[ActionName, ...]
     learnt: Array  # rows of each action
-    effective: Array  # its effective sample size
     rates: Array  # r of each action
     scales: Array  # x of each action, or x / w with weights
     multiples: Array  # k of each action
@@ -153,19 +158,18 @@ class SamplingRule(NamedTuple):
         """Rule for samples of so many rows at most."""
         sums = tally.sums_of(actions)
         learnt = sums[:, _COUNT]
-        effective, scales, expected = learnt, np.ones(len(actions)), learnt
-        if sums.shape[1] > _SQUARE:
+        scales, expected = np.ones(len(actions)), learnt
+        if sums.shape[1] > _WEIGHT:
             totals = np.maximum(sums[:, _WEIGHT] * WEIGHT_GRAIN, 1.0)
-            squares = np.maximum(sums[:, _SQUARE] * SQUARE_GRAIN, 1.0)
-            effective = np.minimum(np.round(totals**2 / squares).astype(np.int64), learnt)
             heaviest = np.array([tally.heaviest.get(action_key(label), 1.0) for label in actions])
             scales = np.maximum(1.0 / heaviest, LEAST_SHARE * learnt / totals)
             expected = scales * totals
         rates = np.array([_rate_of(float(rows), most_rows) for rows in expected])
-        multiples = np.array([tally.mean_copies(label) for label in actions])
-        mean = tally.bins.mean()
-        crowded = tally.bins > CROWDED * mean + DEVIATIONS * np.sqrt(mean)
-        return cls(actions, learnt, effective, rates, scales * 0.5**rates, multiples, tally.digest, crowded)
+        copies = np.array([tally.mean_copies(label) for label in actions])
+        multiples = np.maximum(MOST_PASSED * (copies - 1.0), 1.0)
+        mean = learnt.sum() / len(tally.bins)
+        crowded = tally.bins > min(CROWDED * mean + DEVIATIONS * np.sqrt(mean), MOST_IN_BIN - 1)
+        return cls(actions, learnt, rates, scales * 0.5**rates, multiples, tally.digest, crowded)
 
     def are_crowded(self, hashes: Array) -> Array:
         """Whether the bin of each hash is crowded."""
@@ -227,8 +231,8 @@ def _added_up(samples: list[RewardSample]) -> RewardSample:
 def sampled_rows(rule: SamplingRule, sample: RewardSample) -> list[SampledRows]:
     """Copies of the rows of each action with their keys, in random order.
 
-    Rows of which a weight makes several copies come first: a learner is fitted to the first rows and judged by the
-    last, and is not to be judged by what it has seen.
+    Rows of which a weight or the chance of being kept makes several copies come first: a learner is fitted to the first
+    rows and judged by the last, and is not to be judged by what it has seen.
     """
     expected = sample.counts * sample.shares
     chances = np.minimum(np.minimum(sample.counts, rule.multiples[sample.taken]) * sample.shares, 1.0)
@@ -240,15 +244,15 @@ def sampled_rows(rule: SamplingRule, sample: RewardSample) -> list[SampledRows]:
     taken = sample.taken[source]
     words = mixed(mixed(sample.hashes + rule.digest)[source] + number.astype(np.uint64))
     keys = (words >> (2 + rule.rates[taken]).astype(np.uint64)).astype(np.int64)
-    order = np.lexsort((keys, sample.shares[source] <= 1.0, taken))
+    are_apart = np.where(chances < 1.0, sample.counts <= rule.multiples[sample.taken], sample.shares <= 1.0)
+    order = np.lexsort((keys, are_apart[source], taken))
     ends = np.cumsum(np.bincount(taken, minlength=len(rule.actions)))
     rows = []
     for action, chosen in enumerate(np.split(order, ends[:-1])):
         learnt = int(rule.learnt[action])
         own = chosen[:learnt]  # where more were rounded up than down
         contexts, rewards = sample.contexts[source[own]], sample.rewards[source[own]]
-        forgotten = learnt - max(int(rule.effective[action]), len(own))
-        rows.append(SampledRows(contexts, rewards, keys[own], int(rule.rates[action]), learnt, forgotten))
+        rows.append(SampledRows(contexts, rewards, keys[own], int(rule.rates[action]), learnt))
     return rows
 
 

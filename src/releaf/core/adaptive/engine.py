@@ -184,9 +184,7 @@ class Engine:
         sample.offsets[1] = (total + 1.0) / (count + 2.0)
         used = rows - held_out
         counts[STARTED] = used
-        counts[STARTED_FOR] = counts[LEARNT]
-        if held_out:
-            counts[STARTED_FOR] -= int(counts[LEARNT] - counts[FORGET_TO]) * held_out // rows
+        counts[STARTED_FOR] = sample.numbers[used] if held_out else counts[LEARNT]
         while int(self._kept(sample).sum()) > self.most_rows:
             counts[RATE] += 1
         counts[STARTED_LEAF] = least_leaf(used, len(self.samples))

@@ -22,7 +22,7 @@ from releaf.core.runtime.random_generator import first_state
 
 
 class SampledRows(NamedTuple):
-    """Rewarded contexts of an action, and how many rewards they stand for."""
+    """Rewarded contexts of an action, how many rewards they were drawn from, and how many of these are forgotten."""
 
     contexts: Array
     rewards: Array
@@ -40,7 +40,7 @@ class Common(NamedTuple):
 
 
 def rows_of(sample: Sample) -> SampledRows:
-    """SampledRows of a sample."""
+    """Rows of a sample."""
     counts, rows = sample.counts, int(sample.counts[ROWS])
     return SampledRows(
         sample.contexts[:rows].copy(),
