@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -86,3 +90,15 @@ def test_requests_and_probabilities_are_those_of_the_plain_twin(rule: dict[str, 
     run_in_lock_step(bandit, contexts, rewards)
     if bandit.observation_mode == "explored" and IS_COMPILED:
         assert 0 < bandit.explorations < 400
+
+
+@pytest.mark.skipif(not IS_COMPILED, reason="is the test that runs this way")
+def test_kernels_that_run_as_plain_python_pass_too() -> None:
+    """With the bounds of every array checked; a replay also equals decisions one by one."""
+    environment = os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    suites = (Path(__file__).with_name(name) for name in ("test_adaptive_twin.py", "test_adaptive_schedule.py"))
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *map(str, suites)]
+    command += ["-k", "(every_step and not many) or (agree and mixed-always)"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert "5 passed" in done.stdout

@@ -111,4 +111,4 @@ def arrays_of(bandit: Any) -> dict[str, bytes]:
 
 def steps_of(count: int) -> int:
     """Fewer steps where kernels run as plain Python."""
-    return count if IS_COMPILED else min(count, 40)
+    return count if IS_COMPILED else min(count, 120)
