@@ -11,7 +11,7 @@ import numpy as np
 
 from releaf.arrays import Array
 from releaf.core.adaptive.decision_step import ADAPTIVE, ADAPTIVE_OF_LABELS, predict_many
-from releaf.core.adaptive.engine import MOST_WINDOW, Engine, Mapper
+from releaf.core.adaptive.engine import MOST_WINDOW, Mapper, MixtureEngine
 from releaf.core.adaptive.initial_state import Settings
 from releaf.core.adaptive.merging import SampledRows, build_engine, merge_engines
 from releaf.core.adaptive.state import ALWAYS, AUTO, BUDGET, COST, GUARANTEE, LEARNT, REQUESTED
@@ -162,12 +162,12 @@ class AdaptiveReleaf(CompiledPolicy):
         return Settings(self.schema.lowest(), categories, self._params(actions), self.seed)
 
     def _start(self) -> None:
-        self._use_engine(Engine(self._settings(len(self.actions)), len(self.actions)))
+        self._use_engine(MixtureEngine(self._settings(len(self.actions)), len(self.actions)))
 
     def _build(self, actions: int) -> Any:
         raise NotImplementedError("the engine builds the state")
 
-    def _use_engine(self, engine: Engine) -> None:
+    def _use_engine(self, engine: MixtureEngine) -> None:
         """Switch to an engine; the only way to replace it."""
         self._engine, self._named = engine, None
         self._use_state(engine.state)
@@ -324,7 +324,7 @@ class AdaptiveReleaf(CompiledPolicy):
                 "it was saved by version 0.1, whose AdaptiveReleaf had another model: train a new learner on its log "
                 "(releaf.fit_log, or learn_log), or keep using that version"
             )
-        engine = Engine.from_arrays(self._settings(len(self.actions)), len(self.actions), arrays)
+        engine = MixtureEngine.from_arrays(self._settings(len(self.actions)), len(self.actions), arrays)
         if engine.state.clock[TIME] != self._steps:
             raise ValueError("its clock contradicts the rest")
         self._use_engine(engine)
@@ -407,10 +407,12 @@ class AdaptiveReleaf(CompiledPolicy):
             made._encoder.restore(quantiles)
         return made
 
-    def _frozen_engine(self) -> tuple[Engine, tuple[ActionName, ...], dict[str, Array]]:
+    def _frozen_engine(self) -> tuple[MixtureEngine, tuple[ActionName, ...], dict[str, Array]]:
         """Copy of the samples, with the names of the actions, read under one lock: two could deadlock."""
         with self._lock:
-            engine = Engine.without_models(self._engine.settings, len(self.actions), self._engine.learnt_arrays())
+            engine = MixtureEngine.without_models(
+                self._engine.settings, len(self.actions), self._engine.learnt_arrays()
+            )
             return engine, self.actions, self._encoder.state()
 
     # --- inspection -------------------------------------------------------------------------------

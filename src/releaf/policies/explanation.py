@@ -8,7 +8,7 @@ import numpy as np
 
 from releaf.arrays import Array
 from releaf.core.adaptive.decision_step import predict_many, predict_with_columns
-from releaf.core.adaptive.engine import Engine
+from releaf.core.adaptive.engine import MixtureEngine
 from releaf.core.adaptive.state import (
     ADDITIVE,
     FIRST,
@@ -56,7 +56,7 @@ def relevant_features(strengths: Array, certainties: Array) -> list[tuple[int, .
     return [tuple(np.flatnonzero(row).tolist()) for row in named]
 
 
-def effects(engine: Engine, encoder: Encoder, position: int, span: float) -> list[list[Effect]]:
+def effects(engine: MixtureEngine, encoder: Encoder, position: int, span: float) -> list[list[Effect]]:
     """Partial dependence of each action's estimate on a feature, averaged over observed contexts."""
     state = engine.state
     came = state.seen[: int(state.seen_counts[0])]
@@ -76,7 +76,7 @@ def effects(engine: Engine, encoder: Encoder, position: int, span: float) -> lis
     ]
 
 
-def _values_shown(engine: Engine, schema: Schema, position: int, came: Array) -> Array:
+def _values_shown(engine: MixtureEngine, schema: Schema, position: int, came: Array) -> Array:
     """Values to evaluate: all categories; or numbers in the observed range with its knots, and the missing value."""
     feature = schema.features[position]
     if feature.categories:
@@ -91,7 +91,7 @@ def _values_shown(engine: Engine, schema: Schema, position: int, came: Array) ->
 
 def explanation(
     choice: Decision,
-    engine: Engine,
+    engine: MixtureEngine,
     encoder: Encoder,
     actions: tuple[ActionName, ...],
     reward_range: tuple[float, float],
@@ -139,7 +139,7 @@ class EstimateBreakdown(NamedTuple):
     parts: list[Contribution]
 
 
-def _breakdown(engine: Engine, context: Array, action: int, encoder: Encoder) -> EstimateBreakdown:
+def _breakdown(engine: MixtureEngine, context: Array, action: int, encoder: Encoder) -> EstimateBreakdown:
     model = engine.models[action]
     columns = np.zeros(len(model.weights))
     mean, spread = predict_with_columns(engine.state.pointer_table, np.array(context), action, columns)
@@ -167,7 +167,7 @@ def _breakdown(engine: Engine, context: Array, action: int, encoder: Encoder) ->
     return EstimateBreakdown(mean, lowest, highest, usual, parts)
 
 
-def _wide_effects(engine: Engine, context: Array, action: int) -> dict[int, float]:
+def _wide_effects(engine: MixtureEngine, context: Array, action: int) -> dict[int, float]:
     """Effect of the context's category, for each feature whose categories have no column."""
     settings, model, found = engine.settings, engine.models[action], {}
     for position in np.flatnonzero(settings.effects).tolist():
@@ -176,7 +176,7 @@ def _wide_effects(engine: Engine, context: Array, action: int) -> dict[int, floa
     return found
 
 
-def _where(engine: Engine, context: Array, action: int, encoder: Encoder, features: tuple[int, ...]) -> str:
+def _where(engine: MixtureEngine, context: Array, action: int, encoder: Encoder, features: tuple[int, ...]) -> str:
     if not features:
         return "values outside the range of all before"
     return " and ".join(
@@ -185,7 +185,7 @@ def _where(engine: Engine, context: Array, action: int, encoder: Encoder, featur
     )
 
 
-def _interval(engine: Engine, value: float, action: int, encoder: Encoder, position: int) -> str:
+def _interval(engine: MixtureEngine, value: float, action: int, encoder: Encoder, position: int) -> str:
     """Knots around a value, or its category, in the feature's units."""
     feature = encoder.schema.features[position]
     if value == MISSING and not feature.categories:

@@ -77,7 +77,7 @@ def store_seen(state, context, key):
 
 @inlined
 def thin_seen(state):
-    """Halve the rate of sampled contexts until one more has room."""
+    """Halve the rate of sampled contexts until one more can be stored."""
     while state.seen_counts[0] == SEEN:
         state.seen_counts[1] += 1
         stored = state.seen_counts[0]

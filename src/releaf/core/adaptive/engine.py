@@ -1,4 +1,4 @@
-"""`Engine`: the samples and models of an AdaptiveReleaf, and the schedule on which models are fitted to samples."""
+"""`MixtureEngine`: samples and models of an AdaptiveReleaf, and the schedule on which models are fitted to samples."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def most_rows(features: int, actions: int) -> int:
     return int(np.clip(SAMPLE_BYTES // ((4 * features + 24) * actions), LEAST_MOST_ROWS, MOST_ROWS))
 
 
-class Engine:
+class MixtureEngine:
     """State, samples and models of a learner."""
 
     def __init__(self, settings: Settings, actions: int) -> None:
@@ -293,9 +293,9 @@ class Engine:
 
     # --- actions ----------------------------------------------------------------------------------------------
 
-    def with_actions(self, settings: Settings, kept: list[int], new: int = 0) -> Engine:
+    def with_actions(self, settings: Settings, kept: list[int], new: int = 0) -> MixtureEngine:
         """Return an engine with some of the actions, then new ones; samples and models are shared."""
-        other = object.__new__(Engine)
+        other = object.__new__(MixtureEngine)
         other.settings = settings
         other.samples = [self.samples[action] for action in kept] + [new_sample(settings) for _ in range(new)]
         other.models = [self.models[action] for action in kept]

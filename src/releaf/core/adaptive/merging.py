@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from releaf.arrays import Array
-from releaf.core.adaptive.engine import Engine, Mapper
+from releaf.core.adaptive.engine import Mapper, MixtureEngine
 from releaf.core.adaptive.initial_state import Settings, new_sample
 from releaf.core.adaptive.sample import KEYS
 from releaf.core.adaptive.state import FORGET_TO, LATEST_KEY, LEARNT, RATE, REQUESTED, ROWS, WINDOW, Adaptive, Sample
@@ -52,12 +52,14 @@ def rows_of(sample: Sample) -> SampledRows:
     )
 
 
-def build_engine(settings: Settings, rows: Sequence[SampledRows], reward_sum: float, mapper: Mapper = map) -> Engine:
-    """Engine of the rows of each action, in an order that tells nothing: the first ones are fitted, the last learnt.
+def build_engine(
+    settings: Settings, rows: Sequence[SampledRows], reward_sum: float, mapper: Mapper = map
+) -> MixtureEngine:
+    """Build an engine of the rows of each action, in an order that tells nothing: the first are fitted, the last learnt.
 
     ``reward_sum`` is that of all rewards that the rows stand for; ``mapper`` fits the models, as ``map`` would.
     """
-    engine, learnt = Engine(settings, len(rows)), sum(own.learnt for own in rows)
+    engine, learnt = MixtureEngine(settings, len(rows)), sum(own.learnt for own in rows)
     rate = max(own.rate for own in rows)
     engine.state.reward_sums[:] = learnt, reward_sum
     engine.state.clock[TIME] = learnt
@@ -74,13 +76,15 @@ def latest(rows: SampledRows, window: int) -> SampledRows:
     return rows._replace(contexts=contexts, rewards=rewards, keys=keys << rows.rate, rate=0)
 
 
-def merge_engines(settings: Settings, one: Engine, other: Engine, pairs: list[tuple[int | None, int | None]]) -> Engine:
-    """Engine of both. ``pairs`` are the positions of each action in one and in the other, None where it has none."""
+def merge_engines(
+    settings: Settings, one: MixtureEngine, other: MixtureEngine, pairs: list[tuple[int | None, int | None]]
+) -> MixtureEngine:
+    """Merge two engines. ``pairs`` are the positions of each action in one and in the other, None where it has none."""
     swapped = [(theirs, mine) for mine, theirs in pairs]
     for whole, part, places in ((one, other, pairs), (other, one, swapped)):
         if _holds(whole, part, places):
             return _copy(settings, whole, [own for own, _ in places])
-    merged, shared = Engine(settings, len(pairs)), []
+    merged, shared = MixtureEngine(settings, len(pairs)), []
     for action, (mine, theirs) in enumerate(pairs):
         samples = [engine.samples[at] for engine, at in ((one, mine), (other, theirs)) if at is not None]
         merged.samples[action], common = _merge_samples(settings, samples)
@@ -93,7 +97,7 @@ def merge_engines(settings: Settings, one: Engine, other: Engine, pairs: list[tu
     return merged
 
 
-def _holds(whole: Engine, part: Engine, pairs: list[tuple[int | None, int | None]]) -> bool:
+def _holds(whole: MixtureEngine, part: MixtureEngine, pairs: list[tuple[int | None, int | None]]) -> bool:
     """Whether one learner has seen and learnt all that another has: a later copy of it, or that one knows nothing."""
     if part.state.clock[TIME] > whole.state.clock[TIME]:
         return False
@@ -107,9 +111,9 @@ def _holds(whole: Engine, part: Engine, pairs: list[tuple[int | None, int | None
     )
 
 
-def _copy(settings: Settings, whole: Engine, places: list[int | None]) -> Engine:
+def _copy(settings: Settings, whole: MixtureEngine, places: list[int | None]) -> MixtureEngine:
     """Copy of an engine, with its actions at these places and new ones elsewhere."""
-    copy = Engine(settings, len(places))
+    copy = MixtureEngine(settings, len(places))
     for name, array in whole.state.learnt_arrays().items():
         if name != "losses":
             getattr(copy.state, name)[...] = array
@@ -180,7 +184,7 @@ def sample_from(settings: Settings, rows: SampledRows) -> Sample:
     return sample
 
 
-def _merge_states(merged: Engine, one: Engine, other: Engine, shared: list[Common]) -> None:
+def _merge_states(merged: MixtureEngine, one: MixtureEngine, other: MixtureEngine, shared: list[Common]) -> None:
     """Add up what concerns all actions."""
     state, states = merged.state, (one.state, other.state)
     for part in states:

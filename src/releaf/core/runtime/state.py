@@ -97,7 +97,7 @@ class LearnerState:
 
     @property
     def address(self) -> int:
-        """Address of the pointer table, for ``open_at``; valid while this object lives."""
+        """Address of the pointer table, for ``open_at``; valid as long as this object exists."""
         return int(self.pointer_table.ctypes.data)
 
     def __getstate__(self) -> None:
