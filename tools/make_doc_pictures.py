@@ -156,10 +156,11 @@ def tables() -> Any:
 
 def _believed(bandit: Any, context: Any) -> dict[str, float]:
     """The only action's estimate, and its 95 % interval."""
-    state = bandit._state
-    logit, spread = predict_with_columns(state.pointer_table, context, 0, np.zeros(state.weights.shape[1]))
+    engine = bandit._engine
+    columns = np.zeros(len(engine.models[0].weights))
+    mean, spread = predict_with_columns(engine.state.pointer_table, context, 0, columns)
     widths = {"mean": 0.0, "low": -Z95, "high": Z95}
-    return {name: float(1 / (1 + np.exp(-logit - width * spread))) for name, width in widths.items()}
+    return {name: float(np.clip(mean + width * spread, 0.0, 1.0)) for name, width in widths.items()}
 
 
 def _truth(contexts: Any) -> Any:

@@ -55,7 +55,7 @@ def rows_of(sample: Sample) -> SampledRows:
 def build_engine(
     settings: Settings, rows: Sequence[SampledRows], reward_sum: float, mapper: Mapper = map
 ) -> MixtureEngine:
-    """Build an engine of the rows of each action, in an order that tells nothing: the first are fitted, the last learnt.
+    """Build an engine of the rows of each action, in an order that tells nothing: the last are learnt after a fit.
 
     ``reward_sum`` is that of all rewards that the rows stand for; ``mapper`` fits the models, as ``map`` would.
     """
