@@ -1,4 +1,4 @@
-"""State files of version 0.1 open, and the learners continue with the same decisions."""
+"""State files of version 0.1 open, and the learners continue with the same decisions; but for AdaptiveReleaf."""
 
 from __future__ import annotations
 
@@ -49,6 +49,19 @@ def test_a_learner_of_version_0_1_saves_and_loads_again(name: str) -> None:
     again = releaf.from_bytes(bandit.to_bytes())
     rows = contexts(20, seed=4)
     assert [bandit.decide(row).action for row in rows] == [again.decide(row).action for row in rows]
+
+
+def test_an_adaptive_learner_of_version_0_1_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    """Its model was another one, which no sample of rewards follows from."""
+    path = tmp_path / "triage.releaf"
+    path.write_bytes(gzip.decompress((SAVED / "AdaptiveReleaf.releaf.gz").read_bytes()))
+    with pytest.raises(releaf.StateError) as caught:
+        releaf.load(path)
+    assert str(caught.value) == (
+        f"{path} is not a learner that this version of releaf can load: "
+        "it was saved by version 0.1, whose AdaptiveReleaf had another model: "
+        "train a new learner on its log (releaf.fit_log, or learn_log), or keep using that version"
+    )
 
 
 NEXT_OF_ENSEMBLES: dict[str, list[str]] = json.loads((SAVED / "next_actions_of_ensembles.json").read_text())

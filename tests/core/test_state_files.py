@@ -430,15 +430,3 @@ def test_crafted_quantiles_are_refused(tmp_path: Path, place: int, value: float)
     else:
         with pytest.raises(releaf.StateError, match="quantiles contradict"):
             releaf.load(tmp_path / "m")
-
-
-def test_the_first_files_of_adaptive_learners_are_still_read(tmp_path: Path) -> None:
-    from releaf.core.runtime import state_file
-
-    bandit = releaf.AdaptiveReleaf(2, 3, seed=0, label_budget=50)
-    bandit.replay(np.random.default_rng(0).random((100, 3)), np.ones((100, 2)))
-    bandit.save(tmp_path / "m")
-    header, arrays = state_file.read(tmp_path / "m")
-    del arrays["policy.sums"], header["parameters"]["observe"]
-    state_file.write(tmp_path / "m", header, arrays)
-    assert releaf.load(tmp_path / "m").observations == bandit.observations

@@ -10,12 +10,14 @@ from releaf.core.adaptive.levels import MOST_LEVELS, SCALE
 from releaf.core.adaptive.sample import KEYS
 from releaf.core.adaptive.state import (
     DUE_NOW,
+    EFFECT,
     FITTED,
     FITTED_FOR,
     FORGET_TO,
     LATEST_KEY,
     LEAF,
     LEARNT,
+    NEXT,
     NONE,
     RATE,
     REQUESTED,
@@ -31,6 +33,7 @@ from releaf.core.adaptive.state import (
 
 MOST_LEARNT = 2**53
 MOST_RATE = 53
+MOST_AHEAD = 2**18  # rewards until the next fit starts or takes effect
 
 
 def check_state(settings: Settings, state: Adaptive, samples: list[Sample]) -> None:
@@ -38,6 +41,10 @@ def check_state(settings: Settings, state: Adaptive, samples: list[Sample]) -> N
     stored, rate = (int(count) for count in state.seen_counts)
     if not (stored <= SEEN and rate <= MOST_RATE and state.clock[REQUESTED] >= 0):
         raise ValueError("its clock contradicts the rest")
+    if not (state.seen_keys < KEYS).all():
+        raise ValueError("its seen_keys contradict the rest")
+    if not ((state.losses <= MOST_LEARNT).all() and (state.pooled_losses <= MOST_LEARNT).all()):
+        raise ValueError("its losses contradict the rest")
     if not (_are_contexts(settings, state.seen) and _are_levels(settings, state.fresh_knots, state.fresh_levels)):
         raise ValueError("its levels contradict the rest")
     if not state.reward_sums[1] <= state.reward_sums[0]:
@@ -54,6 +61,7 @@ def _are_counts(sample: Sample) -> bool:
     fits = fits and 0 <= counts[RATE] <= MOST_RATE and counts[DUE_NOW] == 0 and rows < len(sample.rewards)
     fits = fits and 0 <= counts[FORGET_TO] <= learnt and 0 <= counts[LATEST_KEY] < KEYS
     fits = fits and (counts[LEAF] > 0 or counts[FITTED] == 0)
+    fits = fits and max(counts[NEXT], counts[EFFECT]) <= learnt + MOST_AHEAD
     if counts[STARTED] != NONE:
         fits = fits and counts[FITTED] <= counts[STARTED] <= rows and counts[STARTED_LEAF] > 0
         fits = fits and counts[STARTED] <= counts[STARTED_FOR] <= learnt
