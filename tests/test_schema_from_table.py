@@ -120,3 +120,8 @@ def test_a_schema_survives_toml(given_features: dict[str, Any]) -> None:
 def test_bad_toml_says_what_is_wrong(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Schema.from_toml(text)
+
+
+def test_a_column_that_looks_like_an_identifier_is_named() -> None:
+    with pytest.warns(UserWarning, match="column 'user' has 40 different texts in 40 rows: it looks like an"):
+        Schema.guess({"user": [f"u{place}" for place in range(40)], "plan": ["a", "b"] * 20})

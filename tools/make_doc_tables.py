@@ -9,6 +9,7 @@ docs/results/figures.json, which the evidence is made from, is what ``releaf rep
 from __future__ import annotations
 
 import json
+import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ ORDER = (
     *("LinearEpsilonGreedy", "UCB1", "EpsilonGreedy", "Random"),
     *("AverageMajority", "AdaBoost", "OnlineAdaBoost", "Blum", "WeightedMajority", "FixedShare"),
 )
-QUALITY = ROOT / "benchmarks" / "results" / "quality.json"
+QUALITY, LABELS = (ROOT / "benchmarks" / "results" / f"{name}.json" for name in ("quality", "labels"))
 SHOWN = (
     "AdaptiveReleaf",
     "LinUCB",
@@ -116,14 +117,29 @@ def quality() -> dict[str, str]:
         + [_loss(each["losses"].get(problem["data"])) for each in shown]
         for problem in problems
     ]
-    points = [
-        [p["data"], p["frugal"], f"{p['labels']:,.0f}", f"{100 * p['mean']:.2f}"] for p in findings if "frugal" in p
-    ]
     return {
         "ranks": _table(["policy", "loss, × the best's", "mean rank", "worst"], ranked),
         "losses": _table(["data set", "D, A", *(_own(each) for each in shown)], losses),
-        "labels": _table(["stream", "policy", "labels", "error %"], points),
+        "labels": _labels(findings),
     }
+
+
+def _labels(findings: list[dict[str, Any]]) -> str:
+    """Loss by policy and budget: geometric means over data sets; as long as there are none, single data sets."""
+    if not LABELS.exists():
+        points = [p for p in findings if "frugal" in p]
+        rows = [[p["data"], p["frugal"], f"{p['labels']:,.0f}", f"{100 * p['mean']:.2f}"] for p in points]
+        return _table(["stream", "policy", "labels", "error %"], rows)
+    found = json.loads(LABELS.read_text(encoding="utf-8"))["findings"]
+    losses: dict[tuple[str, str], dict[int, float]] = {}
+    for finding in found:
+        detail = finding["detail"]
+        losses.setdefault((detail["order"], detail["policy"]), {})[detail["budget"]] = finding["value"]
+    budgets = sorted({budget for each in losses.values() for budget in each}, key=lambda budget: budget or math.inf)
+    rows = [
+        [*key, *(f"{each[budget]:.2f}" if budget in each else "" for budget in budgets)] for key, each in losses.items()
+    ]
+    return _table(["order", "policy", *(f"{budget:,}" if budget else "all" for budget in budgets)], rows)
 
 
 def _geometric(detail: dict[str, Any]) -> float:

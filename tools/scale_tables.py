@@ -62,19 +62,26 @@ def _process() -> tuple[list[str], Lines]:
 
 
 def _training() -> tuple[list[str], Lines]:
-    found = {what.removeprefix("scale: "): finding["value"] for what, finding in findings("scale").items()}
-    detail = findings("scale")["scale: two workers over one"]["detail"]
-    seconds, rates = detail["seconds"], detail["rows_per_second"]
+    found = {what.removeprefix("scale: "): finding for what, finding in findings("scale").items()}
     sides = {"one worker": "one", "two workers": "two", "two workers of Ray": "ray"}
     lines = []
-    for name, side in sides.items():
-        faster = median(one / own for one, own in zip(seconds["one"], seconds[side], strict=True))
-        lines.append([name, f"{rates[side]:,.0f}", f"{faster:.2f} ×"])
-    lines += [
-        ["share of the time that Ray itself takes", f"{found['share of the time that Ray takes']:.1%}", ""],
-        ["memory of the largest worker", f"{found['memory of the largest worker']:.2f} GB", ""],
-    ]
-    return ["20 million rows, 10 features, 4 actions", "rows a second", "over one worker"], lines
+    for policy, what in (("Releaf", ""), ("AdaptiveReleaf", "AdaptiveReleaf, ")):
+        if f"{what}two workers over one" not in found:
+            continue
+        detail = found[f"{what}two workers over one"]["detail"]
+        seconds, rates = detail["seconds"], detail["rows_per_second"]
+        for name, side in sides.items():
+            faster = median(one / own for one, own in zip(seconds["one"], seconds[side], strict=True))
+            lines.append([policy, name, f"{rates[side]:,.0f}", f"{faster:.2f} ×"])
+        in_ray, memory = (
+            found[f"{what}{name}"]["value"]
+            for name in ("share of the time that Ray takes", "memory of the largest worker")
+        )
+        lines += [
+            [policy, "share of the time that Ray itself takes", f"{in_ray:.1%}", ""],
+            [policy, "memory of the largest worker", f"{memory:.2f} GB", ""],
+        ]
+    return ["20 million rows, 10 features, 4 actions", "", "rows a second", "over one worker"], lines
 
 
 # --- staleness ----------------------------------------------------------------------------------------------

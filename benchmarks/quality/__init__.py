@@ -1,47 +1,53 @@
-"""How well releaf decides, next to other packages: every method over every data set, several seeds each.
+"""How well releaf decides, next to other packages: every method over every data set, several shuffles each.
 
 ``make bench-quality``, or ``python -m benchmarks quality``. Finished runs are kept in build/quality, so that a run that
-was interrupted goes on where it stopped; those of code that has changed since are done again. The environment
-variables ``RELEAF_QUALITY_SEEDS`` and ``RELEAF_QUALITY_WORKERS`` say how many seeds and processes.
+was interrupted goes on where it stopped; those of code that has changed since are done again.
+
+Environment variables:
+
+- ``RELEAF_QUALITY_SPLIT``: ``development``, ``validation`` or ``sealed``; the first two by default. The results of one
+  part have its name in their file's. The sealed part is run for a commit only, and its results name it.
+- ``RELEAF_QUALITY_SEEDS``: the number of shuffles, 10 by default.
+- ``RELEAF_QUALITY_METHODS``, ``RELEAF_QUALITY_DATA``: names between semicolons, to run some methods or data sets only.
+  Their results have "some" in their file's name, and are no part of the repository.
+- ``RELEAF_QUALITY_WORKERS``: the number of processes.
 """
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Callable
-from pathlib import Path
 
 from rich.console import Console
 
 from benchmarks.measure import Finding, Say
-
-SEEDS = 5
-ROOT = Path(__file__).parents[2]
-KEPT = ROOT / "build" / "quality" / "runs.jsonl"
-PICTURES = ROOT / "docs" / "results"
+from benchmarks.quality import settings
 
 
 def run(say: Say) -> list[Finding]:
+    settings.one_thread()
     from benchmarks.quality import methods, pictures, suite, summary
-    from benchmarks.quality.runs import Store, sweep
+    from benchmarks.quality.runs import execute
+    from benchmarks.quality.sweep import Store, failures, sweep
 
     say("quality: looking at the data")
-    sizes, absent_data = suite.present()
-    names, absent = methods.present()
-    for line in (*absent_data, *absent):
-        print(line, file=sys.stderr)
-    seeds = int(os.environ.get("RELEAF_QUALITY_SEEDS", SEEDS))
-    workers = int(os.environ["RELEAF_QUALITY_WORKERS"]) if "RELEAF_QUALITY_WORKERS" in os.environ else None
+    names, absent = methods.present(settings.names("RELEAF_QUALITY_METHODS"))
+    sizes, absent_data = suite.present(settings.splits(), settings.names("RELEAF_QUALITY_DATA"))
+    settings.report([*absent_data, *absent])
+    rounds = [methods.plan(sizes, names, seed) for seed in range(settings.seeds())]
     try:
-        results = sweep(sizes, names, seeds, Store(KEPT), workers, _progress(say))
+        store = Store(settings.KEPT / "runs.jsonl")
+        results = sweep(rounds, execute, store, settings.workers(), settings.progress(say, "quality"))
     except KeyboardInterrupt:
         sys.exit("Stopped. Finished runs are kept; the same command goes on from them.")
-    for failure in summary.failures(results):
-        print(failure, file=sys.stderr)
+    settings.report(failures(results))
     findings = summary.findings(sizes, results)
-    pictures.save(findings, PICTURES)
+    pictures.save(findings, settings.pictures(), settings.suffix())
     return findings
+
+
+def result_name() -> str:
+    """The name of the results' file."""
+    return f"quality{settings.suffix()}"
 
 
 def show(findings: list[Finding], console: Console) -> None:
@@ -50,23 +56,3 @@ def show(findings: list[Finding], console: Console) -> None:
 
     for table in tables(findings):
         console.print(table)
-
-
-def _progress(say: Say) -> Callable[[int, int, float], None]:
-    """Tells how far it is: a bar for a terminal; what stands before the colon, for a log, changes with every tenth."""
-    tenth, subject = 0, "quality"
-
-    def tell(done: int, total: int, seconds: float) -> None:
-        nonlocal tenth, subject
-        if 10 * done // total != tenth:
-            tenth = 10 * done // total
-            subject = f"quality, {10 * tenth} % done, about {_duration(seconds)} left"
-        bar = "━" * round(30 * done / total)
-        say(f"{subject}: {bar:╌<30} {done:,} of {total:,} runs, {_duration(seconds)} left")
-
-    return tell
-
-
-def _duration(seconds: float) -> str:
-    minutes = round(seconds / 60)
-    return f"{minutes // 60} h {minutes % 60:02} min" if minutes >= 60 else f"{minutes} min"

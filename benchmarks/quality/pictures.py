@@ -6,26 +6,25 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import Finding
-from benchmarks.quality.tables import ALWAYS, Row, main
+from benchmarks.quality.tables import ALWAYS, Row, main, of_kind
 from releaf.charts import COLOURS
 
 RATIOS = [1, 1.5, 2, 3, 5, 10, 20, 50]  # farther off is who ignores the context; not shown
-PERCENT = [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50]
-LABELS = [20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000]
-WHOLE = "Releaf, always"  # a policy of its own; what else has a comma in its name is another setting of the same
 
 
-def save(findings: list[Finding], folder: Path) -> None:
-    """Write both pictures into a folder, as SVG."""
+def save(findings: list[Finding], folder: Path, suffix: str = "") -> None:
+    """Write the pictures into a folder, as SVG."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, chart in charts(findings).items():
-        chart.save(str(folder / f"{name}.svg"))
+        chart.save(str(folder / f"{name}{suffix}.svg"))
 
 
 def charts(findings: list[Finding]) -> dict[str, Any]:
-    standings = [finding.detail for finding in findings if "method" in finding.detail]
-    points = [finding.detail for finding in findings if "frugal" in finding.detail]
-    return {"quality": ratios(standings), "quality-labels": labels(points)}
+    standings = of_kind(findings, "method")
+    made = {"quality": ratios(standings)}
+    for diagram in of_kind(findings, "diagram"):
+        made[f"quality-ranks-{diagram['diagram']}"] = ranks(diagram)
+    return made
 
 
 def ratios(standings: list[Row]) -> Any:
@@ -38,70 +37,75 @@ def ratios(standings: list[Row]) -> Any:
         for data, ratio in standing["ratios"].items()
     ]
     names = [standing["method"] for standing in main(standings)]
-    names.sort(key=lambda name: name not in ALWAYS)  # ours have the same colours every time
+    names.sort(key=lambda name: ALWAYS.index(name) if name in ALWAYS else len(ALWAYS))  # the same colours every time
     scale = altair.Scale(type="log", nice=False, domain=[0.94, RATIOS[-1]])
     base = altair.Chart().encode(
         x=altair.X("ratio:Q", title="loss ÷ the best method's", scale=scale, axis=altair.Axis(values=RATIOS)),
         y=altair.Y("data:N", title=None, sort=_data_sets(standings), axis=altair.Axis(grid=True, ticks=False)),
     )
-    all_of_them = base.mark_tick(color="#c9c9c9", thickness=1.5, height=9, clip=True)
+    all_of_them = base.mark_tick(color="#c9c9c9", thickness=1.5, height=7, clip=True)
     dots = (
         base.transform_filter(altair.FieldOneOfPredicate("method", names))
-        .mark_circle(size=95, opacity=0.85, stroke="white", strokeWidth=0.8, clip=True)
-        .encode(color=_colours(altair, "method", names))
+        .mark_circle(size=70, opacity=0.85, stroke="white", strokeWidth=0.8, clip=True)
+        .encode(color=colours(altair, "method", names))
     )
     layers = altair.layer(all_of_them, dots, data=altair.Data(values=rows))
     told = altair.Title(
         "Loss next to the best method's on each data set",
-        subtitle="Wrong actions, or regret where it is known, from the first step on. Grey: all the others.",
+        subtitle="Lost reward, or regret where it is known, from the first step on. Grey: all the others.",
     )
-    return _styled(altair, layers.properties(title=told, width=620, height=altair.Step(24)))
+    return styled(altair, layers.properties(title=told, width=620, height=altair.Step(16)))
 
 
 def _data_sets(standings: list[Row]) -> list[str]:
-    """In the order of the suite, which those that ran on all of them know."""
-    return list(max(standings, key=lambda standing: len(standing["ratios"]))["ratios"])
+    """Those first on which AdaptiveReleaf is nearest to the best."""
+    known: dict[str, float] = {}
+    for standing in sorted(standings, key=lambda standing: standing["method"] != ALWAYS[0]):
+        known = standing["ratios"] | known if known else dict(standing["ratios"])
+    return sorted(known, key=lambda data: known[data])
 
 
-def labels(points: list[Row]) -> Any:
-    """Error against the number of observed rewards: a line through the settings of one policy."""
+def ranks(diagram: Row) -> Any:
+    """A critical-difference diagram: mean ranks, the best at the top, and a bar beside methods that don't differ."""
     import altair
 
-    rows = [_row(point) for point in points]
-    names = list(dict.fromkeys(row["policy"] for row in sorted(rows, key=lambda row: row["policy"])))
-    log = altair.Scale(type="log", nice=False, padding=12)
-    base = altair.Chart().encode(
-        x=altair.X("labels:Q", title="observed labels", scale=log, axis=altair.Axis(values=LABELS, format="~s")),
-        color=_colours(altair, "policy", names),
+    order = sorted(diagram["ranks"], key=lambda name: diagram["ranks"][name])
+    points = [{"method": name, "rank": diagram["ranks"][name]} for name in order]
+    bars = [
+        {"method": name, "clique": place, "rank": _bar(diagram, place)}
+        for place, clique in enumerate(diagram["cliques"])
+        for name in clique
+    ]
+    y = altair.Y("method:N", sort=order, title=None, axis=altair.Axis(grid=True, ticks=False, labelLimit=200))
+    x = altair.X("rank:Q", title="mean rank", scale=altair.Scale(zero=False, nice=False, padding=14))
+    dots = altair.Chart(altair.Data(values=points)).mark_circle(size=80, opacity=1, color=COLOURS[0]).encode(x=x, y=y)
+    numbers = dots.mark_text(align="left", dx=8, fontSize=11).encode(text=altair.Text("rank:Q", format=".1f"))
+    lines = (
+        altair.Chart(altair.Data(values=bars))
+        .mark_line(strokeWidth=3, color="#777")
+        .encode(x=x, y=y, detail="clique:N", order="clique:N")
     )
-    y = altair.Y("error:Q", title="wrong actions, %", scale=log, axis=altair.Axis(values=PERCENT))
-    layers = altair.layer(
-        base.mark_rule(opacity=0.5).encode(y=altair.Y("low:Q", scale=log), y2="high:Q"),
-        base.mark_line(strokeWidth=2).encode(y=y),
-        base.mark_circle(size=80, opacity=1, stroke="white", strokeWidth=0.8).encode(y=y),
-        data=altair.Data(values=rows),
-    )
-    facets = layers.properties(width=380, height=300).facet(column=altair.Column("data:N", title=None))
+    layers = altair.layer(lines, dots, numbers) if bars else altair.layer(dots, numbers)
     told = altair.Title(
-        "Error against the number of labels",
-        subtitle="A line joins the settings of one policy. Means over the seeds, ± one standard error.",
+        f"Mean rank over {diagram['data_sets']} data sets",
+        subtitle="A bar joins methods that don't differ significantly (Wilcoxon's test, Holm's correction, 5 %).",
     )
-    return _styled(altair, facets.resolve_scale(x="independent", y="independent").properties(title=told))
+    return styled(altair, layers.properties(title=told, width=560, height=altair.Step(20)))
 
 
-def _row(point: Row) -> dict[str, Any]:
-    policy = point["frugal"] if point["frugal"] == WHOLE else point["frugal"].split(",")[0]
-    middle, error = 100 * point["mean"], 100 * point["standard_error"]
-    row = {"policy": policy, "data": point["data"], "labels": point["labels"], "error": middle}
-    return row | {"low": max(middle - error, 0.1 * middle), "high": middle + error}
+def _bar(diagram: Row, place: int) -> float:
+    """Where a clique's bar stands: right of all points, each next to the one before."""
+    values = diagram["ranks"].values()
+    width = max(max(values) - min(values), 1.0)
+    return float(max(values) + width * (0.12 + 0.025 * place))
 
 
-def _colours(altair: Any, field: str, names: list[str]) -> Any:
+def colours(altair: Any, field: str, names: list[str]) -> Any:
     palette = [COLOURS[place % len(COLOURS)] for place in range(len(names))]
     return altair.Color(f"{field}:N", sort=names, scale=altair.Scale(domain=names, range=palette), title=None)
 
 
-def _styled(altair: Any, chart: Any) -> Any:
+def styled(altair: Any, chart: Any) -> Any:
     return chart.configure(
         font="system-ui, sans-serif",
         background="white",

@@ -1,14 +1,14 @@
-"""One method over one data set, all of them in parallel, and finished runs kept so that none is done twice."""
+"""One method over one data set: its loss, the computing time of a step, and the growth of memory."""
 
 from __future__ import annotations
 
-import json
-import os
-import random
+import ctypes
+import gc
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,194 +16,122 @@ import numpy as np
 
 import releaf
 from benchmarks.quality import methods, suite
-from releaf.executors import Local
-from releaf.streams import Stream
+from benchmarks.quality.problems import Array, Problem, Table, problem_of_table
+from benchmarks.quality.tasks import Outcome, Task
 
 RUN_TIMEOUT = 180.0  # seconds of computing that a run may take
 _FIRST_LOOK = 10.0  # seconds after which the rest is estimated
 _LOOK_EVERY = 50  # steps
-Array = np.ndarray[Any, np.dtype[Any]]
-
-
-@dataclass(frozen=True)
-class Task:
-    """A run to do; the digest tells what it depends on, beside the names."""
-
-    data: str
-    method: str
-    seed: int
-    digest: str
-
-    @property
-    def key(self) -> str:
-        return f"{self.data} | {self.method} | {self.seed} | {self.digest}"
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a run gave.
-
-    Attributes
-    ----------
-    loss
-        Share of wrong actions, or regret for each step where expected rewards are known; None when it took too long.
-    labels
-        Number of observed rewards.
-    seconds
-        Of computing.
-    failure
-        The error that ended it.
-    """
-
-    loss: float | None = None
-    labels: int = 0
-    seconds: float = 0.0
-    failure: str = ""
+_REPLAYED = 250  # steps at once
+_WARMUP_STEPS = 30
 
 
 def execute(task: Task) -> Outcome:
     """Do a run, in this process. An error ends the run, not the benchmark."""
-    cases = suite.stream(task.data, task.seed)
-    begin = time.process_time()
+    method = methods.BY_NAME[task.method]
+    problem = suite.stream(task.data, task.seed)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            actions, labels = _run_method(methods.BY_NAME[task.method], cases, task.seed)
+            _warm_up(task.method)
+            with memory_growth() as megabytes:
+                begin = time.process_time()
+                actions, labels = run_method(method, problem, task.seed)
+                seconds = time.process_time() - begin
     except Exception as error:
         return Outcome(failure=f"{type(error).__name__}: {error}")
-    seconds = round(time.process_time() - begin, 3)
-    return Outcome(None if actions is None else loss(cases, actions), labels, seconds)
+    lost = first = None
+    if actions is not None:
+        lost, first = loss(problem, actions), loss(problem, actions[: suite.examples(task.data, len(problem))])
+    return Outcome(lost, first, labels, round(seconds, 4), round(megabytes[0], 1))
 
 
-def loss(cases: Stream, actions: Array) -> float:
+def loss(problem: Problem, actions: Array) -> float:
     """What each step lost on average: against the best expected reward, or against the right action."""
-    steps = np.arange(len(cases))
-    if cases.expected is None:
-        return float(np.mean(1.0 - cases.rewards[steps, actions]))
-    return float(np.mean(cases.expected.max(axis=1) - cases.expected[steps, actions]))
+    steps = np.arange(len(actions))
+    if problem.expected is None:
+        return float(np.mean(1.0 - problem.rewards[steps, actions]))
+    expected = problem.expected[steps]
+    return float(np.mean(expected.max(axis=1) - expected[steps, actions]))
 
 
-def _run_method(method: methods.Method, cases: Stream, seed: int) -> tuple[Array | None, int]:
-    """The actions taken, and the number of observed rewards."""
-    made = method.make(len(cases.actions), cases.contexts.shape[1], seed)
+def run_method(method: methods.Method, problem: Problem, seed: int) -> tuple[Array | None, int]:
+    """The actions taken, and the number of observed rewards; None as soon as the time will not do."""
+    made, contexts = method.make(problem, seed), method.contexts(problem)
     if method.is_ours:
-        taught = slice(method.first_labels)
-        trace = releaf.replay(made, cases.contexts[taught], cases.rewards[taught])
-        untaught = [choice.index for choice in made.decide_many(cases.contexts[len(trace) :])]
-        return np.array([*trace.actions, *untaught]), int(trace.observed.sum())
-    return _step_by_step(made, cases), len(cases)
+        return replay(made, contexts, problem.rewards)
+    return _step_by_step(made, contexts, problem.rewards), len(problem)
 
 
-def _step_by_step(baseline: Any, cases: Stream) -> Array | None:
-    """The actions taken; None as soon as it can be told that the time will not do.
+def replay(policy: Any, contexts: Array, rewards: Array) -> tuple[Array | None, int]:
+    """Replay a policy of releaf part by part, which is the same as at once, to see how long it takes."""
+    taken, labels, clock = [], 0, Clock(len(rewards))
+    for start in range(0, len(rewards), _REPLAYED):
+        part = slice(start, start + _REPLAYED)
+        trace = releaf.replay(policy, contexts[part], rewards[part])
+        taken.append(trace.actions)
+        labels += int(trace.observed.sum())
+        if clock.is_hopeless(start + len(trace.actions)):
+            return None, labels
+    return np.concatenate(taken), labels
 
-    A step seldom gets cheaper later, so what the steps so far took is a lower bound for the others.
-    """
-    actions = np.empty(len(cases), dtype=np.int64)
-    begin = time.process_time()
-    for step, context in enumerate(cases.contexts):
+
+def _step_by_step(baseline: Any, contexts: Array, rewards: Array) -> Array | None:
+    actions, clock = np.empty(len(rewards), dtype=np.int64), Clock(len(rewards))
+    for step, context in enumerate(contexts):
         action = actions[step] = baseline.decide(context)
-        baseline.learn(context, action, float(cases.rewards[step, action]))
-        if step % _LOOK_EVERY == 0:
-            spent = time.process_time() - begin
-            if spent > _FIRST_LOOK and spent / (step + 1) * len(cases) > RUN_TIMEOUT:
-                return None
+        baseline.learn(context, action, float(rewards[step, action]))
+        if step % _LOOK_EVERY == 0 and clock.is_hopeless(step + 1):
+            return None
     return actions
 
 
-class Store:
-    """Finished runs, a line of JSON each, by what they depend on. A line that was cut off counts for nothing."""
+class Clock:
+    """Tells early that a run would take too long: a step seldom gets cheaper later."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.kept: dict[str, Outcome] = {}
-        for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
-            try:
-                row = json.loads(line)
-                key = row.pop("key")
-                self.kept[key] = Outcome(**row)
-            except (ValueError, KeyError, TypeError):
-                continue
+    def __init__(self, steps: int) -> None:
+        self.steps, self.begin = steps, time.process_time()
 
-    def put(self, task: Task, outcome: Outcome) -> None:
-        self.kept[task.key] = outcome
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with open(self.path, "a", encoding="utf-8") as file:
-            # A line break at both ends: the line before may have been cut off.
-            file.write("\n" + json.dumps({"key": task.key, **asdict(outcome)}, ensure_ascii=False) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+    def is_hopeless(self, done: int) -> bool:
+        spent = time.process_time() - self.begin
+        return spent > _FIRST_LOOK and spent / done * self.steps > RUN_TIMEOUT
 
 
-def plan(sizes: dict[str, suite.Size], names: Iterable[str], seed: int) -> list[Task]:
-    """All runs of one seed: data set by data set, in an order drawn once, so that the time left can be told early."""
-    tasks = []
-    for data, size in sizes.items():
-        for name in names:
-            method = methods.BY_NAME[name]
-            if method not in methods.FRUGAL or data in methods.FRUGAL_ON:
-                tasks.append(Task(data, name, seed, f"{size.digest}-{method.digest}"))
-    generator = random.Random(seed)
-    turns = {data: generator.random() for data in sizes}
-    generator.shuffle(tasks)
-    return sorted(tasks, key=lambda task: turns[task.data])
+@cache
+def _warm_up(name: str) -> None:
+    """A few steps of a small problem, so that no run pays for imports and compilation."""
+    run_method(methods.BY_NAME[name], _small_problem(), 0)
 
 
-Results = dict[tuple[str, str], list[Outcome]]  # of a data set and a method, one for each seed
-Told = Callable[[int, int, float], None]  # how many runs are done, of how many, and the seconds that are left
+def _small_problem() -> Problem:
+    generator = np.random.default_rng(0)
+    columns = {
+        "number": generator.random(_WARMUP_STEPS),
+        "optional": np.where(generator.random(_WARMUP_STEPS) < 0.2, np.nan, generator.random(_WARMUP_STEPS)),
+        "category": np.array(list("abc"), dtype=object)[generator.integers(0, 3, _WARMUP_STEPS)],
+    }
+    return problem_of_table(Table(columns, np.arange(_WARMUP_STEPS) % 2))
 
 
-def sweep(
-    sizes: dict[str, suite.Size], names: list[str], seeds: int, store: Store, workers: int | None, told: Told
-) -> Results:
-    """Do all runs that are not kept; who takes too long with the first seed is not tried with the others."""
-    results: Results = {}
-    slow: set[tuple[str, str]] = set()
-    rounds = [plan(sizes, names, seed) for seed in range(seeds)]
-    everything = [task for tasks in rounds for task in tasks]
-    progress = _Progress(sizes, everything, told)
-    progress.pass_over(task for task in everything if task.key in store.kept)
-    for tasks in rounds:
-        found = {task: store.kept[task.key] for task in tasks if task.key in store.kept}
-        hopeless = [task for task in tasks if (task.data, task.method) in slow and task not in found]
-        progress.pass_over(hopeless)
-        found |= dict.fromkeys(hopeless, Outcome())
-        for task, outcome in _done([task for task in tasks if task not in found], workers):
-            if not outcome.failure:
-                store.put(task, outcome)
-            found[task] = outcome
-            progress.count(task)
-        for task in sorted(tasks, key=lambda task: (list(sizes).index(task.data), names.index(task.method))):
-            results.setdefault((task.data, task.method), []).append(found[task])
-        slow |= {pair for pair, outcomes in results.items() if outcomes[0].loss is None}
-    return results
+@contextmanager
+def memory_growth() -> Iterator[list[float]]:
+    """The peak of resident memory in megabytes, over that at the beginning; a list that is filled at the end.
+
+    Memory that was freed is returned to the system first. 0 where there is no /proc.
+    """
+    grown = [0.0]
+    gc.collect()
+    try:
+        ctypes.CDLL(None).malloc_trim(0)
+        Path("/proc/self/clear_refs").write_text("5")  # resets the peak
+        before = _resident("VmRSS")
+    except (OSError, AttributeError):
+        yield grown
+        return
+    yield grown
+    grown[0] = max(0.0, _resident("VmHWM") - before)
 
 
-def _done(tasks: list[Task], workers: int | None) -> Iterator[tuple[Task, Outcome]]:
-    for place, outcome in Local(workers).map(execute, tasks):
-        yield tasks[place], outcome
-
-
-class _Progress:
-    """Counts runs, and tells how long the rest will take going by the steps of those that were done."""
-
-    def __init__(self, sizes: dict[str, suite.Size], tasks: list[Task], told: Told) -> None:
-        self.sizes, self.told = sizes, told
-        self.total, self.done = len(tasks), 0
-        self.ahead, self.behind = sum(map(self._steps, tasks)), 0
-        self.begin = time.monotonic()
-
-    def _steps(self, task: Task) -> int:
-        return self.sizes[task.data].steps
-
-    def pass_over(self, tasks: Iterable[Task]) -> None:
-        """Runs that need not be done."""
-        for task in tasks:
-            self.done += 1
-            self.ahead -= self._steps(task)
-
-    def count(self, task: Task) -> None:
-        self.done += 1
-        self.ahead -= self._steps(task)
-        self.behind += self._steps(task)
-        self.told(self.done, self.total, (time.monotonic() - self.begin) / self.behind * self.ahead)
+def _resident(name: str) -> float:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return float(next(line for line in lines if line.startswith(name)).split()[1]) / 1024

@@ -12,70 +12,109 @@ from benchmarks.measure import Finding
 from releaf.report.terminal import table
 
 Row = Mapping[str, Any]  # the details of a finding
-ALWAYS = ("AdaptiveReleaf", "Releaf, always")  # shown in full whatever their place
-BEST_OF: dict[str, int] = {}  # how many of a package are shown in full, where it is not one
+# Shown in full whatever their place.
+ALWAYS = ("AdaptiveReleaf", "Releaf, always", "LinUCB", "extra-trees", "LightGBM")
+SHOWN_DEFEATS = 40
 
 
 def tables(findings: list[Finding]) -> list[Table]:
-    ranked = [finding for finding in findings if "method" in finding.detail]
-    standings: list[Row] = [{**finding.detail, "mean_ratio": finding.value} for finding in ranked]
-    problems = [finding.detail for finding in findings if "best" in finding.detail]
-    points = [finding.detail for finding in findings if "frugal" in finding.detail]
-    return [_standings(standings), _losses(main(standings), problems), _labels(points)]
+    standings = of_kind(findings, "method")
+    problems = of_kind(findings, "best")
+    wins = of_kind(findings, "wins")[0]["wins"]
+    return [
+        _standings(standings, wins),
+        _wins(main(standings), wins),
+        _losses(main(standings), problems),
+        _defeats([{**finding.detail, "ratio": finding.value} for finding in findings if "defeat" in finding.detail]),
+    ]
+
+
+def of_kind(findings: list[Finding], key: str) -> list[Row]:
+    """The details of those findings that have such a key."""
+    return [finding.detail for finding in findings if key in finding.detail]
 
 
 def main(standings: list[Row]) -> list[Row]:
-    """Those to show in full: ours, and the best of each package, but the same algorithm once only, the best first."""
+    """Those to show in full: ours, tree ensembles, and the best of each package, but the same algorithm once only."""
     shown: list[Row] = []
-    remaining = dict(BEST_OF)
-    algorithms: set[str] = set()
+    packages: set[str] = set()
+    algorithms = {name.split()[-1] for name in ALWAYS}
     for standing in standings:
         package, algorithm = standing["package"], standing["method"].split()[-1]
-        wanted = remaining.get(package, 1) > 0 and algorithm not in algorithms
         if standing["method"] in ALWAYS:
             shown.append(standing)
-        elif wanted:
+        elif package not in packages and package != "releaf" and algorithm not in algorithms:
             shown.append(standing)
+            packages.add(package)
             algorithms.add(algorithm)
-            remaining[package] = remaining.get(package, 1) - 1
     return shown
 
 
-def _standings(standings: list[Row]) -> Table:
-    seeds = max(loss["seeds"] for standing in standings for loss in standing["losses"].values())
+def _standings(standings: list[Row], wins: Mapping[str, Mapping[str, int]]) -> Table:
+    data_sets, seeds = max(row["data_sets"] for row in standings), max(row["seeds"] for row in standings)
     made = table(
-        f"Who decides best: {len(standings[0]['ratios'])} data sets, {seeds} seed{'s' * (seeds > 1)}",
-        "× best: the loss divided by that of the best method on the same data set, as a geometric mean over all "
-        "data sets, and where it is largest. ran: on how many data sets; on others it would take over three minutes. "
-        "VW is VowpalWabbit, ² with products of two features; CB is contextualbandits.",
+        f"Who decides best: {data_sets} data sets, {seeds} seed{'s' * (seeds > 1)}",
+        "× best, × LinUCB: the loss divided by that of the best method, or of LinUCB, on the same data set; geometric "
+        "means over the data sets that it ran on. 1st pass: × best before any row comes again. rank: mean place among "
+        "those that ran on the same data set. won, lost: against AdaptiveReleaf, at 5 %. µs, MB: computing time of a "
+        "step and growth of memory, medians over data sets. ran: on how many data sets; on others it would take over "
+        "three minutes, or they are not small. VW is VowpalWabbit, ² with products of two features; CB is "
+        "contextualbandits.",
     )
     made.add_column("", justify="right", style="dim")
     made.add_column("method", no_wrap=True)
-    for name in ("× best", "mean rank", "worst ×"):
+    for name in ("× best", "1st pass", "× LinUCB", "rank", "won", "lost", "worst ×"):
         made.add_column(name, justify="right")
     made.add_column("on", no_wrap=True)
-    made.add_column("ran", justify="right")
+    for name in ("µs", "MB", "ran"):
+        made.add_column(name, justify="right")
     for place, standing in enumerate(standings, 1):
-        made.add_row(
-            str(place),
-            _ours(standing),
-            f"{standing['mean_ratio']:.2f}",
-            f"{standing['mean_rank']:.1f}",
-            f"{standing['worst']:.1f}",
-            standing["worst_on"],
-            str(standing["data_sets"]),
-        )
+        made.add_row(str(place), _ours(standing), *_numbers(standing, wins))
     return made
 
 
+def _numbers(standing: Row, wins: Mapping[str, Mapping[str, int]]) -> list[str]:
+    name, ours = standing["method"], ALWAYS[0]
+    against = ["", ""] if name == ours or ours not in wins else [str(wins[name][ours]), str(wins[ours][name])]
+    over = standing["over_linucb"]
+    return [
+        f"{standing['over_best']:.2f}",
+        f"{standing['over_best_in_first_pass']:.2f}",
+        "–" if over is None else f"{over:.2f}",
+        f"{standing['mean_rank']:.1f}",
+        *against,
+        f"{standing['worst']:.1f}",
+        standing["worst_on"],
+        f"{standing['microseconds']:,.0f}",
+        f"{standing['megabytes']:,.1f}",
+        str(standing["data_sets"]),
+    ]
+
+
 def _ours(standing: Row) -> str:
-    name = standing["method"]
+    name: str = standing["method"]
     return f"[bold]{name}[/]" if standing["package"] == "releaf" else name
+
+
+def _wins(shown: list[Row], wins: Mapping[str, Mapping[str, int]]) -> Table:
+    made = table(
+        "Significant wins less losses of the row's method against the column's, at 5 %",
+        "By the approximate Z test of Bietti, Agarwal and Langford (2021), on the data sets that both ran on.",
+    )
+    made.add_column("", no_wrap=True)
+    for standing in shown:
+        made.add_column(_heading(standing["method"]), justify="right", no_wrap=True)
+    for row in shown:
+        name = row["method"]
+        others = [other["method"] for other in shown]
+        cells = ["" if other == name else f"{wins[name][other] - wins[other][name]:+d}" for other in others]
+        made.add_row(_ours(row), *cells)
+    return made
 
 
 def _losses(shown: list[Row], problems: list[Row]) -> Table:
     made = table(
-        "Wrong actions in percent of all steps, learning included, ± standard error; the best in green",
+        "Lost reward in percent of all steps, learning included, ± standard error; the best of all methods in green",
         "* regret in percent of a full reward, since expected rewards are known. † the same rows several times. "
         "– left out: too slow.",
     )
@@ -107,14 +146,18 @@ def _heading(name: str) -> str:
     return "\n".join(words)
 
 
-def _labels(points: list[Row]) -> Table:
-    made = table("Error against the number of labels", "Labels: observed rewards. Error in percent of all steps.")
-    for name in ("data set", "policy"):
-        made.add_column(name, no_wrap=True)
-    for name in ("labels", "error %", "±"):
+def _defeats(defeats: list[Row]) -> Table:
+    made = table(
+        f"Where AdaptiveReleaf loses: {len(defeats)} data sets",
+        "Every data set on which some method has a lower loss, in percent; the results' file has the whole list. "
+        "ahead: how many methods have, and how many of them significantly, at 5 %.",
+    )
+    made.add_column("data set", no_wrap=True)
+    made.add_column("to", no_wrap=True)
+    for name in ("ours", "theirs", "×", "ahead", "significantly"):
         made.add_column(name, justify="right")
-    for place, point in enumerate(points):
-        last = place + 1 == len(points) or points[place + 1]["data"] != point["data"]
-        numbers = (f"{point['labels']:,.0f}", f"{100 * point['mean']:.2f}", f"{100 * point['standard_error']:.2f}")
-        made.add_row(point["data"], point["frugal"], *numbers, end_section=last)
+    for row in defeats[:SHOWN_DEFEATS]:
+        percents = (f"{100 * row['ours']:.2f}", f"{100 * row['theirs']:.2f}")
+        counts = (str(row["ahead"]), str(len(row["significant"])))
+        made.add_row(row["defeat"], row["by"], *percents, f"{row['ratio']:.2f}", *counts)
     return made

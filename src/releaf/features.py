@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
@@ -18,6 +19,7 @@ import numpy as np
 __all__ = ["Boolean", "Categorical", "Continuous", "Feature", "Quantile"]
 
 MOST_CATEGORIES = 1_000  # of an inferred categorical feature
+IDENTIFIER_VALUES, IDENTIFIER_SHARE = 20, 0.5  # a column with more different texts than both looks like an identifier
 PLAIN = frozenset((float,))  # types that need no check: integers may be too large, texts may look like numbers
 MISSING = -1.0  # encodes a missing value of a number
 
@@ -145,6 +147,8 @@ class Categorical:
         The values, as arguments or as one sequence.
     missing
         Allow missing values (None, NaN); they count as one more category.
+    other
+        Allow values that are not known yet; they count as one more category, "other". Without it they are an error.
 
     Examples
     --------
@@ -152,14 +156,14 @@ class Categorical:
     3
     """
 
-    __slots__ = ("_indices", "missing", "values")
+    __slots__ = ("_indices", "missing", "other", "values")
     kind: ClassVar[str] = "categorical"
 
-    def __init__(self, *values: Any, missing: bool = False) -> None:
+    def __init__(self, *values: Any, missing: bool = False, other: bool = False) -> None:
         if len(values) == 1 and hasattr(values[0], "__getitem__") and not isinstance(values[0], str | bytes):
             values = tuple(values[0])
         self.values = tuple(v.item() if isinstance(v, np.generic) else v for v in values)
-        self.missing = bool(missing)
+        self.missing, self.other = bool(missing), bool(other)
         if not all(isinstance(value, str | int | float) and not is_missing(value) for value in self.values):
             raise TypeError(f"the values of Categorical must be text, numbers or booleans, got {self.values!r}")
         self._indices = {value: index for index, value in enumerate(self.values)}
@@ -167,17 +171,21 @@ class Categorical:
             raise ValueError(f"Categorical needs at least one value and no value twice, got {self.values!r}")
 
     def __repr__(self) -> str:
-        return f"Categorical({', '.join(map(repr, self.values))}{', missing=True' if self.missing else ''})"
+        options = "".join(f", {name}=True" for name in ("missing", "other") if getattr(self, name))
+        return f"Categorical({', '.join(map(repr, self.values))}{options})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Categorical) and (self.values, self.missing) == (other.values, other.missing)
+        return isinstance(other, Categorical) and self._key() == other._key()
 
     def __hash__(self) -> int:
-        return hash((self.values, self.missing))
+        return hash(self._key())
+
+    def _key(self) -> tuple[Any, ...]:
+        return self.values, self.missing, self.other
 
     @property
     def categories(self) -> int:
-        return len(self.values) + self.missing
+        return len(self.values) + self.other + self.missing
 
     @property
     def expects(self) -> str:
@@ -188,6 +196,8 @@ class Categorical:
         try:
             return self._indices[value]
         except (KeyError, TypeError):
+            if self.other and isinstance(value, str | int | float | np.generic):
+                return len(self.values)
             raise ValueError from None
 
     def to_unit(self, value: Any) -> float:
@@ -201,17 +211,21 @@ class Categorical:
             return [known[value] for value in values]
         except (KeyError, TypeError):
             pass
-        if not self.missing:
+        if not (self.missing or self.other):
             return None
         gone = (count - 0.5) / count
         try:
-            return [gone if is_missing(value) else known[value] for value in values]
-        except (KeyError, TypeError):
+            return [
+                gone if self.missing and is_missing(value) else (self.index(value) + 0.5) / count for value in values
+            ]
+        except (ValueError, TypeError):
             return None
 
     def describe(self, low: float, high: float) -> str:
         index = round(low * self.categories)
-        return f"equal to {self.values[index]!r}" if index < len(self.values) else "missing"
+        if index < len(self.values):
+            return f"equal to {self.values[index]!r}"
+        return "other than all known" if self.other and index == len(self.values) else "missing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,12 +314,19 @@ def guess_feature(name: str, column: Any, numbers: str = "quantiles") -> Feature
         kind = type(next((value for value in present if not isinstance(value, str)), "")).__name__
         what = f"{len(values)} different texts" if values else f"values of type {kind}" if present else "no values"
         raise ValueError(f"column {name!r} has {what}: leave it out, or say in a schema what it is")
+    if len(values) > IDENTIFIER_VALUES and len(values) > IDENTIFIER_SHARE * len(present):
+        warnings.warn(
+            f"column {name!r} has {len(values):,} different texts in {len(present):,} rows: it looks like an "
+            "identifier, from which nothing can be learnt about new cases; leave it out",
+            stacklevel=2,
+        )
     return Categorical(values, missing=missing)
 
 
 def feature_to_dict(feature: Feature) -> dict[str, Any]:
     if isinstance(feature, Categorical):
-        return {"kind": feature.kind, "values": list(feature.values), "missing": feature.missing}
+        options = {"missing": feature.missing} | ({"other": True} if feature.other else {})
+        return {"kind": feature.kind, "values": list(feature.values), **options}
     return {"kind": feature.kind, **asdict(feature)}
 
 

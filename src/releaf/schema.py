@@ -238,7 +238,9 @@ class Encoder:
             return feature.low + unit * (feature.high - feature.low)
         if isinstance(feature, Quantile):
             return self.sketches[index].value(unit)
-        values = (False, True) if isinstance(feature, Boolean) else feature.values
+        values: tuple[Any, ...] = (False, True) if isinstance(feature, Boolean) else feature.values
+        if isinstance(feature, Categorical) and feature.other:
+            values = (*values, "other")
         category = min(int(unit * feature.categories), feature.categories - 1)
         return values[category] if category < len(values) else None
 

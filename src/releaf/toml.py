@@ -15,15 +15,15 @@ _HEADER = """\
 #   quantile     a number of unknown range and distribution; size of the sample that learns it
 #   categorical  one of values
 #   boolean      true or false
-# missing = true allows missing values, which are a case of their own.
+# missing = true allows missing values, which are a case of their own; other = true of categories allows unknown ones.
 """
 _OPTIONS: dict[str, dict[str, Any]] = {
     "continuous": {"low": (int, float), "high": (int, float), "clip": bool, "missing": bool},
     "quantile": {"size": int, "missing": bool},
-    "categorical": {"values": list, "missing": bool},
+    "categorical": {"values": list, "missing": bool, "other": bool},
     "boolean": {"missing": bool},
 }
-_DEFAULTS = {"clip": False, "missing": False, "size": 512}
+_DEFAULTS = {"clip": False, "missing": False, "other": False, "size": 512}
 
 
 def features_to_toml(features: Mapping[str, Feature]) -> str:

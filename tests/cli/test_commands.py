@@ -237,6 +237,32 @@ def test_a_folder_is_summed_and_what_it_weighs_is_told(parts: Path, tmp_path: Pa
     assert "500 rows have a weight above 1,024, which was clipped" in run(*arguments).stderr
 
 
+def test_a_folder_is_fitted_by_the_policy_that_is_asked_for(parts: Path, tmp_path: Path) -> None:
+    arguments = ("train", parts, *COLUMNS, "-o", tmp_path / "m")
+    assert told(*arguments)["policy"] == "AdaptiveReleaf"
+    assert releaf.load(tmp_path / "m").steps == 1000
+    assert told(*arguments, "--policy", "Releaf", "--option", "rho=3")["policy"] == "Releaf"
+    assert releaf.load(tmp_path / "m").steps == 1000
+    told(*arguments, "--reward-range", "-1", "1", "--workers", "1")
+    assert releaf.load(tmp_path / "m").reward_range == (-1.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--policy", "LinUCB"], "are for AdaptiveReleaf and Releaf: LinUCB learns from one file, row by row"),
+        (["--policy", "Magic"], "there is no policy 'Magic'"),
+        (["--policy", "Releaf", "--reward-range", "0", "2"], "Releaf has no option 'reward_range'; it has seed"),
+        (["--option", "rho=2"], "AdaptiveReleaf has no option 'rho'; it has seed"),
+        (["--go-on", "m.releaf"], "--go-on continues a learner row by row"),
+    ],
+)
+def test_what_cannot_be_fitted_in_parallel_is_said(
+    parts: Path, tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    assert message in run("train", parts, *COLUMNS, *arguments, "-o", tmp_path / "m", expect=1).stderr
+
+
 @pytest.mark.parametrize("skip", [(), ("--skip-bad",)])
 def test_a_broken_file_of_a_folder_is_named(parts: Path, tmp_path: Path, skip: tuple[str, ...]) -> None:
     content = (parts / "1.parquet").read_bytes()

@@ -24,6 +24,7 @@ from releaf import evaluate
 from releaf.cli import app
 from releaf.evaluate import Run, Store, sweep
 from releaf.executors import Local, Ray, executor_for
+from releaf.train import adaptive_fit
 
 pytestmark = pytest.mark.xdist_group("ray")
 PACKAGE = Path(releaf.__file__).parent
@@ -44,26 +45,31 @@ def test_the_tasks_of_a_node_that_is_killed_are_done_elsewhere(two_nodes: Any, t
     assert found == {number: number**2 for number in range(40)}
 
 
-def test_a_log_is_fitted_to_the_same_bits_on_a_cluster_also_when_a_node_is_lost(two_nodes: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("policy", "last"), [(releaf.Releaf, "summing"), (releaf.AdaptiveReleaf, "sampling")])
+def test_a_log_is_fitted_to_the_same_bits_on_a_cluster_also_when_a_node_is_lost(
+    two_nodes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: Any, last: str
+) -> None:
+    monkeypatch.setattr(adaptive_fit, "FITTED_HERE", 10_000)  # so that models are fitted on the cluster too
+    fit = partial(releaf.fit_log, tmp_path, ["x", "y", "z"], policy=policy)
     draw = np.random.default_rng(0)
     for number in range(8):
         columns = {name: draw.random(2000) for name in ("x", "y", "z")}
         taken, reward = draw.integers(0, 2, 2000), draw.random(2000)
         frame = pl.DataFrame({**columns, "action": taken, "reward": reward})
         frame.write_parquet(tmp_path / f"{number}.parquet", row_group_size=500)
-    alone = releaf.fit_log(tmp_path, ["x", "y", "z"], executor=Local(1)).to_bytes()
+    alone = fit(executor=Local(1)).to_bytes()
     told: list[str] = []
 
     def lose_a_node(what: str, done: int, total: int) -> None:
         told.append(what)
-        if done and what == "summing" and two_nodes.worker_nodes:
+        if done and what == last and two_nodes.worker_nodes:
             two_nodes.remove_node(two_nodes.list_all_nodes()[1], allow_graceful=False)
 
     with Ray(two_nodes.address) as executor:
-        assert releaf.fit_log(tmp_path, ["x", "y", "z"], executor=executor).to_bytes() == alone
-        assert releaf.fit_log(tmp_path, ["x", "y", "z"], executor=executor, progress=lose_a_node).to_bytes() == alone
+        assert fit(executor=executor).to_bytes() == alone
+        assert fit(executor=executor, progress=lose_a_node).to_bytes() == alone
     assert not two_nodes.worker_nodes
-    assert set(told) == {"counting", "summing"}
+    assert set(told) - {"fitting"} == {"counting", last}
 
 
 def test_a_sweep_through_the_loss_of_a_node_is_that_of_one_process(two_nodes: Any, tmp_path: Path) -> None:

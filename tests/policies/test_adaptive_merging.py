@@ -53,7 +53,7 @@ def test_a_learner_that_knows_nothing_leaves_a_fit_under_way_alone(monkeypatch: 
             lived, merged = copy.copy(one), one.merge(empty())
             rest = contexts[step + 20 :], rewards[step + 20 :]
             assert run_steps(merged, *rest) == run_steps(lived, *rest)
-    assert met > 3
+    assert met > 1
 
 
 def test_the_order_of_two_learners_makes_no_difference() -> None:

@@ -154,17 +154,18 @@ def test_a_failed_snapshot_at_shutdown_does_not_affect_other_experiments(tmp_pat
     asyncio.run(test())
 
 
-def test_a_learner_trained_on_a_log_continues_in_the_service(tmp_path: Path) -> None:
+@pytest.mark.parametrize("policy", [releaf.AdaptiveReleaf, releaf.Releaf])
+def test_a_learner_trained_on_a_log_continues_in_the_service(tmp_path: Path, policy: Any) -> None:
     draw = np.random.default_rng(0)
     count = 20_000
     contexts, taken = draw.random((count, 2)), draw.integers(0, 2, count)
     earned = (draw.random(count) < 0.1 + 0.8 * contexts[np.arange(count), taken]).astype(float)
     columns = {"x0": contexts[:, 0], "x1": contexts[:, 1], "action": np.array(["a", "b"])[taken], "reward": earned}
     parquet.write_table(pyarrow.table(columns), tmp_path / "log.parquet")
-    fitted = releaf.fit_log(tmp_path / "log.parquet", 2, observe="always", executor=Local(1))
+    fitted = releaf.fit_log(tmp_path / "log.parquet", 2, policy=policy, observe="always", executor=Local(1))
     model = base64.b64encode(fitted.to_bytes()).decode()
     with running_api(tmp_path) as api:
-        path = api.new(policy="Releaf", model=model)
+        path = api.new(policy=policy.__name__, model=model)
         assert api.model(path) == fitted.to_bytes()
         for context in ([0.95, 0.05], [0.05, 0.95]):
             expected = fitted.decide(context)

@@ -85,7 +85,7 @@ class PlainAction:
             max(trees.LEAST_LEAF, math.ceil(2 * rows / nodes_of_a_tree)),
         )
         at_once = at_once or rows * len(self.learner.features.categories) <= engine.AT_ONCE
-        lag = 0 if at_once else min(engine.LONGEST_LAG, rows // 32)
+        lag = 0 if at_once else min(engine.LONGEST_LAG, rows // engine.ROWS_PER_LAG)
         self.started = PlainModel(self.learner.features, given), kept, self.learnt, self.learnt + lag
 
     def finish_fit(self) -> None:

@@ -131,10 +131,10 @@ class PlainModel:
 
     def selected(self, contexts: Any, targets: Any) -> list[Table]:
         """The tables of an action: those of one feature, less idle ones, and more that explain the residuals."""
-        tables = self.first_tables(contexts, targets)
+        late, late_targets = contexts[-model.BLOCK :], targets[-model.BLOCK :]
+        tables = self.first_tables(late, late_targets)
         if len(targets) < model.FROM_PAIRS:
             return tables
-        late, late_targets = contexts[-model.SELECTED_ON :], targets[-model.SELECTED_ON :]
         matrix = self.rows(late, tables)
         found = solve(matrix, late_targets, self.owners(tables), self.count, model.ROUNDS_TO_SELECT)
         residuals = PlainEffects(self.features).fit(late, late_targets - matrix @ found.weights, found.variance)

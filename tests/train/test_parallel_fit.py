@@ -1,10 +1,11 @@
-"""Learning from a log in parts: the same learner however the work is divided, and the one that the rule asks for."""
+"""Releaf fitted to a log in parts: the same learner however the work is divided, and the one that the rule asks for."""
 
 from __future__ import annotations
 
 import itertools
 import math
 import tracemalloc
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,38 +14,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from plain_releaf import GRAIN
+from training_logs import NAMES, SCHEMA, Table, log, mixed_log, shuffled, write
 
 import releaf
-from releaf import theory
+from releaf import theory, train
 from releaf.core.releaf import merging, summing
 from releaf.core.releaf.state import EXPLOITED, HASHED
 from releaf.executors import Local
 from releaf.streams import batches
-from releaf.train import Report, fit_log, parallel_fit
+from releaf.train import Report, partition_fit
 
-NAMES = ["x", "y", "z"]
-Table = dict[str, Any]
-
-
-def log(count: int, seed: int = 0, actions: int = 2) -> Table:
-    """Rewards of action a depend on feature a; actions are taken more often where x is high."""
-    draw = np.random.default_rng(seed)
-    contexts = draw.random((count, 3)) ** 1.5
-    chance = np.clip(0.2 + 0.6 * contexts[:, 0], 0, 1)
-    taken = (draw.random(count) < chance).astype(int) % actions
-    reward = (draw.random(count) < 0.2 + 0.6 * contexts[np.arange(count), taken]).astype(float)
-    p = np.where(taken == 1, chance, 1 - chance)
-    return {**dict(zip(NAMES, contexts.T, strict=True)), "action": taken, "reward": reward, "p": p}
-
-
-def write(folder: Path, table: Table, files: int, group: int = 500) -> list[Path]:
-    folder.mkdir(exist_ok=True)
-    paths = []
-    whole = pa.table(table)
-    for number, rows in enumerate(np.array_split(np.arange(len(whole)), files)):
-        paths.append(folder / f"{number:02}.parquet")
-        pq.write_table(whole.take(rows), paths[-1], row_group_size=group)
-    return paths
+fit_log = partial(train.fit_log, policy=releaf.Releaf)
 
 
 def in_plain_python(table: Table, rho: float) -> dict[tuple[Any, ...], list[float]]:
@@ -137,7 +117,7 @@ def test_rows_in_another_order_make_no_difference(tmp_path: Path) -> None:
 def test_many_cells_are_summed_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     paths = write(tmp_path, log(4000), 2)
     at_once = fit_log(paths, NAMES, rho=2.0, executor=Local(1)).to_bytes()
-    monkeypatch.setattr(parallel_fit, "MAX_CELLS", 100)
+    monkeypatch.setattr(partition_fit, "MAX_CELLS", 100)
     assert fit_log(paths, NAMES, rho=2.0, executor=Local(1)).to_bytes() == at_once
 
 
@@ -182,7 +162,7 @@ def test_the_log_is_read_as_often_as_what_is_observed_asks_for(tmp_path: Path, m
     draw = np.random.default_rng(0)
     names = list("vwxyz")
     table = {**{name: draw.random(600) for name in names}, "action": draw.integers(0, 2, 600), "reward": np.ones(600)}
-    monkeypatch.setattr(parallel_fit, "MAX_CELLS", 5 * 600)
+    monkeypatch.setattr(partition_fit, "MAX_CELLS", 5 * 600)
     readings = set()
     paths = write(tmp_path, table, 1, group=600)
     fit_log(paths, names, gamma_rel=2, rho=1.5, executor=Local(1), progress=lambda what, *_: readings.add(what))
@@ -239,28 +219,6 @@ def test_even_the_largest_row_group_has_few_parts_since_each_is_read_from_its_be
     parts = batches.parts_of(*write(tmp_path, log(1000), 1, group=1000))
     assert len(parts) == batches.MAX_PARTS
     assert sum(part.rows for part in parts) == 1000
-
-
-def mixed_log(count: int, seed: int = 0) -> Table:
-    draw = np.random.default_rng(seed)
-    income = np.exp(draw.normal(10, 2, count))
-    income[draw.random(count) < 0.1] = np.nan
-    return {
-        "income": pa.array(income, from_pandas=True),
-        "age": draw.uniform(18, 90, count),
-        "plan": draw.choice(["a", "b", "c"], count),
-        "member": draw.random(count) < 0.5,
-        "action": draw.choice(["call", "wait"], count),
-        "reward": np.round(draw.random(count), 3),
-    }
-
-
-SCHEMA = releaf.Schema(
-    income=releaf.Quantile(missing=True),
-    age=releaf.Continuous(0, 120),
-    plan=releaf.Categorical("a", "b", "c"),
-    member=releaf.Boolean(),
-)
 
 
 def test_quantiles_categories_and_missing_values(tmp_path: Path) -> None:
@@ -356,11 +314,6 @@ def test_rewards_count_to_a_fine_grain(tmp_path: Path) -> None:
 
 
 # --- quantiles ----------------------------------------------------------------------------------------------
-
-
-def shuffled(table: Table, seed: int) -> Table:
-    order = np.random.default_rng(seed).permutation(len(table["reward"]))
-    return {name: np.asarray(column)[order] for name, column in table.items()}
 
 
 def test_negative_zeros_make_no_difference(tmp_path: Path) -> None:

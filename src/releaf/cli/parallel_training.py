@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rich.markup import escape
 
 from releaf.cli.console import console, errors, fail, print_json, progress_bar, require, show_problems
+from releaf.cli.policies import check_options, policy_class
 
 if TYPE_CHECKING:
     from releaf.train import Report
@@ -19,6 +20,7 @@ def fit(
     log: Path,
     output: Path,
     *,
+    policy: Any,
     features: Any,
     options: dict[str, Any],
     columns: dict[str, Any],
@@ -29,6 +31,7 @@ def fit(
 ) -> None:
     """Fit a learner to a log in parallel, and save it."""
     require("tables", "pyarrow")
+    check_options(policy, options)
     from releaf.core.releaf.summing import HEAVIEST
     from releaf.executors import executor_for
     from releaf.train import Report, fit_log
@@ -43,6 +46,7 @@ def fit(
         learner = fit_log(
             str(log),
             features,
+            policy=policy,
             executor=executor,
             skip_bad=skip_bad,
             report=report,
@@ -71,6 +75,17 @@ def save_trained(
     console.print(f"{output} has learnt {report.learnt:,} rows ({speed}): {escape(repr(learner))}", highlight=False)
     look = f"releaf relevance {output}, or " if learner.traits.finds_relevance else ""
     console.print(f"Next: {look}releaf decide {output} < rows.csv", highlight=False)
+
+
+def fitted_policy(name: str) -> Any:
+    """The policy class of this name; exits with an error message if it can't be fitted in parallel."""
+    from releaf.train.parallel_fit import FITS
+
+    made = policy_class(name)
+    if made not in FITS:
+        fitted = " and ".join(known.__name__ for known in FITS)
+        fail(f"--workers, --ray and folders are for {fitted}: {name} learns from one file, row by row")
+    return made
 
 
 def features_of(log: Path, schema: Path | None, leave_out: list[str]) -> Any:

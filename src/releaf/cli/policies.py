@@ -1,4 +1,4 @@
-"""Look up a policy class by name."""
+"""Look up a policy class by name, and check its options."""
 
 from __future__ import annotations
 
@@ -16,3 +16,12 @@ def policy_class(name: str) -> Any:
     if name not in known:
         fail(f"there is no policy {name!r}; expected one of {', '.join(known)}")
     return known[name]
+
+
+def check_options(made: Any, options: dict[str, Any]) -> None:
+    """Exit with an error message if a policy class has no parameter of such a name."""
+    from releaf.policies.parameters import parameter_defaults
+
+    unknown = [name for name in options if name not in parameter_defaults(made)]
+    if unknown:
+        fail(f"{made.__name__} has no option {unknown[0]!r}; it has {', '.join(parameter_defaults(made))}")

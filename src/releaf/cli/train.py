@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from releaf.cli import parallel_training
 from releaf.cli.console import Json, error_messages, errors, fail, progress_bar
-from releaf.cli.policies import policy_class
+from releaf.cli.policies import check_options, policy_class
 from releaf.cli.schema import GUESS_ROWS, guess_schema, read_schema
 
 POLICY = "AdaptiveReleaf"
@@ -34,12 +34,8 @@ def train(
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of the learner (0).")] = None,
     go_on: Annotated[Path | None, typer.Option(help="A learner to continue training, instead of a new one.")] = None,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip unusable rows, and report them.")] = False,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Train on a Parquet log in so many processes (policy Releaf).")
-    ] = None,
-    ray: Annotated[
-        str | None, typer.Option(help="Train on a Ray cluster: auto, local, or its address (policy Releaf).")
-    ] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Train on a Parquet log in so many processes.")] = None,
+    ray: Annotated[str | None, typer.Option(help="Train on a Ray cluster: auto, local, or its address.")] = None,
     probability: Annotated[
         str | None, typer.Option(help="With --workers or --ray: column of propensities, for inverse weights.")
     ] = None,
@@ -47,8 +43,8 @@ def train(
 ) -> None:
     """Train a learner on a log of decisions: contexts, actions and rewards.
 
-    By default any policy learns row by row. With --workers or --ray or a folder of Parquet files, a Releaf learner is
-    fitted in parallel, with the same result on one core and on a cluster.
+    By default any policy learns row by row. With --workers or --ray or a folder of Parquet files, an AdaptiveReleaf or
+    Releaf learner is fitted in parallel, with the same result on one core and on a cluster.
     """
     import time
 
@@ -59,17 +55,16 @@ def train(
 
     with error_messages():
         if workers is not None or ray is not None or log.is_dir() or "*" in str(log):
-            if (policy or "Releaf") != "Releaf" or go_on is not None or reward_range is not None:
-                fail("--workers, --ray and folders are for --policy Releaf, without --go-on and --reward-range")
-            if policy is None:
-                errors.print("Parallel training fits a Releaf learner; other policies learn one file row by row.")
+            if go_on is not None:
+                fail("--go-on continues a learner row by row: expected one file, without --workers and --ray")
             names = {"action": action, "reward": reward, "probability": probability}
             left_out = [name for name in (*names.values(), *(leave_out or [])) if name]
             parallel_training.fit(
                 log,
                 output,
+                policy=parallel_training.fitted_policy(policy or POLICY),
                 features=parallel_training.features_of(log, schema, left_out),
-                options=_options(option, seed or 0, None),
+                options=_options(option, seed or 0, reward_range),
                 columns=names,
                 skip_bad=skip_bad,
                 workers=workers,
@@ -121,7 +116,6 @@ def _new_learner(
     log: Path, policy: str, options: dict[str, Any], action: str, reward: str, schema: Path | None, leave_out: list[str]
 ) -> Any:
     """A new learner with the features and actions of the first rows of a log."""
-    from releaf.policies.parameters import parameter_defaults
     from releaf.streams.batches import missing_column_message
     from releaf.streams.tables import normalize_actions, read_first_rows, sorted_actions
     from releaf.train.sequential import MAX_ACTIONS
@@ -142,7 +136,5 @@ def _new_learner(
     if len(labels) > MAX_ACTIONS:
         fail(f"column {action!r} has {len(labels):,} different values: is it the action that was taken?")
     made = policy_class(policy)
-    unknown = [name for name in options if name not in parameter_defaults(made)]
-    if unknown:
-        fail(f"{policy} has no option {unknown[0]!r}; it has {', '.join(parameter_defaults(made))}")
+    check_options(made, options)
     return made(sorted_actions(labels), features, **options)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from statistics import NormalDist
 from typing import Any, Literal, Self
@@ -11,9 +11,9 @@ import numpy as np
 
 from releaf.arrays import Array
 from releaf.core.adaptive.decision_step import ADAPTIVE, ADAPTIVE_OF_LABELS, predict_many
-from releaf.core.adaptive.engine import MOST_WINDOW, Engine
+from releaf.core.adaptive.engine import MOST_WINDOW, Engine, Mapper
 from releaf.core.adaptive.initial_state import Settings
-from releaf.core.adaptive.merging import merge_engines
+from releaf.core.adaptive.merging import SampledRows, build_engine, merge_engines
 from releaf.core.adaptive.state import ALWAYS, AUTO, BUDGET, COST, GUARANTEE, LEARNT, REQUESTED
 from releaf.core.runtime.primitives import SINCE, TIME
 from releaf.decision import ActionName, Decision
@@ -36,7 +36,7 @@ class AdaptiveReleaf(CompiledPolicy):
     Four experts estimate the reward of an action: a ridge regression on its features, one on tables of their levels
     (quantiles or categories) and of pairs that interact, and extremely randomised trees, little and much smoothed.
     Their estimates are averaged with weights that fall with their squared errors so far, so a linear problem stays a
-    linear one. All are fitted to a sample of the action's rewards, again each time these have grown by three tenths,
+    linear one. All are fitted to a sample of the action's rewards, again each time these have grown by four tenths,
     in a thread; in between each reward updates them. The sample holds all rewards up to a bound on memory
     (:doc:`/adaptive`), and a random part of them beyond. Tables without effect are shrunk to zero, for each action
     separately; the others define its relevance.
@@ -376,6 +376,36 @@ class AdaptiveReleaf(CompiledPolicy):
         merged._token = (self._token + other._token) % 2**62
         merged._encoder.restore(encoder)
         return merged
+
+    def with_rows(
+        self,
+        rows: Sequence[SampledRows],
+        *,
+        reward_sum: float,
+        quantiles: dict[str, Array] | None = None,
+        mapper: Mapper = map,
+    ) -> Self:
+        """Build a learner of the same configuration from rows of a log, as a parallel fit samples them.
+
+        Equal rows give equal learners: the token, by which a learner knows its decisions, is 0.
+
+        Parameters
+        ----------
+        rows
+            The rows of each action in random order, with rewards scaled to [0, 1].
+        reward_sum
+            Sum of all rewards that the rows stand for, scaled likewise.
+        quantiles
+            The state of the encoder, if there are quantile features.
+        mapper
+            Applies a function to each of several tasks, as ``map`` does; fits of models are its tasks.
+        """
+        made = type(self)(self.actions, self.schema, **parameters_of(self))
+        made._use_engine(build_engine(self._settings(len(self.actions)), rows, reward_sum, mapper))
+        made._steps, made._token = int(made._state.clock[TIME]), 0
+        if quantiles is not None:
+            made._encoder.restore(quantiles)
+        return made
 
     def _frozen_engine(self) -> tuple[Engine, tuple[ActionName, ...], dict[str, Array]]:
         """Copy of the samples, with the names of the actions, read under one lock: two could deadlock."""

@@ -32,7 +32,7 @@ class OptionalMethods:
 
     def merge(self, other: Any) -> Any:
         """Merge this learner with another, if its class supports it: see :meth:`releaf.Releaf.merge`."""
-        raise TypeError(f"{type(self).__name__} can't be merged: only Releaf and GreedyReleaf can")
+        raise TypeError(f"{type(self).__name__} can't be merged: AdaptiveReleaf, Releaf and GreedyReleaf can")
 
     def relevance(self) -> Array:
         """Relevance of each feature to each action (A × D), if ``traits.finds_relevance``."""

@@ -1,148 +1,163 @@
-"""Tasks of a parallel fit: what a worker computes from some parts of a log."""
+"""Tasks of a parallel fit that all policies share: a worker reads, encodes and summarizes some parts of a log."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
 from releaf.arrays import Array
-from releaf.core.releaf import summing
 from releaf.core.releaf.cells import GRAIN
+from releaf.core.releaf.summing import HEAVIEST, WEIGHT_GRAIN, WEIGHTED_GRAIN
 from releaf.decision import ActionName
 from releaf.features import Quantile
 from releaf.schema import Schema
 from releaf.streams.batches import Batch, LogPart, read_parts
 from releaf.streams.data_files import errors_with_path
-from releaf.train import histogram, log_summary, sampling
-from releaf.train.log_summary import LogSummary
+from releaf.train import histogram, log_summary
+from releaf.train.log_summary import LogSummary, action_key
 from releaf.train.sequential import MAX_PROBLEMS
 
 LogParts = tuple[LogPart, ...]
 Histograms = list[histogram.KeyHistogram]
+Ranges = tuple[histogram.KeyRanges, ...]
 
 
 class LogColumns(NamedTuple):
-    """Names of the log's columns, and whether to skip unusable rows."""
+    """Names of the log's columns, whether to skip unusable rows, and the range of rewards."""
 
     schema: Schema
     action: str
     reward: str
     probability: str | None
     skip_bad: bool
+    reward_range: tuple[float, float] = (0.0, 1.0)
 
 
-class FitJob(NamedTuple):
-    """Arguments of one pass over the log; all workers share it."""
+class ReadJob(NamedTuple):
+    """How the workers read the log."""
 
     columns: LogColumns
     encoder: dict[str, Array] | None = None  # state of the quantile encoder
-    actions: tuple[ActionName, ...] = ()
-    categories: Array | None = None
-    stretches: Array | None = None
-    layout: summing.SumsLayout | None = None
-    last: bool = False  # whether to draw a sample of contexts too
-    ranges: tuple[histogram.KeyRanges, ...] = ()  # keys to count, per histogram
-    frequent: Array = sampling.NO_HASHES  # hashes of frequent rows
+    actions: tuple[ActionName, ...] = ()  # if they are known
 
 
-def count_quantile_values(job: FitJob, parts: LogParts) -> Histograms:
+class EncodedRows(NamedTuple):
+    """Usable rows of a batch."""
+
+    units: Array  # encoded contexts
+    labels: list[ActionName]  # the different actions
+    taken: Array  # index of each row's action among them
+    rewards: Array  # scaled to [0, 1]
+    weights: Array | None  # inverse propensities, clipped
+    cut: int  # number of clipped ones
+
+    def indices_among(self, actions: tuple[ActionName, ...]) -> Array:
+        """Index of each row's action among all actions."""
+        index_of = {label: index for index, label in enumerate(actions)}
+        found: Array = np.array([index_of[label] for label in self.labels], dtype=np.int64)[self.taken]
+        return found
+
+    def observed(self) -> Array:
+        """Fixed-point columns to sum: 1 and the reward r; with weights also the weight w, and w·r."""
+        columns = [np.ones(len(self.rewards)), self.rewards / GRAIN]
+        if self.weights is not None:
+            columns += [self.weights / WEIGHT_GRAIN, self.weights * self.rewards / WEIGHTED_GRAIN]
+        return np.floor(np.column_stack(columns) + 0.5).astype(np.int64)
+
+
+class Tally(Protocol):
+    """What a policy counts in the first pass over a log."""
+
+    def add(self, rows: EncodedRows) -> None:
+        """Count rows."""
+
+    def merge(self, other: Self) -> None:
+        """Count what another tally has counted."""
+
+
+def count_quantile_values(job: ReadJob, ranges: Ranges, parts: LogParts) -> Histograms:
     """Histograms of the values of all quantile features."""
     schema = job.columns.schema
     names = [name for name, feature in zip(schema.names, schema.features, strict=True) if isinstance(feature, Quantile)]
     keys = ([histogram.keys_of(_numbers(batch, name)) for name in names] for _, batch, _ in _batches(job, parts))
-    return _histograms(job, keys)
+    return histograms_of(keys, ranges)
 
 
-def count_row_hashes(job: FitJob, parts: LogParts) -> Histograms:
-    """KeyHistogram of the hashes of encoded rows."""
-    return _histograms(job, ([sampling.hash_rows(_units(job, batch))] for _, batch, _ in _batches(job, parts)))
-
-
-def _histograms(job: FitJob, batches: Iterable[list[Array]]) -> Histograms:
-    totals = [histogram.EMPTY] * len(job.ranges)
+def histograms_of(batches: Iterable[list[Array]], ranges: Ranges) -> Histograms:
+    """Histograms of the columns of all batches within ranges."""
+    totals = [histogram.EMPTY] * len(ranges)
     for columns in batches:
-        totals = histogram.merge_each(totals, map(histogram.histogram_of, columns, job.ranges))
+        totals = histogram.merge_each(totals, map(histogram.histogram_of, columns, ranges))
     return totals
 
 
-def summarize_part(job: FitJob, parts: LogParts) -> LogSummary:
-    """Summary of the parts: counts of values and rows, the actions, and the problems of unusable rows."""
-    assert job.stretches is not None
-    counts = np.zeros((len(job.stretches), int(job.stretches.max()) + 1), dtype=np.int64)
-    seen = log_summary.EMPTY
+def summarize_parts(job: ReadJob, new_tally: Callable[[], Any], parts: LogParts) -> tuple[LogSummary, Any]:
+    """Summary of the parts, with the actions and the problems of unusable rows, and a tally of their rows."""
+    seen, tally = log_summary.EMPTY, new_tally()
     for part, batch, probabilities in _batches(job, parts):
-        units = _units(job, batch)
-        summing.count_values(units, job.categories, job.stretches, counts)
-        taken = np.unique(batch.actions).tolist() if isinstance(batch.actions, np.ndarray) else set(batch.actions)
-        summary = log_summary.EMPTY._replace(
-            labels={(log_summary.type_name(label), label): part.path for label in taken},
+        rows = _encoded(job, batch, probabilities)
+        tally.add(rows)
+        summary = LogSummary(
+            labels={action_key(label): part.path for label in rows.labels},
             rows=len(batch.rewards),
             left_out=len(batch.problems),
-            cut=0 if probabilities is None else int((1.0 / probabilities > summing.HEAVIEST).sum()),
+            cut=rows.cut,
             problems=[(part.path, line, why) for line, why in batch.problems[:MAX_PROBLEMS]],
-            row_hashes=histogram.histogram_of(sampling.hash_rows(units)),
         )
         seen = log_summary.merge(seen, summary)
         if not job.actions:
             log_summary.check_action_count(seen, job.columns.action)
-    return seen._replace(counts=counts)
+    return seen, tally
 
 
-def sum_part(job: FitJob, parts: LogParts) -> tuple[summing.Sums, sampling.Sample]:
-    """Counts and sums of rewards per observed cell of a layout, and a sample of contexts."""
-    layout, columns = job.layout, job.columns
-    assert layout is not None
-    sums = summing.LogSummer(layout, len(job.actions), reward_columns(columns))
-    position = {label: index for index, label in enumerate(job.actions)}
-    drawn = sampling.empty_sample(len(columns.schema))
-    for _, batch, probabilities in read_parts(parts, columns.schema, **_names(columns)):
-        units = _units(job, batch)
-        labels = batch.actions.tolist() if isinstance(batch.actions, np.ndarray) else batch.actions
-        taken = np.fromiter((position[label] for label in labels), dtype=np.int64, count=len(labels))
-        leaves = np.empty(units.shape, dtype=np.int32)
-        summing.find_leaves(units, job.categories, job.stretches, layout.leaf_of, leaves)
-        sums.add(leaves, taken, _observed(batch.rewards, probabilities))
-        if job.last:
-            drawn = sampling.merge(drawn, sampling.draw(units, job.frequent))
-    return sums.total(), drawn
+def encoded_rows(job: ReadJob, parts: LogParts) -> Iterator[EncodedRows]:
+    """The usable rows of the parts, in batches."""
+    return (_encoded(job, batch, probabilities) for _, batch, probabilities in _batches(job, parts))
 
 
-def reward_columns(columns: LogColumns) -> int:
-    """Number of values summed per row."""
-    return 2 if columns.probability is None else 4
-
-
-def _observed(rewards: Array, probabilities: Array | None) -> Array:
-    """Fixed-point columns to sum: 1 and the reward r; with probabilities also the weight w = 1 / p, and w·r."""
-    columns = [np.ones(len(rewards)), rewards / GRAIN]
-    if probabilities is not None:
-        heavy = np.minimum(1.0 / probabilities, summing.HEAVIEST)
-        columns += [heavy / summing.WEIGHT_GRAIN, heavy * rewards / summing.WEIGHTED_GRAIN]
-    return np.floor(np.column_stack(columns) + 0.5).astype(np.int64)
-
-
-def _names(columns: LogColumns) -> dict[str, Any]:
-    return {"action": columns.action, "reward": columns.reward, "probability": columns.probability}
-
-
-def _batches(job: FitJob, parts: LogParts) -> Iterable[tuple[LogPart, Batch, Any]]:
+def _batches(job: ReadJob, parts: LogParts) -> Iterator[tuple[LogPart, Batch, Array | None]]:
     """Batches of the parts with their propensities; unusable rows raise, or are skipped with ``skip_bad``."""
+    columns = job.columns
     for part in parts:
         with errors_with_path(part.path):
-            for _, batch, probabilities in read_parts([part], job.columns.schema, **_names(job.columns)):
-                if batch.problems and not job.columns.skip_bad:
+            for _, batch, probabilities in read_parts(
+                [part],
+                columns.schema,
+                action=columns.action,
+                reward=columns.reward,
+                probability=columns.probability,
+                reward_range=columns.reward_range,
+            ):
+                if batch.problems and not columns.skip_bad:
                     line, why = batch.problems[0]
                     raise ValueError(f"{part.path}, row {line}: {why}")
                 yield part, batch, probabilities
 
 
-def _units(job: FitJob, batch: Batch) -> Array:
+def _encoded(job: ReadJob, batch: Batch, probabilities: Array | None) -> EncodedRows:
     encoder = job.columns.schema.encoder()
     if job.encoder is not None:
         encoder.restore(job.encoder)
-    return encoder.encode_many(batch.contexts, learns=False)
+    low, high = job.columns.reward_range
+    rewards = batch.rewards if (low, high) == (0.0, 1.0) else (batch.rewards - low) / (high - low)
+    weights, cut = None, 0
+    if probabilities is not None:
+        weights = 1.0 / probabilities
+        cut = int((weights > HEAVIEST).sum())
+        weights = np.minimum(weights, HEAVIEST)
+    labels, taken = _indexed(batch.actions)
+    return EncodedRows(encoder.encode_many(batch.contexts, learns=False), labels, taken, rewards, weights, cut)
+
+
+def _indexed(actions: Any) -> tuple[list[ActionName], Array]:
+    """The different actions, and the index of each row's among them."""
+    if isinstance(actions, np.ndarray):
+        labels, taken = np.unique(actions, return_inverse=True)
+        return labels.tolist(), taken
+    index_of = {label: index for index, label in enumerate(dict.fromkeys(actions))}
+    return list(index_of), np.fromiter(map(index_of.__getitem__, actions), dtype=np.int64, count=len(actions))
 
 
 def _numbers(batch: Batch, name: str) -> Array:

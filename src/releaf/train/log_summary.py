@@ -5,40 +5,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-
-from releaf.arrays import Array
 from releaf.decision import ActionName
-from releaf.train import histogram
 from releaf.train.sequential import MAX_ACTIONS, MAX_PROBLEMS
 
 
 class LogSummary(NamedTuple):
-    """Counts of feature values, actions and rows, and the first problems of unusable rows."""
+    """Actions, counts of rows, and the first problems of unusable rows."""
 
-    counts: Array  # [D, places + 1]
     labels: dict[tuple[str, ActionName], str]  # type and name of each action, and the first file that contains it
     rows: int  # usable rows
     left_out: int  # unusable rows
     cut: int  # rows with a clipped weight
     problems: list[tuple[str, int, str]]  # file, row and reason
-    row_hashes: histogram.KeyHistogram
 
 
-EMPTY = LogSummary(np.zeros((), dtype=np.int64), {}, 0, 0, 0, [], histogram.EMPTY)
+EMPTY = LogSummary({}, 0, 0, 0, [])
 
 
 def merge(one: LogSummary, other: LogSummary) -> LogSummary:
     """Summary of both parts together."""
     labels = {key: min(path, other.labels.get(key, path)) for key, path in one.labels.items()}
     return LogSummary(
-        one.counts + other.counts,
         {**other.labels, **labels},
         one.rows + other.rows,
         one.left_out + other.left_out,
         one.cut + other.cut,
         sorted(one.problems + other.problems)[:MAX_PROBLEMS],
-        histogram.merge(one.row_hashes, other.row_hashes),
     )
 
 
@@ -55,6 +47,11 @@ def actions_of(summary: LogSummary, given: Sequence[ActionName] | None, column: 
         shown = " and ".join(f"the {kind} {label!r} in {path}" for kind, (label, path) in sorted(firsts.items()))
         raise ValueError(f"the actions in column {column!r} are of several kinds, {shown}: expected one kind")
     return tuple(sorted(label for _, label in summary.labels))
+
+
+def action_key(label: ActionName) -> tuple[str, ActionName]:
+    """Type and name of an action: True and 1 are different ones."""
+    return type_name(label), label
 
 
 def type_name(label: ActionName) -> str:

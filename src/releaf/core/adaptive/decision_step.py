@@ -41,7 +41,7 @@ from releaf.core.adaptive.state import (
     open_sample_at,
 )
 from releaf.core.adaptive.table_columns import find_places, lay_out, unlikeness
-from releaf.core.adaptive.trees import learn_in_trees, predict
+from releaf.core.adaptive.trees import learn_in_leaves, predict
 from releaf.core.runtime.entry_points import EntryPoints, state_entry_point
 from releaf.core.runtime.jit import inlined, outlined
 from releaf.core.runtime.primitives import RANDOM, TIME, argmax
@@ -132,7 +132,7 @@ def set_regressions(state, model, filled, effect, predictions):
     )
 
 
-@inlined
+@outlined
 def estimate(state, context):
     """Set the estimated reward of each action, and its standard deviation."""
     for action in range(len(state.estimates)):
@@ -174,7 +174,7 @@ def choose(state, context):
     return 2 * action + (action != leader or state.params[RULE] != ALWAYS)
 
 
-@inlined
+@outlined
 def set_probabilities(state):
     """Set each action's probability under randomised UCB, one draw of optimism for all actions (Vaswani et al. 2020).
 
@@ -215,7 +215,7 @@ def draw_action(state):
 # --- learning ---------------------------------------------------------------------------------------------
 
 
-@inlined
+@outlined
 def learn_in_model(state, model, context, reward, predictions):
     """Predict a reward by each expert, then update the model with it."""
     filled = lay_out_for(state, model, context)
@@ -229,7 +229,7 @@ def learn_in_model(state, model, context, reward, predictions):
         rank_for(state, model, context)
         trees = model.counts[TREES]
         sharp, smooth = predict(model.nodes, model.roots, trees, state.ranked, state.leaves)
-        learn_in_trees(model.nodes, model.roots, trees, state.ranked, state.leaves, reward)
+        learn_in_leaves(model.nodes, trees, state.leaves, reward)
         predictions[SHARP_TREES] = sharp
         predictions[SMOOTH_TREES] = smooth
     fade(state, model)
@@ -322,6 +322,19 @@ def learn_rows_again(state, contexts, rewards, action):
 
 
 @inlined
+def weigh_rows(state, contexts, rewards, taken):
+    """Predict each reward by all experts, add their losses, then update the model of its action."""
+    context = np.empty(contexts.shape[1])
+    for row in range(len(rewards)):
+        action, reward = taken[row], rewards[row]
+        for feature in range(len(context)):
+            context[feature] = contexts[row, feature]
+        predictions = state.predictions[action]
+        learn_in_model(state, open_model_at(state.models[action]), context, reward, predictions)
+        add_losses(predictions, reward, state.losses[action], state.pooled_losses)
+
+
+@inlined
 def estimate_many(state, contexts, estimates):
     """Estimate the reward of each action in many contexts."""
     for row in range(len(contexts)):
@@ -354,6 +367,7 @@ def wants(state, decision):
 
 set_levels = state_entry_point(set_fresh_levels, Adaptive, arguments=0)
 learn_again = state_entry_point(learn_rows_again, Adaptive, arguments=3)
+weigh_experts = state_entry_point(weigh_rows, Adaptive, arguments=3)
 predict_with_columns = state_entry_point(predict_with_columns_of, Adaptive, arguments=3)
 predict_many = state_entry_point(estimate_many, Adaptive, arguments=2)
 ADAPTIVE = EntryPoints(choose, update, Adaptive, wants=wants, has_capacity=nothing_due, observe_context=observe_context)

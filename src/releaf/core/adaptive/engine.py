@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Self
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, Self
 
 import numpy as np
 
 from releaf.arrays import Array
-from releaf.core.adaptive.decision_step import FIRST_LEVELS, learn_again, set_levels
+from releaf.core.adaptive.decision_step import FIRST_LEVELS, learn_again, set_levels, weigh_experts
 from releaf.core.adaptive.fit_jobs import FitJob
 from releaf.core.adaptive.fitting import Fit, fit, least_leaf
 from releaf.core.adaptive.initial_state import FIRST_FIT, FIRST_ROWS, Settings, new_sample, new_state
@@ -38,15 +39,22 @@ from releaf.core.adaptive.state import (
 )
 from releaf.core.adaptive.state_check import check_state
 
-GROWTH = 1.3  # a fit is due each time an action's rewards have grown by this factor
+GROWTH = 1.4  # a fit is due each time an action's rewards have grown by this factor
 GROWTH_OF_FEW = 1.1  # the same where rewards are requested: each costs more than a fit
 LEAST_GROWTH_OF_FEW = 4
-AT_ONCE = 4096  # values in a sample up to which a fit is done at once, not in a thread
-LONGEST_LAG = 256  # rewards after which a fit takes effect
+AT_ONCE = 1536  # values in a sample up to which a fit is done at once, not in a thread
+LONGEST_LAG, ROWS_PER_LAG = 384, 24  # a fit takes effect after a reward for so many rows, the lag at most
 SAMPLE_BYTES = 64 << 20  # of the samples of all actions
 MOST_ROWS, LEAST_MOST_ROWS = 1 << 18, 512
 MOST_WINDOW = LEAST_MOST_ROWS * 64  # rewards of an action that ``forget`` may keep
+MOST_HELD_OUT = 4096  # rows of a log from which the weights of the experts follow
 _ROWS_OF = ("contexts", "rewards", "keys", "numbers")  # arrays of a sample with one entry a row
+Mapper = Callable[[Callable[[Any], Any], list[Any]], Iterable[Any]]  # applies a function to each task, as map does
+
+
+def most_rows(features: int, actions: int) -> int:
+    """Most rows of a sample, so that the samples of all actions take ``SAMPLE_BYTES``."""
+    return int(np.clip(SAMPLE_BYTES // ((4 * features + 24) * actions), LEAST_MOST_ROWS, MOST_ROWS))
 
 
 class Engine:
@@ -81,6 +89,37 @@ class Engine:
                 self._settle(sample)
         self._build_models()
 
+    def fit_rows(self, mapper: Mapper = map) -> None:
+        """Fit models to the samples of a log, all but their last rows, from which the weights of the experts follow.
+
+        Online a reward is predicted before it is learnt, and the errors weigh the experts. A log is fitted at once, so
+        its last rows play that part: models that were fitted to all others predict and learn them, one by one.
+        """
+        self._connect_samples()
+        for sample in self.samples:
+            rows = int(sample.counts[ROWS])
+            if rows >= FIRST_FIT:
+                self._schedule(sample, held_out=min(MOST_HELD_OUT, rows // 4, rows - FIRST_FIT))
+                self._thin(sample)
+                self._settle(sample)
+        fits = mapper(partial(_fitted_arrays, self.settings), [self._fitted(sample) for sample in self.samples])
+        self.models = [Model(**arrays) for arrays in fits]
+        self._connect()
+        self._weigh_experts()
+
+    def _weigh_experts(self) -> None:
+        """Add the losses of the experts on the rows after those of a fit, evenly from all actions, and learn these."""
+        later = [slice(int(sample.counts[FITTED]), int(sample.counts[ROWS])) for sample in self.samples]
+        counts = [rows.stop - rows.start for rows in later]
+        shares = np.concatenate([(np.arange(count) + 0.5) / count for count in counts])
+        order = np.argsort(shares, kind="stable")
+        contexts, rewards = (
+            np.concatenate([getattr(sample, name)[rows] for sample, rows in zip(self.samples, later, strict=True)])
+            for name in ("contexts", "rewards")
+        )
+        taken = np.repeat(np.arange(len(counts)), counts)
+        weigh_experts(self.state.pointer_table, contexts[order], rewards[order], taken[order])
+
     def set_seen(self, contexts: Array, keys: Array, rate: int) -> None:
         """Replace the sample of contexts by the different ones of these, and set the levels from it."""
         keys, first = np.unique(keys, return_index=True)
@@ -104,8 +143,7 @@ class Engine:
     @property
     def most_rows(self) -> int:
         """Most rows of a sample."""
-        row = 4 * self.settings.features + 24
-        return int(np.clip(SAMPLE_BYTES // (row * len(self.samples)), LEAST_MOST_ROWS, MOST_ROWS))
+        return most_rows(self.settings.features, len(self.samples))
 
     # --- fitting ----------------------------------------------------------------------------------------------
 
@@ -134,20 +172,24 @@ class Engine:
         counts = sample.counts
         self._schedule(sample)
         at_once = forgets or counts[STARTED] * self.settings.features <= AT_ONCE
-        counts[EFFECT] = counts[LEARNT] + (0 if at_once else min(LONGEST_LAG, int(counts[STARTED]) // 32))
+        counts[EFFECT] = counts[LEARNT] + (0 if at_once else min(LONGEST_LAG, int(counts[STARTED]) // ROWS_PER_LAG))
         if counts[EFFECT] > counts[LEARNT]:
             self._submit(action)
 
-    def _schedule(self, sample: Sample) -> None:
-        """Set what the next fit of a sample follows from: its rows, and the levels as they are now."""
+    def _schedule(self, sample: Sample, held_out: int = 0) -> None:
+        """Set what the next fit of a sample follows from: its rows but the last, and the levels as they are now."""
         counts, rows = sample.counts, int(sample.counts[ROWS])
         sample.next_knots[...], sample.next_levels[...] = self.state.fresh_knots, self.state.fresh_levels
         count, total = self.state.reward_sums
         sample.offsets[1] = (total + 1.0) / (count + 2.0)
-        counts[STARTED], counts[STARTED_FOR] = rows, counts[LEARNT]
+        used = rows - held_out
+        counts[STARTED] = used
+        counts[STARTED_FOR] = counts[LEARNT]
+        if held_out:
+            counts[STARTED_FOR] -= int(counts[LEARNT] - counts[FORGET_TO]) * held_out // rows
         while int(self._kept(sample).sum()) > self.most_rows:
             counts[RATE] += 1
-        counts[STARTED_LEAF] = least_leaf(rows, len(self.samples))
+        counts[STARTED_LEAF] = least_leaf(used, len(self.samples))
 
     def _forget(self, action: int) -> bool:
         """Remove the rows from before a drift; returns whether there were any. The fit that follows is not put off."""
@@ -299,6 +341,11 @@ class Engine:
         check_state(settings, engine.state, engine.samples)
         engine._build_models()
         return engine
+
+
+def _fitted_arrays(settings: Settings, given: Fit) -> dict[str, Array]:
+    """Arrays of a model, which can be sent between processes."""
+    return dict(fit(settings, given).items())
 
 
 def _samples_from(settings: Settings, actions: int, arrays: Mapping[str, Array]) -> list[Sample]:

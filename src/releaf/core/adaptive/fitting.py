@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from releaf.arrays import Array
 from releaf.core.adaptive.category_effects import FIRST_EFFECT_VARIANCE
 from releaf.core.adaptive.initial_state import Settings
 from releaf.core.adaptive.levels import MOST_TABLED, SLOPE
-from releaf.core.adaptive.model import fit_regressions, set_ranked_columns
+from releaf.core.adaptive.model import BLOCK, fit_regressions, set_ranked_columns
 from releaf.core.adaptive.ridge import CONSTANT_PRECISION, FIRST_VARIANCE, TABLE_PRECISION, UNLIKE_PRECISION
 from releaf.core.adaptive.state import (
     COLUMNS,
@@ -89,16 +89,15 @@ def prior_model(settings: Settings, given: Fit) -> Model:
     return model
 
 
-def _scratch(rows: int, features: int) -> tuple[Array, ...]:
-    """Sparse columns of each row (indices, values and their number), bins, and residuals twice."""
-    return (
-        np.empty((rows, MOST_COLUMNS), dtype=np.int64),
-        np.empty((rows, MOST_COLUMNS)),
-        np.empty(rows, dtype=np.int64),
-        np.empty((rows, features), dtype=np.int64),
-        np.zeros(rows),
-        np.zeros(rows),
+def _scratch(rows: int, features: int) -> tuple[Any, ...]:
+    """Sparse columns of a block of rows (indices, values and their number), its bins, and residuals of all rows."""
+    block = min(rows, BLOCK)
+    columns = (
+        np.empty((block, MOST_COLUMNS), dtype=np.int64),
+        np.empty((block, MOST_COLUMNS)),
+        np.empty(block, dtype=np.int64),
     )
+    return columns, np.empty((block, features), dtype=np.int64), np.zeros(rows), np.zeros(rows)
 
 
 def _grow(model: Model, settings: Settings, given: Fit) -> int:

@@ -20,6 +20,7 @@ from releaf.core.adaptive.state import (
     Adaptive,
     Sample,
 )
+from releaf.core.adaptive.trees import TREE_COUNT
 from releaf.core.runtime.primitives import new_clock
 
 FIRST_ROWS = 64  # capacity of a new sample
@@ -115,7 +116,7 @@ def new_state(settings: Settings, actions: int) -> Adaptive:
         places=np.zeros(features),
         heights=np.zeros(features),
         ranked=np.zeros(features),
-        leaves=np.zeros(4),
+        leaves=np.zeros(TREE_COUNT),
         where=np.zeros(MOST_COLUMNS),
         value=np.zeros(MOST_COLUMNS),
         push=np.zeros(MOST_COLUMNS),

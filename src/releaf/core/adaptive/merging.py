@@ -7,20 +7,21 @@ below KEYS / 2ʳ, so the union at the higher of two rates is the sample that one
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from releaf.arrays import Array
-from releaf.core.adaptive.engine import Engine
+from releaf.core.adaptive.engine import Engine, Mapper
 from releaf.core.adaptive.initial_state import Settings, new_sample
 from releaf.core.adaptive.sample import KEYS
-from releaf.core.adaptive.state import FORGET_TO, LATEST_KEY, LEARNT, RATE, REQUESTED, ROWS, Adaptive, Sample
+from releaf.core.adaptive.state import FORGET_TO, LATEST_KEY, LEARNT, RATE, REQUESTED, ROWS, WINDOW, Adaptive, Sample
 from releaf.core.runtime.primitives import RANDOM, TIME
 from releaf.core.runtime.random_generator import first_state
 
 
-class Rows(NamedTuple):
+class SampledRows(NamedTuple):
     """Rewarded contexts of an action, and how many rewards they stand for."""
 
     contexts: Array
@@ -38,10 +39,10 @@ class Common(NamedTuple):
     total: float
 
 
-def rows_of(sample: Sample) -> Rows:
-    """Rows of a sample."""
+def rows_of(sample: Sample) -> SampledRows:
+    """SampledRows of a sample."""
     counts, rows = sample.counts, int(sample.counts[ROWS])
-    return Rows(
+    return SampledRows(
         sample.contexts[:rows].copy(),
         sample.rewards[:rows].copy(),
         sample.keys[:rows].copy(),
@@ -49,6 +50,28 @@ def rows_of(sample: Sample) -> Rows:
         int(counts[LEARNT]),
         int(counts[FORGET_TO]),
     )
+
+
+def build_engine(settings: Settings, rows: Sequence[SampledRows], reward_sum: float, mapper: Mapper = map) -> Engine:
+    """Engine of the rows of each action, in an order that tells nothing: the first ones are fitted, the last learnt.
+
+    ``reward_sum`` is that of all rewards that the rows stand for; ``mapper`` fits the models, as ``map`` would.
+    """
+    engine, learnt = Engine(settings, len(rows)), sum(own.learnt for own in rows)
+    rate = max(own.rate for own in rows)
+    engine.state.reward_sums[:] = learnt, reward_sum
+    engine.state.clock[TIME] = learnt
+    engine.set_seen(np.concatenate([own.contexts for own in rows]), np.concatenate([own.keys for own in rows]), rate)
+    window = int(settings.params[WINDOW])
+    engine.samples = [sample_from(settings, latest(own, window) if window > 0 else own) for own in rows]
+    engine.fit_rows(mapper)
+    return engine
+
+
+def latest(rows: SampledRows, window: int) -> SampledRows:
+    """The last rows, so many at most, at a rate of one: later rewards are to replace them one by one."""
+    contexts, rewards, keys = (array[-window:] for array in rows[:3])
+    return rows._replace(contexts=contexts, rewards=rewards, keys=keys << rows.rate, rate=0)
 
 
 def merge_engines(settings: Settings, one: Engine, other: Engine, pairs: list[tuple[int | None, int | None]]) -> Engine:
@@ -103,7 +126,7 @@ def _includes(whole: tuple[Array, int], part: tuple[Array, int]) -> bool:
     return len(kept) > 0 and bool(np.isin(kept, whole[0]).all())
 
 
-def _has_all(whole: Rows, part: Rows) -> bool:
+def _has_all(whole: SampledRows, part: SampledRows) -> bool:
     return part.learnt <= whole.learnt and _includes((whole.keys, whole.rate), (part.keys, part.rate))
 
 
@@ -133,7 +156,7 @@ def _merge_samples(settings: Settings, samples: list[Sample]) -> tuple[Sample, C
     return sample_from(settings, unite(one, other, common.rewards)), common
 
 
-def unite(one: Rows, other: Rows, common: int) -> Rows:
+def unite(one: SampledRows, other: SampledRows, common: int) -> SampledRows:
     """Union of rows, in the order of their keys: the same whichever comes first."""
     rate = max(one.rate, other.rate)
     keys, first = np.unique(np.concatenate([one.keys, other.keys]), return_index=True)
@@ -142,10 +165,10 @@ def unite(one: Rows, other: Rows, common: int) -> Rows:
     first = first[kept]
     learnt = max(one.learnt + other.learnt - common, len(first))
     forgotten = min(one.forgotten + other.forgotten, learnt - len(first))
-    return Rows(contexts[first], rewards[first], keys[kept], rate, learnt, max(forgotten, 0))
+    return SampledRows(contexts[first], rewards[first], keys[kept], rate, learnt, max(forgotten, 0))
 
 
-def sample_from(settings: Settings, rows: Rows) -> Sample:
+def sample_from(settings: Settings, rows: SampledRows) -> Sample:
     """Sample of these rows, all of which a first fit is to use; they count as the latest rewards, in this order."""
     sample, count = new_sample(settings), len(rows.rewards)
     sample = sample.resized("rows", max(len(sample.rewards), 1 << count.bit_length()))
@@ -183,10 +206,3 @@ def _merge_states(merged: Engine, one: Engine, other: Engine, shared: list[Commo
         np.concatenate([keys for _, keys in seen]),
         max(int(part.seen_counts[1]) for part in states),
     )
-
-
-def thinned(keys: Array, rate: int, most: int) -> int:
-    """Lowest rate, from this one, at which so many rows at most are kept."""
-    while int((keys < KEYS >> rate).sum()) > most:
-        rate += 1
-    return rate

@@ -9,7 +9,7 @@ from releaf.core.adaptive.category_effects import fit_effects
 from releaf.core.adaptive.gains import find_bins, single_gain
 from releaf.core.adaptive.levels import SLOPE, is_wide
 from releaf.core.adaptive.relevance import credit_effects, find_relevance
-from releaf.core.adaptive.ridge import add_up, product, solve, solve_lines
+from releaf.core.adaptive.ridge import add_up, clear, complete, product, solve, solve_lines
 from releaf.core.adaptive.sorting import ascending_order
 from releaf.core.adaptive.state import (
     COLUMNS,
@@ -29,7 +29,7 @@ from releaf.core.runtime.jit import entry_point, inlined, outlined
 
 FROM_PAIRS = 40  # rewards
 ENOUGH_TO_DROP = 256
-SELECTED_ON = 2048  # latest rewards, on which tables are selected
+BLOCK = 2048  # rows laid out at a time; tables are selected on so many of the latest
 ROUNDS_TO_SELECT, ROUNDS = 3, 4
 MARGIN = 0.05  # of a range, by which a value may exceed it without counting as outside
 RANK_SHRINKAGE = 5.0  # rewards that the mean counts as, where categories are ranked by their rewards
@@ -40,16 +40,18 @@ def fit_kernel(pointer_table, contexts, targets, features, scratch):
     """Fit both regressions, the category effects and the relevance."""
     model = open_model(pointer_table)
     limits, categories, first_category, first_effect = features
-    where, value, filled, bins, residuals, remaining = scratch
+    rows, bins, residuals, remaining = scratch
+    latest = max(len(targets) - BLOCK, 0)
     find_ranges(contexts, model.ranges)
-    find_bins(contexts, model.knots, model.levels, categories, bins)
-    rows = (where, value, filled)
+    find_bins(contexts[latest:], model.knots, model.levels, categories, bins)
     gram, slope = np.empty((MOST_COLUMNS, MOST_COLUMNS)), np.empty(MOST_COLUMNS)
-    select_tables(model, contexts, targets, limits, categories, first_effect, rows, bins, residuals, gram, slope)
-    used, columns = model.counts[TABLES], model.counts[COLUMNS]
-    lay_out_all(contexts, model.knots, model.levels, categories, limits, model.tables, used, rows)
-    squares = fit_tables(model, contexts, targets, categories, first_effect, rows, residuals, remaining, gram, slope)
-    model.counts[LINE_COLUMNS] = line_columns(model.tables, used)
+    select_tables(
+        model, contexts[latest:], targets[latest:], limits, categories, first_effect, rows, bins, residuals, gram, slope
+    )
+    squares = fit_tables(
+        model, contexts, targets, limits, categories, first_effect, rows, residuals, remaining, gram, slope
+    )
+    model.counts[LINE_COLUMNS] = line_columns(model.tables, model.counts[TABLES])
     solve_lines(
         gram,
         slope,
@@ -62,12 +64,13 @@ def fit_kernel(pointer_table, contexts, targets, features, scratch):
         model.line_weights,
         model.line_covariance,
     )
+    lay_out_all(model, contexts[latest:], limits, categories, rows)
     find_relevance(
-        rows,
+        first_rows(rows, len(targets) - latest),
         bins,
         model.tables,
-        used,
-        columns,
+        model.counts[TABLES],
+        model.counts[COLUMNS],
         model.weights,
         model.covariance,
         model.typical,
@@ -92,16 +95,14 @@ def select_tables(model, contexts, targets, limits, categories, first_effect, ro
     count, levels, tables = len(targets), model.levels, model.tables
     scores = first_scores(bins, targets, len(levels), categories)
     used, columns = start_tables(scores, levels, categories, limits, tables)
+    model.counts[TABLES] = used
     if count >= FROM_PAIRS:
-        some = max(count - SELECTED_ON, 0)
-        few = (rows[0][some:], rows[1][some:], rows[2][some:])
-        lay_out_all(contexts[some:], model.knots, levels, categories, limits, tables, used, few)
-        squares = add_up(few, targets[some:], columns, gram, slope)
+        squares = add_up_all(model, contexts, targets, limits, categories, rows, columns, gram, slope)
         variance = solve(
             gram,
             slope,
             squares,
-            1.0 * (count - some),
+            1.0 * count,
             tables,
             used,
             columns,
@@ -111,11 +112,11 @@ def select_tables(model, contexts, targets, limits, categories, first_effect, ro
             model.covariance,
             model.precisions,
         )
-        find_residuals(few, targets[some:], model.weights, residuals[some:])
+        find_residuals(model, contexts, targets, limits, categories, rows, residuals)
         if len(model.effect_means) > 0:
             fit_effects(
-                contexts[some:],
-                residuals[some:],
+                contexts,
+                residuals[:count],
                 variance,
                 categories,
                 first_effect,
@@ -124,22 +125,20 @@ def select_tables(model, contexts, targets, limits, categories, first_effect, ro
             )
         if count >= ENOUGH_TO_DROP:
             used, columns = drop_idle(tables, used, model.weights, model.covariance, model.precisions)
-        used, columns = add_tables(
-            bins[some:], residuals[some:], variance, levels, categories, limits, tables, used, columns
-        )
+        used, columns = add_tables(bins, residuals[:count], variance, levels, categories, limits, tables, used, columns)
     model.counts[TABLES] = used
     model.counts[COLUMNS] = columns
 
 
 @outlined
-def fit_tables(model, contexts, targets, categories, first_effect, rows, residuals, remaining, gram, slope):
+def fit_tables(model, contexts, targets, limits, categories, first_effect, rows, residuals, remaining, gram, slope):
     """Fit the tables, in turns with the category effects if there are any; returns the sum of squares they explain."""
-    count, has_effects = len(targets), len(model.effect_means) > 0
+    count, columns, has_effects = len(targets), model.counts[COLUMNS], len(model.effect_means) > 0
     for row in range(count):
         remaining[row] = targets[row]
     squares = 0.0
     for _ in range(EFFECT_TURNS if has_effects else 1):
-        squares = add_up(rows, remaining, model.counts[COLUMNS], gram, slope)
+        squares = add_up_all(model, contexts, remaining, limits, categories, rows, columns, gram, slope)
         model.numbers[VARIANCE] = solve(
             gram,
             slope,
@@ -147,7 +146,7 @@ def fit_tables(model, contexts, targets, categories, first_effect, rows, residua
             1.0 * count,
             model.tables,
             model.counts[TABLES],
-            model.counts[COLUMNS],
+            columns,
             len(categories),
             ROUNDS,
             model.weights,
@@ -155,7 +154,7 @@ def fit_tables(model, contexts, targets, categories, first_effect, rows, residua
             model.precisions,
         )
         if has_effects:
-            find_residuals(rows, targets, model.weights, residuals)
+            find_residuals(model, contexts, targets, limits, categories, rows, residuals)
             for row in range(count):
                 remaining[row] = residuals[row]
             fit_effects(
@@ -170,6 +169,37 @@ def fit_tables(model, contexts, targets, categories, first_effect, rows, residua
             for row in range(count):  # what tables are to explain: all but the effects
                 remaining[row] += targets[row] - residuals[row]
     return squares
+
+
+@inlined
+def first_rows(rows, count):
+    where, value, filled = rows
+    return where[:count], value[:count], filled[:count]
+
+
+@outlined
+def add_up_all(model, contexts, targets, limits, categories, rows, columns, gram, slope):
+    """Set XᵀX and Xᵀy of all rows, block by block; returns yᵀy."""
+    clear(columns, gram, slope)
+    squares = 0.0
+    for start in range(0, len(targets), BLOCK):
+        end = min(start + BLOCK, len(targets))
+        lay_out_all(model, contexts[start:end], limits, categories, rows)
+        squares += add_up(first_rows(rows, end - start), targets[start:end], gram, slope)
+    complete(columns, gram)
+    return squares
+
+
+@outlined
+def find_residuals(model, contexts, targets, limits, categories, rows, residuals):
+    """Set what the tables leave of each row's target."""
+    where, value, filled = rows
+    for start in range(0, len(targets), BLOCK):
+        end = min(start + BLOCK, len(targets))
+        lay_out_all(model, contexts[start:end], limits, categories, rows)
+        for row in range(end - start):
+            explained = product(model.weights, where[row], value[row], filled[row])
+            residuals[start + row] = targets[start + row] - explained
 
 
 @inlined
@@ -216,20 +246,14 @@ def first_scores(bins, targets, features, categories):
 
 
 @outlined
-def lay_out_all(contexts, knots, levels, categories, limits, tables, used, rows):
-    """Write the sparse columns of all contexts."""
+def lay_out_all(model, contexts, limits, categories, rows):
+    """Write the sparse columns of a block of contexts."""
     where, value, filled = rows
+    knots, levels, tables, used = model.knots, model.levels, model.tables, model.counts[TABLES]
     places, heights = np.empty(len(levels)), np.empty(len(levels))
     for row in range(len(contexts)):
         find_places(contexts[row], knots, levels, categories, places, heights)
         filled[row] = lay_out(places, heights, 0.0, levels, categories, limits, tables, used, where[row], value[row])
-
-
-@outlined
-def find_residuals(rows, targets, weights, residuals):
-    where, value, filled = rows
-    for row in range(len(targets)):
-        residuals[row] = targets[row] - product(weights, where[row], value[row], filled[row])
 
 
 @outlined

@@ -35,7 +35,7 @@ LEAST_COST = 1e-6
 LIKELY = 0.5  # largest difference of a reward from an estimate that it confirms
 
 
-@inlined
+@outlined
 def requests_reward(state, context, leader):
     """Whether to request the reward of this decision."""
     if state.params[RULE] == BUDGET:

@@ -15,7 +15,7 @@ DOUBLING = 100.0  # rewards after which the precision of a table without effect 
 LEAST_PRECISION, MOST_PRECISION = 0.16, 1.6e5
 FIRST_VARIANCE, LEAST_VARIANCE, MOST_VARIANCE = 0.15, 0.004, 0.25
 VARIANCE_ROWS = 4.0  # rewards that the first variance counts as
-LEAST_CHANGE = 0.002  # of the covariance, below which it is not updated
+LEAST_CHANGE = 0.01  # of the covariance, below which it is not updated
 
 
 @inlined
@@ -90,13 +90,17 @@ def invert(matrix, size):
 
 
 @outlined
-def add_up(rows, targets, columns, gram, slope):
-    """Set XᵀX and Xᵀy; returns yᵀy."""
-    places, values, filleds = rows
+def clear(columns, gram, slope):
     for i in range(columns):
         slope[i] = 0.0
         for j in range(columns):
             gram[i, j] = 0.0
+
+
+@outlined
+def add_up(rows, targets, gram, slope):
+    """Add one half of XᵀX, and Xᵀy; returns yᵀy."""
+    places, values, filleds = rows
     squares = 0.0
     for row in range(len(targets)):
         where, value, filled = places[row], values[row], filleds[row]
@@ -106,12 +110,17 @@ def add_up(rows, targets, columns, gram, slope):
             line, factor = gram[where[i]], value[i]
             for j in range(i + 1):
                 line[where[j]] += factor * value[j]
+    return squares
+
+
+@outlined
+def complete(columns, gram):
+    """Complete XᵀX from its half; columns of a row come in any order, so entries are on either side."""
     for i in range(columns):
         for j in range(i):
-            total = gram[i, j] + gram[j, i]  # columns of a row come in any order
+            total = gram[i, j] + gram[j, i]
             gram[i, j] = total
             gram[j, i] = total
-    return squares
 
 
 @outlined

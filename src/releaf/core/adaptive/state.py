@@ -10,6 +10,7 @@ import numpy as np
 
 from releaf.arrays import Array
 from releaf.core.adaptive.levels import MOST_LEVELS, STRETCH
+from releaf.core.adaptive.trees import TREE_COUNT
 from releaf.core.runtime.primitives import CLOCK_LENGTH
 from releaf.core.runtime.state import LearnerState, constant, learnt, scratch
 
@@ -44,8 +45,8 @@ EXCESS, SINCE_REWARD = 0, 1
 # Sums over all decisions, where rewards are requested: probabilities of error, and novelties.
 ERROR_SUM, NOVELTY_SUM = 0, 1
 
-MOST_COLUMNS = 160
-MOST_TABLES = 160
+MOST_COLUMNS = 128
+MOST_TABLES = 128
 SEEN = 1024  # contexts from which the levels are set
 MOST_EFFECTS = 4096  # categories of a feature with an effect each; beyond, several share one
 
@@ -124,7 +125,7 @@ class Adaptive(LearnerState):
     places: Array = scratch(np.float64, "features")
     heights: Array = scratch(np.float64, "features")
     ranked: Array = scratch(np.float32, "features")
-    leaves: Array = scratch(np.int64, 4)
+    leaves: Array = scratch(np.int64, TREE_COUNT)
     where: Array = scratch(np.int64, "scratch")
     value: Array = scratch(np.float64, "scratch")
     push: Array = scratch(np.float64, "scratch")

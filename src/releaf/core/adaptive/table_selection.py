@@ -22,7 +22,7 @@ from releaf.core.adaptive.state import (
 from releaf.core.adaptive.table_columns import set_table, width_of
 from releaf.core.runtime.jit import inlined, outlined
 
-MOST_SINGLE_COLUMNS = 110  # columns of tables of one feature
+MOST_SINGLE_COLUMNS = 96  # columns of tables of one feature
 PAIRED = 64  # features whose pairs are candidates, those with the highest gain alone
 DEVIATIONS = 1.5  # above the gain by chance, for a table to be added
 SHARED_CELLS = 5.0  # of a pair's table that tables of one feature could explain

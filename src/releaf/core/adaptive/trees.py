@@ -16,7 +16,7 @@ from releaf.core.runtime.random_generator import integer_below, unit
 FEATURE, THRESHOLD, LEFT = range(3)
 LEAF, COUNT, SUM, PRIOR = -1.0, 1, 2, 3
 FEWEST_ROWS = 8  # from which trees are grown
-TREE_COUNT = 20
+TREE_COUNT = 20  # a multiple of four: so many are walked at once
 LEAST_LEAF = 1  # rewards
 SHARPNESS, SMOOTHNESS = 0.1, 5.0  # rewards that the estimate above a leaf counts as
 SHRINKAGE = 2.0  # the same for a node that is no leaf
@@ -51,10 +51,10 @@ def find_leaves(nodes, roots, first, values, leaves):
         if nodes[fourth, FEATURE] >= 0.0:
             fourth = child_of(nodes, roots[first + 3], fourth, values)
             going = True
-    leaves[0] = node
-    leaves[1] = other
-    leaves[2] = third
-    leaves[3] = fourth
+    leaves[first] = node
+    leaves[first + 1] = other
+    leaves[first + 2] = third
+    leaves[first + 3] = fourth
 
 
 @inlined
@@ -63,21 +63,19 @@ def predict(nodes, roots, trees, values, leaves):
     sharp, smooth = 0.0, 0.0
     for first in range(0, trees, 4):
         find_leaves(nodes, roots, first, values, leaves)
-        for lane in range(4):
-            leaf = nodes[leaves[lane]]
-            sharp += (leaf[SUM] + SHARPNESS * leaf[PRIOR]) / (leaf[COUNT] + SHARPNESS)
-            smooth += (leaf[SUM] + SMOOTHNESS * leaf[PRIOR]) / (leaf[COUNT] + SMOOTHNESS)
+    for tree in range(trees):
+        leaf = nodes[leaves[tree]]
+        sharp += (leaf[SUM] + SHARPNESS * leaf[PRIOR]) / (leaf[COUNT] + SHARPNESS)
+        smooth += (leaf[SUM] + SMOOTHNESS * leaf[PRIOR]) / (leaf[COUNT] + SMOOTHNESS)
     return sharp / trees, smooth / trees
 
 
 @inlined
-def learn_in_trees(nodes, roots, trees, values, leaves, reward):
-    """Add a reward to its leaf of each tree."""
-    for first in range(0, trees, 4):
-        find_leaves(nodes, roots, first, values, leaves)
-        for lane in range(4):
-            nodes[leaves[lane], COUNT] += np.float32(1.0)
-            nodes[leaves[lane], SUM] += np.float32(reward)
+def learn_in_leaves(nodes, trees, leaves, reward):
+    """Add a reward to the leaves that ``predict`` found."""
+    for tree in range(trees):
+        nodes[leaves[tree], COUNT] += np.float32(1.0)
+        nodes[leaves[tree], SUM] += np.float32(reward)
 
 
 def grow_trees_kernel(columns, rewards, generator, candidates, least_leaf, order, nodes, roots):

@@ -283,7 +283,7 @@ def observed_rows(layout: SumsLayout, actions: int, sums: Sums) -> Rows:
     begins = np.diff(of_entries, prepend=-1) != 0
     cells, row = of_entries[begins], np.cumsum(begins) - 1
     counts, totals = np.zeros((len(cells), actions), dtype=np.int64), np.zeros((len(cells), actions))
-    counts[row, taken], totals[row, taken] = sums.values[:, 0], _totals(sums.values)
+    counts[row, taken], totals[row, taken] = sums.values[:, 0], reward_totals(sums.values)
     which = np.searchsorted(layout.offsets, cells, side="right") - 1
     rest = cells - layout.offsets[which]
     places = np.zeros((len(cells), layout.tuples.shape[1]), dtype=np.int64)
@@ -292,7 +292,7 @@ def observed_rows(layout: SumsLayout, actions: int, sums: Sums) -> Rows:
     return Rows(layout.numbers[which], places, counts, totals)
 
 
-def _totals(values: Array) -> Array:
+def reward_totals(values: Array) -> Array:
     """Sums of rewards; with weights, count times weighted mean."""
     grains = values[:, 1]
     if values.shape[1] > 2:

@@ -1,4 +1,4 @@
-"""Order-independent samples of rows, by hash priority: the distinct rows with the smallest hashes.
+"""Order-independent samples of contexts, by hash priority: the distinct rows with the smallest hashes.
 
 A sample counts how often each of its rows occurs. Frequent rows, whose hashes are known beforehand, are always in the
 sample, so that each row is represented in proportion to its share of the log.
@@ -12,12 +12,12 @@ import numpy as np
 
 from releaf.arrays import Array
 from releaf.train.histogram import HEAVY_FRACTION
+from releaf.train.row_hashes import NO_HASHES, hash_rows
 
 SAMPLE_SIZE = 4096  # distinct rows
-NO_HASHES = np.empty(0, dtype=np.uint64)
 
 
-class Sample(NamedTuple):
+class ContextSample(NamedTuple):
     """Distinct rows with their counts, in the order of their hashes."""
 
     hashes: Array
@@ -26,20 +26,12 @@ class Sample(NamedTuple):
     rows: int  # number of rows it was drawn from
 
 
-def empty_sample(columns: int) -> Sample:
+def empty_sample(columns: int) -> ContextSample:
     """A sample of no rows."""
-    return Sample(NO_HASHES, np.empty((0, columns)), np.empty(0, dtype=np.int64), 0)
+    return ContextSample(NO_HASHES, np.empty((0, columns)), np.empty(0, dtype=np.int64), 0)
 
 
-def hash_rows(values: Array) -> Array:
-    """A 64-bit hash of each row's values."""
-    hashes = np.zeros(len(values), dtype=np.uint64)
-    for column in values.T:
-        hashes = _splitmix64(hashes ^ (column + 0.0).view(np.uint64))  # no negative zero
-    return hashes
-
-
-def draw(values: Array, frequent: Array = NO_HASHES) -> Sample:
+def draw(values: Array, frequent: Array = NO_HASHES) -> ContextSample:
     """The rows with the smallest hashes; rows with one of the sorted ``frequent`` hashes come first."""
     hashes = hash_rows(values)
     if len(frequent):
@@ -48,13 +40,13 @@ def draw(values: Array, frequent: Array = NO_HASHES) -> Sample:
     return _smallest(hashes, values + 0.0, np.ones(len(values), dtype=np.int64), len(values))
 
 
-def merge(one: Sample, other: Sample) -> Sample:
+def merge(one: ContextSample, other: ContextSample) -> ContextSample:
     """Sample of the rows of both."""
     hashes, values, counts = (np.concatenate(pair) for pair in zip(one[:3], other[:3], strict=True))
     return _smallest(hashes, values, counts, one.rows + other.rows)
 
 
-def resample(sample: Sample) -> Array:
+def resample(sample: ContextSample) -> Array:
     """Rows in proportion to their share of the log: ``SAMPLE_SIZE`` of them, or as many as the log has.
 
     A frequent row represents itself; the other rows of the sample represent all other rows of the log.
@@ -70,17 +62,7 @@ def resample(sample: Sample) -> Array:
     return np.ascontiguousarray(sample.values[np.searchsorted(upto, steps, side="right")])
 
 
-def _splitmix64(words: Array) -> Array:
-    """The finaliser of the SplitMix64 generator."""
-    with np.errstate(over="ignore"):
-        words = words + np.uint64(0x9E3779B97F4A7C15)
-        words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    mixed: Array = words ^ (words >> np.uint64(31))
-    return mixed
-
-
-def _smallest(hashes: Array, values: Array, counts: Array, rows: int) -> Sample:
+def _smallest(hashes: Array, values: Array, counts: Array, rows: int) -> ContextSample:
     if len(hashes) > 4 * SAMPLE_SIZE:  # sort few, not all
         bound = np.partition(hashes, 2 * SAMPLE_SIZE)[2 * SAMPLE_SIZE]
         few = hashes <= bound
@@ -88,4 +70,4 @@ def _smallest(hashes: Array, values: Array, counts: Array, rows: int) -> Sample:
             hashes, values, counts = hashes[few], values[few], counts[few]
     distinct, firsts, indices = np.unique(hashes, return_index=True, return_inverse=True)
     total = np.bincount(indices, weights=counts, minlength=len(distinct)).astype(np.int64)
-    return Sample(distinct[:SAMPLE_SIZE], values[firsts[:SAMPLE_SIZE]], total[:SAMPLE_SIZE], rows)
+    return ContextSample(distinct[:SAMPLE_SIZE], values[firsts[:SAMPLE_SIZE]], total[:SAMPLE_SIZE], rows)
