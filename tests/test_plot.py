@@ -76,12 +76,15 @@ def learner() -> Any:
 
 @pytest.fixture(scope="module")
 def patients() -> Any:
-    """A learner of features of all kinds, of which age decides and a missing dose is bad for "treat"."""
+    """A learner of features of all kinds, of which age decides and a missing dose is bad for "treat".
+
+    It takes both actions at all ages now and then, since its relevance is that in the contexts of each action.
+    """
     generator = np.random.default_rng(1)
     schema = releaf.Schema(
         age=releaf.Continuous(0, 100), colour=releaf.Categorical("red", "green"), dose=releaf.Quantile(missing=True)
     )
-    bandit = releaf.AdaptiveReleaf(["wait", "treat"], schema, seed=0, reward_range=(0, 10))
+    bandit = releaf.AdaptiveReleaf(["wait", "treat"], schema, seed=0, reward_range=(0, 10), least_probability=0.1)
     for age in generator.uniform(20, 80, 1_000):
         dose = None if generator.random() < 0.2 else float(generator.exponential(30))
         choice = bandit.decide([age, "red" if generator.random() < 0.5 else "green", dose])

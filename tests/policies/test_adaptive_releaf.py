@@ -215,18 +215,6 @@ def test_categories_missing_values_and_many_of_both() -> None:
     assert np.mean(wrong[1_500:]) < 0.05
 
 
-@pytest.mark.parametrize(("actions", "features"), [(100, 4), (2, 500)])
-def test_many_actions_and_many_features(actions: int, features: int) -> None:
-    generator = np.random.default_rng(0)
-    contexts = generator.random((4_000, features))
-    best = (contexts[:, 1] * min(actions, 4)).astype(int)
-    rewards = (np.arange(actions) == best[:, None]).astype(float)
-    bandit = releaf.AdaptiveReleaf(actions, features, seed=0)
-    trace = releaf.replay(bandit, contexts, rewards)
-    assert (trace.actions != best)[3_000:].mean() < 0.1
-    assert sum(array.nbytes for _, array in bandit._state.items()) < 100e6
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
