@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -227,7 +228,9 @@ print("guarded:", len({field for field, _ in padded}), "touched:", sorted(set(to
 
 def test_kernels_write_only_to_their_own_arrays() -> None:
     """Every array stands between two guards, which must be as they were in the end."""
-    done = subprocess.run([sys.executable, "-c", GUARDED], capture_output=True, text=True, timeout=600, check=False)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", GUARDED]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, env=environment)
     assert done.returncode == 0, done.stderr
     guarded, touched = done.stdout.strip().removeprefix("guarded: ").split(" touched: ")
     assert int(guarded) > 50

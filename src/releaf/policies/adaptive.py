@@ -36,7 +36,7 @@ class AdaptiveReleaf(CompiledPolicy):
     Four experts estimate the reward of an action: a ridge regression on its features, one on tables of their levels
     (quantiles or categories) and of pairs that interact, and extremely randomised trees, little and much smoothed.
     Their estimates are averaged with weights that fall with their squared errors so far, so a linear problem stays a
-    linear one. All are fitted to a sample of the action's rewards, again each time these have grown by four tenths,
+    linear one. All are fitted to a sample of the action's rewards, again each time these have grown by a quarter,
     in a thread; in between each reward updates them. The sample holds all rewards up to a bound on memory
     (:doc:`/adaptive`), and a random part of them beyond. Tables without effect are shrunk to zero, for each action
     separately; the others define its relevance.

@@ -39,7 +39,7 @@ from releaf.core.adaptive.state import (
 )
 from releaf.core.adaptive.state_check import check_state
 
-GROWTH = 1.4  # a fit is due each time an action's rewards have grown by this factor
+GROWTH = 1.25  # a fit is due each time an action's rewards have grown by this factor
 GROWTH_OF_FEW = 1.1  # the same where rewards are requested: each costs more than a fit
 LEAST_GROWTH_OF_FEW = 4
 AT_ONCE = 1536  # values in a sample up to which a fit is done at once, not in a thread

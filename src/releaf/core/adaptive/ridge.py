@@ -15,7 +15,7 @@ DOUBLING = 100.0  # rewards after which the precision of a table without effect 
 LEAST_PRECISION, MOST_PRECISION = 0.16, 1.6e5
 FIRST_VARIANCE, LEAST_VARIANCE, MOST_VARIANCE = 0.15, 0.004, 0.25
 VARIANCE_ROWS = 4.0  # rewards that the first variance counts as
-LEAST_CHANGE = 0.01  # of the covariance, below which it is not updated
+LEAST_CHANGE = 0.003  # of the covariance, below which it is not updated
 
 
 @inlined
