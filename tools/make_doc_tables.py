@@ -28,7 +28,7 @@ ORDER = (
     *("LinearEpsilonGreedy", "UCB1", "EpsilonGreedy", "Random"),
     *("AverageMajority", "AdaBoost", "OnlineAdaBoost", "Blum", "WeightedMajority", "FixedShare"),
 )
-QUALITY, LABELS = (ROOT / "benchmarks" / "results" / f"{name}.json" for name in ("quality", "labels"))
+QUALITY, LABELS = (ROOT / "benchmarks" / "results" / f"{name}.json" for name in ("quality-sealed", "labels"))
 SHOWN = (
     "AdaptiveReleaf",
     "LinUCB",
@@ -117,19 +117,15 @@ def quality() -> dict[str, str]:
         + [_loss(each["losses"].get(problem["data"])) for each in shown]
         for problem in problems
     ]
-    return {
+    tables = {
         "ranks": _table(["policy", "loss, × the best's", "mean rank", "worst"], ranked),
         "losses": _table(["data set", "D, A", *(_own(each) for each in shown)], losses),
-        "labels": _labels(findings),
     }
+    return tables | ({"labels": _labels()} if LABELS.exists() else {})
 
 
-def _labels(findings: list[dict[str, Any]]) -> str:
-    """Loss by policy and budget: geometric means over data sets; as long as there are none, single data sets."""
-    if not LABELS.exists():
-        points = [p for p in findings if "frugal" in p]
-        rows = [[p["data"], p["frugal"], f"{p['labels']:,.0f}", f"{100 * p['mean']:.2f}"] for p in points]
-        return _table(["stream", "policy", "labels", "error %"], rows)
+def _labels() -> str:
+    """Loss by policy and budget: geometric means over data sets."""
     found = json.loads(LABELS.read_text(encoding="utf-8"))["findings"]
     losses: dict[tuple[str, str], dict[int, float]] = {}
     for finding in found:
