@@ -26,7 +26,7 @@ from releaf.statistics import Z95
 
 LEAST_SHARE = 0.05  # of the explained variance, for a feature to be named
 LEAST_CERTAINTY = 0.99  # of all named features of an action together
-SHOWN = 4  # parts of an estimate, the largest
+SHOWN = 3  # parts of an estimate, the largest
 LEAST_SHOWN = 0.005  # of the reward's range
 AVERAGED = 256  # most contexts over which an effect is averaged
 POINTS = 17  # of an effect, evenly spaced, besides the knots
