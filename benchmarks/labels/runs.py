@@ -8,18 +8,20 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
 
 from benchmarks.labels import policies
 from benchmarks.labels.policies import ALL, ActiveClassifier, Taken
 from benchmarks.quality import catalogue, suite
 from benchmarks.quality.problems import Problem
-from benchmarks.quality.runs import loss
+from benchmarks.quality.runs import loss, small_problem
 from benchmarks.quality.tasks import Outcome, Task
 from releaf.evaluate.runs import _sources
 
 BUDGETS = (50, 100, 200, 500, 2_000)
 OWN_ORDER = ", own order"  # after the name of a data set
+_WARMUP_BUDGET = 50  # labels
 _AT = " @ "  # between a policy's name and its budget
 
 
@@ -108,12 +110,19 @@ def execute(task: Task) -> Outcome:
     name = task.data.removesuffix(OWN_ORDER)
     problem = suite.stream(name, task.seed, shuffled=name == task.data)
     asking, budget = parsed(task.method)
-    begin = time.process_time()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            warm_up(asking)
+            begin = time.process_time()
             actions, labels = asking.run(problem, budget, task.seed)
     except Exception as error:
         return Outcome(failure=f"{type(error).__name__}: {error}")
     lost = None if actions is None else loss(problem, actions)
     return Outcome(lost, None, labels, round(time.process_time() - begin, 3))
+
+
+@cache
+def warm_up(asking: Asking) -> None:
+    """A short run, so that no other pays for imports and compilation."""
+    asking.run(small_problem(), _WARMUP_BUDGET, 0)

@@ -23,7 +23,7 @@ RUN_TIMEOUT = 180.0  # seconds of computing that a run may take
 _FIRST_LOOK = 10.0  # seconds after which the rest is estimated
 _LOOK_EVERY = 50  # steps
 _REPLAYED = 250  # steps at once
-_WARMUP_STEPS = 30
+_WARMUP_STEPS = 100
 
 
 def execute(task: Task) -> Outcome:
@@ -100,10 +100,11 @@ class Clock:
 @cache
 def _warm_up(name: str) -> None:
     """A few steps of a small problem, so that no run pays for imports and compilation."""
-    run_method(methods.BY_NAME[name], _small_problem(), 0)
+    run_method(methods.BY_NAME[name], small_problem(), 0)
 
 
-def _small_problem() -> Problem:
+def small_problem() -> Problem:
+    """Every kind of feature and two actions, for so many steps that the models of all methods are fitted."""
     generator = np.random.default_rng(0)
     columns = {
         "number": generator.random(_WARMUP_STEPS),

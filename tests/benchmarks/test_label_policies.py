@@ -23,12 +23,13 @@ def problem() -> Problem:
     return problem_of_table(Table(columns, columns["x"] > 0.5))
 
 
-@pytest.mark.parametrize("name", ["adaptive", "adaptive_random", "linucb_random", "linucb_uncertain"])
+@pytest.mark.parametrize("name", ["AdaptiveReleaf", "AdaptiveReleaf, random", "LinUCB, random", "LinUCB, uncertainty"])
 def test_a_policy_keeps_to_its_budget_and_learns(problem: Problem, name: str) -> None:
-    from benchmarks.labels import policies
+    from benchmarks.labels.runs import BY_NAME, warm_up
     from benchmarks.quality.runs import loss
 
-    actions, labels = getattr(policies, name)(problem, BUDGET, 0)
+    warm_up(BY_NAME[name])
+    actions, labels = BY_NAME[name].run(problem, BUDGET, 0)
     assert 0 < labels <= BUDGET
     assert actions is not None
     assert actions.shape == (STEPS,)

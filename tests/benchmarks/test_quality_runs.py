@@ -10,9 +10,9 @@ import pytest
 
 def test_every_policy_of_releaf_runs_on_numbers_categories_and_missing_values() -> None:
     from benchmarks.quality.methods import METHODS
-    from benchmarks.quality.runs import _small_problem, run_method
+    from benchmarks.quality.runs import run_method, small_problem
 
-    problem = _small_problem()
+    problem = small_problem()
     assert np.isnan(problem.contexts).any()
     ours = [method for method in METHODS if method.is_ours]
     assert len(ours) > 10

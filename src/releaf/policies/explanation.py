@@ -28,6 +28,7 @@ LEAST_SHARE = 0.05  # of the explained variance, for a feature to be named
 LEAST_CERTAINTY = 0.99  # of all named features of an action together
 SHOWN = 3  # parts of an estimate, the largest
 LEAST_SHOWN = 0.005  # of the reward's range
+LEAST_REST = 0.002  # so that what is shown adds up to the estimate
 AVERAGED = 256  # most contexts over which an effect is averaged
 POINTS = 17  # of an effect, evenly spaced, besides the knots
 
@@ -161,7 +162,7 @@ def _breakdown(engine: MixtureEngine, context: Array, action: int, encoder: Enco
         if abs(move) >= LEAST_SHOWN
     ]
     rest = mean - usual - sum(part.amount for part in parts)
-    if abs(rest) >= LEAST_SHOWN:
+    if abs(rest) >= LEAST_REST:
         parts.append(Contribution((), rest, "all else together"))
     lowest, highest = (min(max(mean + width * spread, 0.0), 1.0) for width in (-Z95, Z95))
     return EstimateBreakdown(mean, lowest, highest, usual, parts)
