@@ -5,6 +5,7 @@ This module imports Altair, so import it only where a chart is drawn.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -26,6 +27,7 @@ EFFECT_TOOLTIP = (
     {"shorthand": "y:Q", "title": "adds", "format": "+.3f"},
 )
 LEGEND_CHARACTERS = 70  # per line
+KINDS_OF_BARS = {"level": "#888888", "more": COLOURS[2], "less": COLOURS[1]}  # of a waterfall
 APART = 0.008  # share of the width between points of two series at the same x
 BLUES = ["#f4f7fb", "#c6dbef", "#6baed6", "#2171b5", "#08306b"]  # from low to high
 PALE_TEXT_FROM = 0.55  # share of the highest value of a heat map from which tiles have white text
@@ -275,6 +277,27 @@ def points(rows: Rows, y: str | None, names: Sequence[str], limits: tuple[float,
     x = altair.X("x:N", title=None, sort=across, axis=altair.Axis(labelAngle=angle, labelLimit=180, grid=True))
     dotted = Chart(altair.Data(values=rows)).mark_circle(size=70, opacity=1)
     return Layers(layer=[_zero(), dotted.encode(x=x, **_amounts(y, names, limits))])
+
+
+def waterfall(bars: Rows, title: str) -> Any:
+    """Bars from one level to another, in their order: levels, what adds to them, and what takes away."""
+    names = [f"{place}" for place in range(len(bars))]
+    rows = [{**bar, "place": name, "change": bar["to"] - bar["from"]} for name, bar in zip(names, bars, strict=True)]
+    labels = {name: bar["name"] for name, bar in zip(names, bars, strict=True)}
+    axis = altair.Axis(labelLimit=320, ticks=False, domain=False, labelExpr=f"({json.dumps(labels)})[datum.label]")
+    scale = altair.Scale(domain=list(KINDS_OF_BARS), range=list(KINDS_OF_BARS.values()))
+    base = Chart(altair.Data(values=rows), title=title).encode(y=altair.Y("place:N", title=None, sort=names, axis=axis))
+    x = altair.X("from:Q", title="reward", axis=altair.Axis(tickCount=8))
+    drawn = base.mark_bar(height=18).encode(
+        x=x,
+        x2="to:Q",
+        color=altair.Color("kind:N", scale=scale, legend=None),
+        tooltip=[altair.Tooltip("name:N", title=" "), altair.Tooltip("change:Q", title="adds", format="+.4g")],
+    )
+    sign = "datum.kind == 'level' ? format(datum.to, '.3~f') : format(datum.change, '+.3~f')"
+    written = base.transform_calculate(text=sign, end="max(datum['from'], datum.to)")
+    numbers = written.mark_text(align="left", dx=4, fontSize=11, color="#333").encode(x="end:Q", text="text:N")
+    return Layers(layer=[drawn, numbers]).properties(width=WIDTH, height=altair.Step(28))
 
 
 def _amounts(y: str | None, names: Sequence[str], limits: tuple[float, float]) -> dict[str, Any]:

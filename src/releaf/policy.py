@@ -11,6 +11,7 @@ import numpy as np
 
 from releaf.arrays import Array
 from releaf.decision import ActionName, Decision
+from releaf.explanation import Explanation
 from releaf.inspection import Effect, Interval, IntervalReward
 from releaf.schema import Schema
 from releaf.traits import Traits
@@ -159,7 +160,7 @@ class Policy(Protocol):
 
     def merge(self, other: Any) -> Any: ...
 
-    def explain(self, choice: Decision) -> str: ...
+    def explain(self, choice: Any) -> Explanation: ...
 
     def relevance(self) -> Array: ...
 

@@ -187,7 +187,7 @@ def test_an_explanation_names_the_interval_that_decided() -> None:
         choice = bandit.decide([100 * age, "red" if dose < 0.5 else "green", dose])
         bandit.learn(choice, float((age > 0.6) == (choice.action == "treat")))
     choice = bandit.decide([90.0, "red", 0.2])
-    text = bandit.explain(choice)
+    text = bandit.explain(choice).text
     assert "chose 'treat'" in text
     assert "age in (" in text
     assert "95 % from" in text

@@ -337,7 +337,7 @@ def test_sets_are_refused_where_order_matters_and_mappings_of_features_are_schem
 def test_a_decision_is_explained_by_itself_not_by_its_number() -> None:
     bandit = Releaf(2, 2, seed=0)
     with pytest.raises(TypeError, match="choice must be the Decision itself, got 1"):
-        bandit.explain(bandit.decide([0.5, 0.5]).id)  # type: ignore[arg-type]
+        bandit.explain(bandit.decide([0.5, 0.5]).id)
 
 
 def test_an_empty_stream_is_lived_through_in_no_time() -> None:

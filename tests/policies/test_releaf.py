@@ -129,7 +129,7 @@ def test_unknown_lipschitz_and_any_base_learn_too() -> None:
 def test_an_exploitation_is_explained_by_the_intervals_of_the_relevant_features() -> None:
     bandit = trained(steps=20_000)
     choice = next(c for c in map(bandit.decide, [[0.9, 0.5, 0.9]] * 20) if not c.explored)
-    text = bandit.explain(choice)
+    text = bandit.explain(choice).text
     assert text.startswith(f"Decision {choice.id} chose 'left': its estimated reward is the highest.")
     assert "'left': 1.000, from x0 in (0.875, 1]" in text
     assert "'right': 0.000, from x2 in (0.875, 1]" in text
@@ -168,7 +168,7 @@ def test_explanations_speak_the_language_of_the_schema() -> None:
             bool(generator.integers(2)),
         ]
         choice = bandit.decide(context)
-        texts.append(bandit.explain(choice))
+        texts.append(bandit.explain(choice).text)
         bandit.learn(choice, float(generator.random()))
     everything = "\n".join(texts)
     for phrase in (

@@ -47,7 +47,8 @@ class PlainAction:
         self.rewards: list[float] = []
         self.keys: list[int] = []
         self.numbers: list[int] = []
-        self.learnt = self.latest_key = self.rate = self.forgotten = self.fitted_for = 0
+        self.learnt = self.rate = self.forgotten = self.fitted_for = 0
+        self.latest_key = learner.first_key
         self.next = initial_state.FIRST_FIT
         self.started: tuple[PlainModel, Any, int, int] | None = None  # model, kept rows, rewards, when it takes effect
         self.excess, self.since = 0.0, 0
@@ -85,7 +86,7 @@ class PlainAction:
             max(trees.LEAST_LEAF, math.ceil(2 * rows / nodes_of_a_tree)),
         )
         at_once = at_once or rows * len(self.learner.features.categories) <= engine.AT_ONCE
-        lag = 0 if at_once else min(engine.LONGEST_LAG, rows // engine.ROWS_PER_LAG)
+        lag = 0 if at_once else rows // engine.ROWS_PER_LAG
         self.started = PlainModel(self.learner.features, given), kept, self.learnt, self.learnt + lag
 
     def finish_fit(self) -> None:
@@ -167,7 +168,8 @@ class PlainAdaptive:
     ) -> None:
         self.features, self.optimism, self.floor, self.window = features, optimism, floor, window
         self.requests = PlainRequests(rule, limit, width, features.categories)
-        self.generator = SplitMix(int(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0]))
+        first = int(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0])
+        self.generator, self.first_key = SplitMix(first), first % KEYS
         self.first_levels = self.levels = PlainLevels(features)
         self.seen: dict[int, Any] = {}
         self.time = self.seen_rate = 0
@@ -192,7 +194,7 @@ class PlainAdaptive:
         leader, rule = int(np.argmax(estimates)), self.requests.rule
         if rule != ALWAYS and not self.requests.wants(self, context, estimates, doubts):
             return Outcome(leader, False, False, 1.0, estimates)
-        chances = self.chances(estimates, spreads)
+        chances = self.chances(estimates, [self.bonus(*known) for known in zip(self.actions, spreads, strict=True)])
         index = self.drawn(chances)
         return Outcome(index, index != leader or rule != ALWAYS, True, chances[index], estimates)
 
@@ -220,16 +222,25 @@ class PlainAdaptive:
 
     def mix(self, predictions: Any, losses: Any) -> tuple[float, float]:
         """Mean of the predictions with weights that fall with the losses, and the variance between them."""
-        exponents = mixture.LEARNING_RATE * losses + mixture.POOLED_LEARNING_RATE * self.pooled_losses
+        count, total = self.reward_sums
+        share = (total + 1.0) / (count + 2.0)
+        variance = max(share * (1.0 - share), mixture.LEAST_VARIANCE)
+        exponents = (mixture.LEARNING_RATE * losses + mixture.POOLED_LEARNING_RATE * self.pooled_losses) / variance
         weights = np.exp(exponents.min() - exponents)
         mean = np.average(predictions, weights=weights)
         return float(mean), float(np.average((predictions - mean) ** 2, weights=weights))
 
-    def chances(self, estimates: Any, spreads: Any) -> Any:
+    def bonus(self, action: PlainAction, spread: float) -> float:
+        """Standard deviation, and more where it is larger than it would be with the action's share of decisions."""
+        weights = len(action.model.wide.weights) + sum(map(len, action.model.effects.means.values()))
+        usual = action.model.wide.variance * weights * len(self.actions) / (1.0 + self.time)
+        return spread * math.sqrt(1.0 + max(math.log(spread**2 / usual), 0.0))
+
+    def chances(self, estimates: Any, bonuses: Any) -> Any:
         """Probability of each action, for one draw of optimism for all."""
         count, drawn = decision_step.OPTIMISM_LEVELS, np.full(len(estimates), self.floor)
         for level in range(count):
-            upper = estimates + 2 * self.optimism * (level + 0.5) / count * spreads
+            upper = estimates + 2 * self.optimism * (level + 0.5) / count * np.array(bonuses)
             best = upper == upper.max()
             drawn[best] += (1.0 - len(estimates) * self.floor) / (count * best.sum())
         return drawn

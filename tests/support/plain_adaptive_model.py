@@ -131,16 +131,18 @@ class PlainModel:
 
     def selected(self, contexts: Any, targets: Any) -> list[Table]:
         """The tables of an action: those of one feature, less idle ones, and more that explain the residuals."""
-        late, late_targets = contexts[-model.BLOCK :], targets[-model.BLOCK :]
-        tables = self.first_tables(late, late_targets)
+        rows = len(targets)
+        spaced = range(rows) if rows <= model.BLOCK else [place * rows // model.BLOCK for place in range(model.BLOCK)]
+        some, some_targets = contexts[spaced], targets[spaced]
+        tables = self.first_tables(some, some_targets)
         if len(targets) < model.FROM_PAIRS:
             return tables
-        matrix = self.rows(late, tables)
-        found = solve(matrix, late_targets, self.owners(tables), self.count, model.ROUNDS_TO_SELECT)
-        residuals = PlainEffects(self.features).fit(late, late_targets - matrix @ found.weights, found.variance)
+        matrix = self.rows(some, tables)
+        found = solve(matrix, some_targets, self.owners(tables), self.count, model.ROUNDS_TO_SELECT)
+        residuals = PlainEffects(self.features).fit(some, some_targets - matrix @ found.weights, found.variance)
         if len(targets) >= model.ENOUGH_TO_DROP:
             tables = self.without_idle(tables, found)
-        return self.with_more(tables, late, residuals, found.variance)
+        return self.with_more(tables, some, residuals, found.variance)
 
     def first_tables(self, contexts: Any, targets: Any) -> list[Table]:
         around, scores = targets - targets.mean(), np.zeros(self.count)
@@ -230,8 +232,8 @@ class PlainModel:
             float(np.clip(self.offset + effect + row[: len(known.weights)] @ known.weights, 0.0, 1.0))
             for known in (self.lines, self.wide)
         )
-        sharp, smooth = self.forest.predict(self.as_trees_see(context)) if self.forest else (additive, additive)
-        return [lines, additive, sharp, smooth], max(row @ self.wide.covariance @ row, 0.0) + effect_variance
+        trees = self.forest.predict(self.as_trees_see(context)) if self.forest else (additive,) * 3
+        return [lines, additive, *trees], max(row @ self.wide.covariance @ row, 0.0) + effect_variance
 
     def learn(self, context: Any, reward: float, fading: float) -> list[float]:
         """Predict a reward, then learn it, after the covariances have grown by a factor."""

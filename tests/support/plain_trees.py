@@ -38,17 +38,23 @@ class SplitMix:
 class PlainTree:
     """A node and all below it: two smaller trees, or a leaf with the number and the sum of its rewards."""
 
-    def __init__(self, forest: PlainForest, rows: list[int], prior: float, choice: list[int]) -> None:
+    def __init__(
+        self, forest: PlainForest, rows: list[int], prior: float, base: float, share: float, choice: list[int]
+    ) -> None:
         rewards = forest.rewards[rows]
         self.count, self.sum, self.prior = float(len(rows)), float(rewards.sum()), prior
+        self.steady = base + share * rewards.mean()
         self.rows = rows  # in the order in which the next tree finds them
         self.feature: int | None = None
         if len(rows) >= 2 * forest.least_leaf and rewards.min() < rewards.max():
-            self.feature, self.threshold = forest.best_split(rows, choice)
+            self.feature, self.threshold, score = forest.best_split(rows, choice)
         if self.feature is not None:
             estimate = (self.sum + rules.SHRINKAGE * prior) / (self.count + rules.SHRINKAGE)
+            gain = score - self.sum**2 / self.count
+            share = max(0.0, 1.0 - rules.CHANCE * rewards.var() / max(gain, rules.GRAIN**2))
+            base = self.steady - share * rewards.mean()
             below, above = forest.parted(rows, self.feature, self.threshold)
-            self.left, self.right = (PlainTree(forest, part, estimate, choice) for part in (below, above))
+            self.left, self.right = (PlainTree(forest, part, estimate, base, share, choice) for part in (below, above))
             self.rows = self.left.rows + self.right.rows
 
     def leaf_of(self, values: Any) -> PlainTree:
@@ -72,13 +78,14 @@ class PlainForest:
         rows = list(range(len(rewards)))
         for _ in range(rules.TREE_COUNT):
             choice = list(range(columns.shape[1]))
-            self.trees.append(PlainTree(self, rows, float(self.rewards.mean()), choice))
+            mean = float(self.rewards.mean())
+            self.trees.append(PlainTree(self, rows, mean, mean, 0.0, choice))
             rows = self.trees[-1].rows
 
-    def best_split(self, rows: list[int], choice: list[int]) -> tuple[int | None, Any]:
+    def best_split(self, rows: list[int], choice: list[int]) -> tuple[int | None, Any, float]:
         """The best of one random threshold for each of some random features that differ among the rows."""
         best, tried = -1.0, 0
-        found: tuple[int | None, Any] = None, np.float32(0.0)
+        found: tuple[int | None, Any, float] = None, np.float32(0.0), best
         for drawn in range(len(choice)):
             other = drawn + self.generator.below(len(choice) - drawn)
             choice[drawn], choice[other] = choice[other], choice[drawn]
@@ -94,7 +101,7 @@ class PlainForest:
             if min(len(below), len(above)) >= self.least_leaf:
                 score = sum(float(part.sum()) ** 2 / len(part) for part in (below, above))
                 if score > best:
-                    best, found = score, (choice[drawn], threshold)
+                    best, found = score, (choice[drawn], threshold, score)
             if tried == self.candidates:
                 break
         return found
@@ -118,14 +125,14 @@ class PlainForest:
                 right -= 1
         return rows[:left], rows[left:]
 
-    def predict(self, values: Any) -> tuple[float, float]:
-        """Mean over trees of the leaves' means, little and much shrunk."""
+    def predict(self, values: Any) -> tuple[float, float, float]:
+        """Mean over trees of the leaves' means, little and much shrunk, and of their steady estimates."""
         leaves = [tree.leaf_of(values) for tree in self.trees]
         sharp, smooth = (
             sum(leaf.mean(strength) for leaf in leaves) / len(leaves)
             for strength in (rules.SHARPNESS, rules.SMOOTHNESS)
         )
-        return sharp, smooth
+        return sharp, smooth, sum(min(max(leaf.steady, 0.0), 1.0) for leaf in leaves) / len(leaves)
 
     def learn(self, values: Any, reward: float) -> None:
         for tree in self.trees:

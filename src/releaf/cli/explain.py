@@ -70,19 +70,34 @@ def _cell(share: float, highest: float) -> str:
 def explain(
     model: Model,
     row: Annotated[str, typer.Argument(help="A context: a JSON object, or its values in order, separated by commas.")],
+    png: Annotated[Path | None, typer.Option(help="Write a waterfall chart of the chosen action as PNG.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write the chart as an offline HTML page.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Explain the decision that the learner would take for a context. The model is unchanged."""
+    """Explain the decision that the learner would take for a context. The model is unchanged.
+
+    For example: releaf explain offers.releaf '{"hour": 14, "city": "Lyon"}' --png why.png
+    """
     import releaf
 
     with error_messages():
         learner = releaf.load(model)
-        choice = learner.preview(_parse_context(row, learner.schema))
-        why = learner.explain(choice) if learner.traits.explains else None
+        context = _parse_context(row, learner.schema)
+        choice = learner.preview(context)
+        if not learner.traits.explains:
+            fail(f"{type(learner).__name__} has no explanations")
+        why = learner.explain(context)
+        for path in (png, html):
+            if path is not None:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                why.plot().save(str(path))
     if as_json:
-        print_json({**decision_to_dict(choice, learner), "explanation": why})
+        print_json({**decision_to_dict(choice, learner), "explanation": why.to_dict()})
         return
-    console.print(escape(why or repr(choice)), highlight=False)
+    console.print(escape(why.text), highlight=False)
+    for path in (png, html):
+        if path is not None:
+            console.print(f"The chart is in {path}.", highlight=False)
 
 
 def _parse_context(row: str, schema: Any) -> Any:

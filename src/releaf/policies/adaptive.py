@@ -14,16 +14,19 @@ from releaf.core.adaptive.decision_step import ADAPTIVE, ADAPTIVE_OF_LABELS, pre
 from releaf.core.adaptive.engine import MOST_WINDOW, Mapper, MixtureEngine
 from releaf.core.adaptive.initial_state import Settings
 from releaf.core.adaptive.merging import SampledRows, build_engine, merge_engines
-from releaf.core.adaptive.state import ALWAYS, AUTO, BUDGET, COST, GUARANTEE, LEARNT, REQUESTED
+from releaf.core.adaptive.sample import KEYS
+from releaf.core.adaptive.state import ALWAYS, AUTO, BUDGET, COST, GUARANTEE, LATEST_KEY, LEARNT, REQUESTED
 from releaf.core.runtime.primitives import SINCE, TIME
 from releaf.decision import ActionName, Decision
+from releaf.explanation import Explanation
 from releaf.inspection import Effect
 from releaf.policies.adaptive_parameters import checked_forget, checked_observe, checked_reward_range
 from releaf.policies.argument_checks import positive, whole
 from releaf.policies.base import Relevant, Selection
 from releaf.policies.compiled import CompiledPolicy
 from releaf.policies.context_encoding import require_same_quantiles
-from releaf.policies.explanation import Relevance, effects, explanation, relevant_features
+from releaf.policies.effects import Relevance, effects, relevant_features
+from releaf.policies.explainer import Explainer
 from releaf.policies.parameters import parameters_of
 from releaf.policy import Actions, Trace
 from releaf.schema import Features
@@ -139,6 +142,7 @@ class AdaptiveReleaf(CompiledPolicy):
         self.optimism = positive("optimism", optimism, zero=True, most=100.0)
         self.least_probability = positive("least_probability", least_probability, zero=True, most=0.5)
         self._named: Relevant | None = None
+        self._explainer = Explainer()
         self._start()
 
     # --- the rule -----------------------------------------------------------------------------------------
@@ -176,6 +180,16 @@ class AdaptiveReleaf(CompiledPolicy):
         """Start or finish fits that are due; relevance changes only here."""
         if self._engine.do_what_is_due():
             self._named = None
+
+    def set_random_state(self, state: int) -> None:
+        """Set the state of the random generator; the keys of later rewards follow from it too.
+
+        So copies of a learner that go on with states of their own can be merged without losing equal rewards.
+        """
+        with self._lock:
+            super().set_random_state(state)
+            for sample in self._engine.samples:
+                sample.counts[LATEST_KEY] = (int(sample.counts[LATEST_KEY]) ^ state) & (KEYS - 1)
 
     def _learn(self, context: Array, step: int, index: int, reward: float) -> None:
         if self._entry_points.learn(self._pointer_table, context, step, index, reward):
@@ -334,8 +348,11 @@ class AdaptiveReleaf(CompiledPolicy):
 
         For learners of the same features. Their samples of rewards are united, and the models follow from that. A
         reward that both have, since they started from the same saved learner, counts once. ``a.merge(empty)`` estimates
-        as ``a`` does. The result has the actions of both and the parameters of this one. Pending decisions stay with
-        the learner that made them.
+        as ``a`` does. The result has the actions of both and the parameters of this one; if both have a label budget,
+        it may spend what both have left. Pending decisions stay with the learner that made them.
+
+        Copies of one saved learner that go on side by side need random states of their own (``set_random_state``):
+        else equal rewards in equal contexts, right after they were copied, count as one.
 
         Learners with a :class:`releaf.Quantile` feature that saw different data can't be merged, since the same value
         means different things to them.
@@ -361,6 +378,10 @@ class AdaptiveReleaf(CompiledPolicy):
             raise TypeError(f"other must be a {type(self).__name__} too, got {type(other).__name__}")
         if self.schema != other.schema:
             raise ValueError(f"learners with different features can't be merged: {self.schema!r} and {other.schema!r}")
+        if self.reward_range != other.reward_range:
+            raise ValueError(
+                f"learners with different reward ranges can't be merged: {self.reward_range} and {other.reward_range}"
+            )
         one, mine, encoder = self._frozen_engine()
         two, theirs, other_encoder = other._frozen_engine()
         require_same_quantiles(encoder, other_encoder)
@@ -372,10 +393,18 @@ class AdaptiveReleaf(CompiledPolicy):
         merged = type(self)(names, self.schema, **parameters_of(self))
         merged.max_pending = max(self.max_pending, other.max_pending)
         merged._use_engine(merge_engines(merged._settings(len(names)), one, two, places))
+        if self.label_budget is not None and other.label_budget is not None:
+            spent = int(one.state.clock[REQUESTED] + two.state.clock[REQUESTED])
+            merged._set_labels_left(self.label_budget + other.label_budget - spent)
         merged._steps = int(merged._state.clock[TIME])
         merged._token = (self._token + other._token) % 2**62
         merged._encoder.restore(encoder)
         return merged
+
+    def _set_labels_left(self, left: int) -> None:
+        self.label_budget = self.explorations + left
+        self._engine.settings.params = self._params(len(self.actions))
+        self._state.params[:] = self._engine.settings.params
 
     def with_rows(
         self,
@@ -476,15 +505,20 @@ class AdaptiveReleaf(CompiledPolicy):
             by_action = effects(self._engine, self._encoder, position, self._span)
         return dict(zip(self.actions, by_action, strict=True))
 
-    def explain(self, choice: Decision) -> str:
-        """Explain a decision as text, by the current estimates.
+    def explain(self, choice: Any) -> Explanation:
+        """Explain a decision by the current estimates: each one's interval, and what each feature adds to it.
 
         Parameters
         ----------
         choice
-            A decision of this learner, of any age, for an action that still exists.
+            A decision of this learner, of any age, for an action that still exists; or a context, for the decision
+            that it would make now.
         """
+        is_preview = not isinstance(choice, Decision)
+        if is_preview:
+            choice = self.preview(choice)
         self._require_own(choice)
         with self._lock:
             choice = replace(choice, index=self._index_of(choice.action))  # earlier actions may have been removed
-            return explanation(choice, self._engine, self._encoder, self.actions, self.reward_range)
+            actions, engines = self.actions, self._explainer.prepared(self._engine, self.actions)
+        return self._explainer.explain(choice, engines, self._encoder, actions, self.reward_range, is_preview)

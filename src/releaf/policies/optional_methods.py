@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from releaf.arrays import Array
-from releaf.decision import ActionName, Decision
+from releaf.decision import ActionName
+from releaf.explanation import Explanation
 from releaf.inspection import Effect, Interval, IntervalReward
 from releaf.traits import Traits
 
@@ -38,8 +39,8 @@ class OptionalMethods:
         """Relevance of each feature to each action (A × D), if ``traits.finds_relevance``."""
         raise self._unsupported("relevance")
 
-    def explain(self, choice: Decision) -> str:
-        """Explain a decision as text, if ``traits.explains``."""
+    def explain(self, choice: Any) -> Explanation:
+        """Explain a decision, or that for a context, if ``traits.explains``."""
         raise self._unsupported("explanations")
 
     def partition(self, feature: int | str) -> list[Interval]:

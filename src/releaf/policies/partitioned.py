@@ -15,6 +15,7 @@ from releaf.core.releaf.engine import Engine, EngineSettings
 from releaf.core.releaf.marginals import observed_in_leaves
 from releaf.core.releaf.state import EXPLOITED, EXPLORED, OBSERVED, RANDOM, TIME, UNDER_EXPLORED
 from releaf.decision import ActionName, Decision
+from releaf.explanation import ActionExplanation, Explanation, Term
 from releaf.features import MISSING, Continuous, Quantile
 from releaf.inspection import Interval, IntervalReward
 from releaf.policies.argument_checks import positive, scale, whole
@@ -333,33 +334,52 @@ class PartitionedPolicy(OnlinePolicy):
         level = None if feature.categories else node.level
         return Interval(node.rank / count, (node.rank + 1) / count, level, node.arrivals)
 
-    def explain(self, choice: Decision) -> str:
-        """Explain a decision as text.
+    def explain(self, choice: Any) -> Explanation:
+        """Explain a decision: the estimate of each action, and the features that it follows from.
 
         Parameters
         ----------
         choice
-            A decision of this learner, of any age.
+            A decision of this learner, of any age; or a context, for the decision that it would make now.
         """
+        is_preview = not isinstance(choice, Decision)
+        if is_preview:
+            choice = self.preview(choice)
         self._require_own(choice)
+        verb, past = ("It would choose", "It would explore") if is_preview else (f"Decision {choice.id} chose", None)
+        past = past or f"Decision {choice.id} explored"
         if choice.estimates is None or choice.relevant is None:
-            return self._explain_exploration(choice)
-        lines = [f"Decision {choice.id} chose {choice.action!r}: its estimated reward is the highest."]
+            nothing = tuple(ActionExplanation(name, None, None, None, None, 0, ()) for name in choice._actions)
+            return Explanation(choice.action, nothing, self._explain_exploration(choice, past), "The reward is wanted.")
         estimates = choice.estimates
-        for action in sorted(range(len(estimates)), key=lambda action: -estimates[action]):
-            basis = self._describe(choice, choice.relevant[action])
-            lines.append(f"  {choice._actions[action]!r}: {estimates[action]:.3f}, {basis}")
+        with self._lock:
+            totals, sums = (array.sum(axis=0) for array in observed_in_leaves(self._engine.state, 0))
+        known = [
+            self._explain_action(choice, action, int(totals[action]), float(sums[action]))
+            for action in sorted(range(len(estimates)), key=lambda action: -estimates[action])
+        ]
         wanted = "The reward is wanted." if choice.wants_reward else "No reward was asked for."
-        return "\n".join([*lines, wanted])
+        return Explanation(
+            choice.action, tuple(known), f"{verb} {choice.action!r}: its estimated reward is the highest.", wanted
+        )
 
-    def _explain_exploration(self, choice: Decision) -> str:
+    def _explain_action(self, choice: Decision, action: int, rewards: int, total: float) -> ActionExplanation:
+        assert choice.estimates is not None
+        assert choice.relevant is not None
+        estimate, relevant = choice.estimates[action], choice.relevant[action]
+        base_rate = total / rewards if rewards else estimate
+        names = tuple(self.schema.names[position] for position in relevant or ())
+        term = Term(names, estimate - base_rate, self._describe(choice, relevant))
+        return ActionExplanation(choice._actions[action], estimate, None, None, base_rate, rewards, (term,))
+
+    def _explain_exploration(self, choice: Decision, explored: str) -> str:
         count = round(1 / choice.probability) if choice.probability else 1
         others = "the only under-explored action" if count == 1 else f"one of {count} under-explored actions, at random"
         finest = sorted(range(len(self.schema)), key=lambda position: self._length(choice, position))[:3]
         where = "; ".join(self._where(choice, position) for position in finest)
         return (
-            f"Decision {choice.id} explored {choice.action!r}, {others}: for contexts like this one it has been "
-            f"observed too rarely to be judged. The finest intervals here: {where}. The reward is wanted."
+            f"{explored} {choice.action!r}, {others}: for contexts like this one it has been "
+            f"observed too rarely to be judged. The finest intervals here: {where}."
         )
 
     def _describe(self, choice: Decision, relevant: tuple[int, ...] | None) -> str:

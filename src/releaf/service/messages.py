@@ -271,6 +271,7 @@ class ExplanationInfo(Struct):
     estimates: dict[str, float] | None
     relevant: dict[str, list[str] | None] | None
     explanation: str
+    details: dict[str, Any] | None = None
 
 
 class Try(RequestMessage):

@@ -10,10 +10,10 @@ import numpy as np
 from releaf.core.adaptive.category_effects import total_effect, update_effects
 from releaf.core.adaptive.drift_detection import fade, forget_before_drift, notices_drift
 from releaf.core.adaptive.levels import find_levels
-from releaf.core.adaptive.mixture import add_losses, mix
+from releaf.core.adaptive.mixture import add_losses, mix, sharpness_of
 from releaf.core.adaptive.model import rank_of
 from releaf.core.adaptive.reward_requests import requests_reward
-from releaf.core.adaptive.ridge import product, product_of_first, update_posterior, variance_of
+from releaf.core.adaptive.ridge import product, product_of_first, update_posterior, variance_bound, variance_of
 from releaf.core.adaptive.sample import KEYS, key_of, note_due, store_reward
 from releaf.core.adaptive.state import (
     ADDITIVE,
@@ -33,6 +33,7 @@ from releaf.core.adaptive.state import (
     SEEN,
     SHARP_TREES,
     SMOOTH_TREES,
+    STEADY_TREES,
     TABLES,
     TREES,
     VARIANCE,
@@ -48,6 +49,7 @@ from releaf.core.runtime.primitives import RANDOM, TIME, argmax
 from releaf.core.runtime.random_generator import unit
 
 OPTIMISM_LEVELS = 16  # from which one is drawn
+MOST_OPTIMISM = 2.0  # times the parameter
 FIRST_LEVELS = 8  # contexts from which the levels are set for the first time
 SURPRISE = 0.9  # of a requested reward, from which on a fit is due at once
 FEW = 1024  # rewards up to which that holds
@@ -132,9 +134,21 @@ def set_regressions(state, model, filled, effect, predictions):
     )
 
 
+@inlined
+def stand_in_for_trees(predictions):
+    """Set the predictions of trees that are not grown yet to the regression's."""
+    predictions[SHARP_TREES] = predictions[ADDITIVE]
+    predictions[SMOOTH_TREES] = predictions[ADDITIVE]
+    predictions[STEADY_TREES] = predictions[ADDITIVE]
+
+
 @outlined
 def estimate(state, context):
-    """Set the estimated reward of each action, and its standard deviation."""
+    """Set the estimated reward of each action, its standard deviation, and its bonus.
+
+    An action that can't be chosen has an upper bound of its standard deviation instead, which is cheaper.
+    """
+    sharpness, leading = sharpness_of(state.reward_sums), -math.inf
     for action in range(len(state.estimates)):
         model = open_model_at(state.models[action])
         predictions = state.predictions[action]
@@ -145,17 +159,34 @@ def estimate(state, context):
         set_regressions(state, model, filled, effect, predictions)
         if model.counts[TREES] > 0:
             rank_for(state, model, context)
-            sharp, smooth = predict(model.nodes, model.roots, model.counts[TREES], state.ranked, state.leaves)
-            predictions[SHARP_TREES] = sharp
-            predictions[SMOOTH_TREES] = smooth
+            predictions[SHARP_TREES], predictions[SMOOTH_TREES], predictions[STEADY_TREES] = predict(
+                model.nodes, model.roots, model.counts[TREES], state.ranked, state.leaves
+            )
         else:
-            predictions[SHARP_TREES] = predictions[ADDITIVE]
-            predictions[SMOOTH_TREES] = predictions[ADDITIVE]
-        mean, between = mix(predictions, state.losses[action], state.pooled_losses)
-        spread = variance_of(model.covariance, state.where, state.value, filled) + effect_variance
+            stand_in_for_trees(predictions)
+        mean, between = mix(predictions, state.losses[action], state.pooled_losses, sharpness)
+        spread = variance_bound(model.covariance, state.where, state.value, filled) + effect_variance
+        bonus = bonus_of(state, model, spread)
+        if mean + MOST_OPTIMISM * state.params[OPTIMISM] * bonus >= leading or state.params[RULE] != ALWAYS:
+            spread = variance_of(model.covariance, state.where, state.value, filled) + effect_variance
+            bonus = bonus_of(state, model, spread)
+        leading = max(leading, mean)
         state.estimates[action] = mean
         state.spreads[action] = math.sqrt(spread)
+        state.bonuses[action] = bonus
         state.doubts[action] = math.sqrt(spread + between)
+
+
+@inlined
+def bonus_of(state, model, spread):
+    """Standard deviation, times the root of a logarithm where the action is known less well than it would be by now.
+
+    With its share of all decisions and c weights, an estimate would have the variance σ² c A / t on average. An action
+    whose first rewards were bad by chance keeps its variance while t grows, and is tried again.
+    """
+    weights = model.counts[COLUMNS] + len(model.effect_means)
+    usual = model.numbers[VARIANCE] * weights * len(state.estimates) / (1.0 + state.clock[TIME])
+    return math.sqrt(spread * (1.0 + max(math.log(spread / usual), 0.0)))
 
 
 @inlined
@@ -178,23 +209,23 @@ def choose(state, context):
 def set_probabilities(state):
     """Set each action's probability under randomised UCB, one draw of optimism for all actions (Vaswani et al. 2020).
 
-    For each level of optimism the action with the highest estimate plus so many standard deviations is chosen, and
-    ties are broken uniformly; so the probabilities are exact.
+    For each level of optimism the action with the highest estimate plus so many bonuses is chosen, and ties are broken
+    uniformly; so the probabilities are exact.
     """
     actions = len(state.estimates)
     sure = 1.0 - actions * state.params[FLOOR]
     for action in range(actions):
         state.chances[action] = state.params[FLOOR]
     for level in range(OPTIMISM_LEVELS):
-        optimism = 2.0 * state.params[OPTIMISM] * (level + 0.5) / OPTIMISM_LEVELS
+        optimism = MOST_OPTIMISM * state.params[OPTIMISM] * (level + 0.5) / OPTIMISM_LEVELS
         highest, equal = -math.inf, 0
         for action in range(actions):
-            upper = state.estimates[action] + optimism * state.spreads[action]
+            upper = state.estimates[action] + optimism * state.bonuses[action]
             if upper > highest:
                 highest, equal = upper, 0
             equal += upper == highest
         for action in range(actions):
-            if state.estimates[action] + optimism * state.spreads[action] == highest:
+            if state.estimates[action] + optimism * state.bonuses[action] == highest:
                 state.chances[action] += sure / (OPTIMISM_LEVELS * equal)
 
 
@@ -223,15 +254,15 @@ def learn_in_model(state, model, context, reward, predictions):
         context, state.categories, state.first_effect, model.effect_means, model.effect_variances
     )
     set_regressions(state, model, filled, effect, predictions)
-    predictions[SHARP_TREES] = predictions[ADDITIVE]
-    predictions[SMOOTH_TREES] = predictions[ADDITIVE]
     if model.counts[TREES] > 0:
         rank_for(state, model, context)
         trees = model.counts[TREES]
-        sharp, smooth = predict(model.nodes, model.roots, trees, state.ranked, state.leaves)
+        predictions[SHARP_TREES], predictions[SMOOTH_TREES], predictions[STEADY_TREES] = predict(
+            model.nodes, model.roots, trees, state.ranked, state.leaves
+        )
         learn_in_leaves(model.nodes, trees, state.leaves, reward)
-        predictions[SHARP_TREES] = sharp
-        predictions[SMOOTH_TREES] = smooth
+    else:
+        stand_in_for_trees(predictions)
     fade(state, model)
     variance, target = model.numbers[VARIANCE], reward - model.numbers[OFFSET] - effect
     lines, columns = model.counts[LINE_COLUMNS], model.counts[COLUMNS]
@@ -281,7 +312,7 @@ def update(state, context, step, action, reward):
     sample, model = open_sample_at(state.samples[action]), open_model_at(state.models[action])
     predictions = state.predictions[action]
     learn_in_model(state, model, context, reward, predictions)
-    mean, _ = mix(predictions, state.losses[action], state.pooled_losses)
+    mean, _ = mix(predictions, state.losses[action], state.pooled_losses, sharpness_of(state.reward_sums))
     add_losses(predictions, reward, state.losses[action], state.pooled_losses)
     state.reward_sums[0] += 1.0
     state.reward_sums[1] += reward

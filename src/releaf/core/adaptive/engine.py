@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any, Self
 
@@ -43,7 +44,7 @@ GROWTH = 1.25  # a fit is due each time an action's rewards have grown by this f
 GROWTH_OF_FEW = 1.1  # the same where rewards are requested: each costs more than a fit
 LEAST_GROWTH_OF_FEW = 4
 AT_ONCE = 1536  # values in a sample up to which a fit is done at once, not in a thread
-LONGEST_LAG, ROWS_PER_LAG = 384, 24  # a fit takes effect after a reward for so many rows, the lag at most
+ROWS_PER_LAG = 16  # a fit in a thread takes effect after a reward for so many rows, which take longer than the fit
 SAMPLE_BYTES = 64 << 20  # of the samples of all actions
 MOST_ROWS, LEAST_MOST_ROWS = 1 << 18, 512
 MOST_WINDOW = LEAST_MOST_ROWS * 64  # rewards of an action that ``forget`` may keep
@@ -150,21 +151,26 @@ class MixtureEngine:
     def do_what_is_due(self) -> bool:
         """Grow samples that are full, and start or finish fits that are due; returns whether a model changed."""
         changed = False
-        self.state.clock[DUE] = 0
-        for action, sample in enumerate(self.samples):
-            counts = sample.counts
-            if not counts[DUE_NOW]:
+        for action in range(len(self.samples)):
+            if not self.samples[action].counts[DUE_NOW]:
                 continue
-            counts[DUE_NOW] = 0
+            self._grow_if_full(action)
+            counts = self.samples[action].counts
             if counts[STARTED] == NONE and counts[LEARNT] >= counts[NEXT]:
                 self._start_fit(action)
             if counts[STARTED] != NONE and counts[LEARNT] >= counts[EFFECT]:
                 self._finish_fit(action)
                 changed = True
-            if counts[ROWS] >= len(sample.rewards):
-                self.samples[action] = sample.resized("rows", 2 * len(sample.rewards))
-                self.state.samples[action] = self.samples[action].address
+            counts[DUE_NOW] = 0
+        self.state.clock[DUE] = 0
         return changed
+
+    def _grow_if_full(self, action: int) -> None:
+        """Double the capacity of a full sample, before anything that may fail."""
+        sample = self.samples[action]
+        if sample.counts[ROWS] >= len(sample.rewards):
+            self.samples[action] = sample.resized("rows", 2 * len(sample.rewards))
+            self.state.samples[action] = self.samples[action].address
 
     def _start_fit(self, action: int) -> None:
         sample, forgets = self.samples[action], self._forget(action)
@@ -172,7 +178,7 @@ class MixtureEngine:
         counts = sample.counts
         self._schedule(sample)
         at_once = forgets or counts[STARTED] * self.settings.features <= AT_ONCE
-        counts[EFFECT] = counts[LEARNT] + (0 if at_once else min(LONGEST_LAG, int(counts[STARTED]) // ROWS_PER_LAG))
+        counts[EFFECT] = counts[LEARNT] + (0 if at_once else int(counts[STARTED]) // ROWS_PER_LAG)
         if counts[EFFECT] > counts[LEARNT]:
             self._submit(action)
 
@@ -208,7 +214,8 @@ class MixtureEngine:
     def _submit(self, action: int) -> None:
         """Fit in a thread. Rows that a fit uses stay as they are until it takes effect."""
         settings, given = self.settings, self._started(self.samples[action])
-        self._jobs[action] = FitJob(lambda: fit(settings, given))
+        with suppress(RuntimeError):  # at the end of a program no thread starts any more: then it is fitted when due
+            self._jobs[action] = FitJob(lambda: fit(settings, given))
 
     def _finish_fit(self, action: int) -> None:
         sample, job = self.samples[action], self._jobs.pop(action, None)
@@ -271,6 +278,13 @@ class MixtureEngine:
             sample.levels,
             float(sample.offsets[0]),
             max(int(counts[LEAF]), 1),
+        )
+
+    def fit_of(self, action: int, rows: Array) -> Fit:
+        """What a model of some rows of an action would follow from, with the levels of its model."""
+        sample = self.samples[action]
+        return self._fitted(sample)._replace(
+            contexts=sample.contexts[rows], rewards=sample.rewards[rows], keys=sample.keys[rows]
         )
 
     def _thin(self, sample: Sample) -> None:

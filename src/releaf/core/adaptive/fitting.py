@@ -59,7 +59,9 @@ def fit(settings: Settings, given: Fit) -> Model:
     model = _empty_model(settings, given, trees=TREE_COUNT if rows >= FEWEST_ROWS else 0)
     features = (settings.limits, settings.categories, settings.first_category, settings.first_effect)
     targets = given.rewards - given.offset
-    fit_regressions(model.pointer_table, given.contexts, targets, features, _scratch(rows, settings.features))
+    spaced = np.arange(rows) if rows <= BLOCK else np.arange(BLOCK) * rows // BLOCK  # so that their order tells nothing
+    some = np.ascontiguousarray(given.contexts[spaced]), targets[spaced]
+    fit_regressions(model.pointer_table, given.contexts, targets, some, features, _scratch(rows, settings.features))
     nodes = 0
     if rows >= FEWEST_ROWS:
         nodes = _grow(model, settings, given)

@@ -10,6 +10,7 @@ from releaf.arrays import Array
 from releaf.core.adaptive.levels import MOST_LEVELS, MOST_TABLED, STRETCH
 from releaf.core.adaptive.state import (
     EXPERTS,
+    LATEST_KEY,
     MOST_COLUMNS,
     MOST_EFFECTS,
     NEXT,
@@ -22,6 +23,7 @@ from releaf.core.adaptive.state import (
 )
 from releaf.core.adaptive.trees import TREE_COUNT
 from releaf.core.runtime.primitives import new_clock
+from releaf.core.runtime.random_generator import first_state
 
 FIRST_ROWS = 64  # capacity of a new sample
 FIRST_FIT = 8  # rewards
@@ -72,11 +74,16 @@ def _starts_of(sizes: Array) -> Array:
     return np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
 
 
+def first_key(seed: int | None) -> int:
+    """Where the keys of a sample start: learners of different seeds have different keys, so merging confuses none."""
+    return int(first_state(seed)) & (2**62 - 1)
+
+
 def new_sample(settings: Settings) -> Sample:
     """Sample without rows."""
     knots, levels = settings.first_levels()
     counts = np.zeros(SAMPLE_COUNTS, dtype=np.int64)
-    counts[[NEXT, STARTED]] = FIRST_FIT, NONE
+    counts[[NEXT, STARTED, LATEST_KEY]] = FIRST_FIT, NONE, first_key(settings.seed)
     return Sample(
         counts=counts,
         contexts=np.zeros((FIRST_ROWS, settings.features)),
@@ -122,6 +129,7 @@ def new_state(settings: Settings, actions: int) -> Adaptive:
         push=np.zeros(MOST_COLUMNS),
         predictions=np.zeros((actions, EXPERTS)),
         spreads=np.zeros(actions),
+        bonuses=np.zeros(actions),
         doubts=np.zeros(actions),
         estimates=np.zeros(actions),
         chances=np.zeros(actions),

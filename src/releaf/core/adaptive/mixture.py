@@ -5,23 +5,38 @@ from __future__ import annotations
 
 import math
 
-from releaf.core.adaptive.state import EXPERTS
+import numpy as np
+
+from releaf.arrays import Array
+from releaf.core.adaptive.state import EXPERTS, Adaptive
 from releaf.core.runtime.jit import inlined
 
-LEARNING_RATE = 0.5  # of an action's losses in the exponent of a weight
-POOLED_LEARNING_RATE = 0.5  # of the losses of all actions
+LEARNING_RATE = 0.125  # of an action's losses in the exponent of a weight, in units of the variance of rewards
+POOLED_LEARNING_RATE = 0.125  # the same of the losses of all actions
+LEAST_VARIANCE = 0.02  # of rewards, for the rates
 MOST_LEAD = 12.0  # most that an expert can be ahead in loss: a bound on how long it takes to follow a change
 
 
 @inlined
-def mix(predictions, losses, pooled):
+def sharpness_of(sums):
+    """Factor of the learning rates: rewards that vary little, such as rare clicks, tell experts apart by small losses.
+
+    Their variance is at most m (1 - m), with the mean reward m.
+    """
+    mean = (sums[1] + 1.0) / (sums[0] + 2.0)
+    return 1.0 / max(mean * (1.0 - mean), LEAST_VARIANCE)
+
+
+@inlined
+def mix(predictions, losses, pooled, sharpness):
     """Mean of the predictions, weighted by exp(-rate · loss), and the variance between them."""
+    rate, pooled_rate = LEARNING_RATE * sharpness, POOLED_LEARNING_RATE * sharpness
     least = math.inf
     for expert in range(EXPERTS):
-        least = min(least, LEARNING_RATE * losses[expert] + POOLED_LEARNING_RATE * pooled[expert])
+        least = min(least, rate * losses[expert] + pooled_rate * pooled[expert])
     total, mean, squares = 0.0, 0.0, 0.0
     for expert in range(EXPERTS):
-        weight = math.exp(least - LEARNING_RATE * losses[expert] - POOLED_LEARNING_RATE * pooled[expert])
+        weight = math.exp(least - rate * losses[expert] - pooled_rate * pooled[expert])
         total += weight
         mean += weight * predictions[expert]
         squares += weight * predictions[expert] * predictions[expert]
@@ -42,3 +57,14 @@ def add_losses(predictions, reward, losses, pooled):
     for expert in range(EXPERTS):
         losses[expert] = min(losses[expert] - least, MOST_LEAD)
         pooled[expert] = min(pooled[expert] - pooled_least, MOST_LEAD)
+
+
+def expert_weights(state: Adaptive, action: int) -> Array:
+    """Weights of the experts in the estimates of an action."""
+    count, total = state.reward_sums
+    mean = (total + 1.0) / (count + 2.0)
+    exponents = LEARNING_RATE * state.losses[action] + POOLED_LEARNING_RATE * state.pooled_losses
+    exponents /= max(mean * (1.0 - mean), LEAST_VARIANCE)
+    weights = np.exp(exponents.min() - exponents)
+    shares: Array = weights / weights.sum()
+    return shares

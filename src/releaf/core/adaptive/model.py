@@ -29,24 +29,24 @@ from releaf.core.runtime.jit import entry_point, inlined, outlined
 
 FROM_PAIRS = 40  # rewards
 ENOUGH_TO_DROP = 256
-BLOCK = 2048  # rows laid out at a time; tables are selected on so many of the latest
+BLOCK = 2048  # rows laid out at a time, and those on which tables are selected
 ROUNDS_TO_SELECT, ROUNDS = 3, 4
 MARGIN = 0.05  # of a range, by which a value may exceed it without counting as outside
 RANK_SHRINKAGE = 5.0  # rewards that the mean counts as, where categories are ranked by their rewards
 EFFECT_TURNS = 3
 
 
-def fit_kernel(pointer_table, contexts, targets, features, scratch):
-    """Fit both regressions, the category effects and the relevance."""
+def fit_kernel(pointer_table, contexts, targets, some, features, scratch):
+    """Fit both regressions, the category effects and the relevance; ``some`` are contexts and targets of some rows."""
     model = open_model(pointer_table)
+    some_contexts, some_targets = some
     limits, categories, first_category, first_effect = features
     rows, bins, residuals, remaining = scratch
-    latest = max(len(targets) - BLOCK, 0)
     find_ranges(contexts, model.ranges)
-    find_bins(contexts[latest:], model.knots, model.levels, categories, bins)
+    find_bins(some_contexts, model.knots, model.levels, categories, bins)
     gram, slope = np.empty((MOST_COLUMNS, MOST_COLUMNS)), np.empty(MOST_COLUMNS)
     select_tables(
-        model, contexts[latest:], targets[latest:], limits, categories, first_effect, rows, bins, residuals, gram, slope
+        model, some_contexts, some_targets, limits, categories, first_effect, rows, bins, residuals, gram, slope
     )
     squares = fit_tables(
         model, contexts, targets, limits, categories, first_effect, rows, residuals, remaining, gram, slope
@@ -64,9 +64,9 @@ def fit_kernel(pointer_table, contexts, targets, features, scratch):
         model.line_weights,
         model.line_covariance,
     )
-    lay_out_all(model, contexts[latest:], limits, categories, rows)
+    lay_out_all(model, some_contexts, limits, categories, rows)
     find_relevance(
-        first_rows(rows, len(targets) - latest),
+        first_rows(rows, len(some_targets)),
         bins,
         model.tables,
         model.counts[TABLES],
@@ -78,7 +78,7 @@ def fit_kernel(pointer_table, contexts, targets, features, scratch):
         model.certainties,
     )
     credit_effects(
-        contexts,
+        some_contexts,
         categories,
         first_effect,
         model.effect_means,
@@ -91,7 +91,7 @@ def fit_kernel(pointer_table, contexts, targets, features, scratch):
 
 @outlined
 def select_tables(model, contexts, targets, limits, categories, first_effect, rows, bins, residuals, gram, slope):
-    """Select the tables of an action from its latest rewards: those of one feature, then pairs that interact."""
+    """Select the tables of an action: those of one feature, then pairs that interact."""
     count, levels, tables = len(targets), model.levels, model.tables
     scores = first_scores(bins, targets, len(levels), categories)
     used, columns = start_tables(scores, levels, categories, limits, tables)

@@ -15,7 +15,7 @@ from releaf.core.runtime.jit import inlined, outlined
 from releaf.core.runtime.primitives import normal_cdf
 
 CONSTANTS = 1  # entries of a stored row before those of tables; its out-of-range column is 0
-MOST_ROWS_USED = 1024  # latest rewards
+MOST_ROWS_USED = 1024
 
 
 @outlined
@@ -25,8 +25,8 @@ def find_relevance(rows, bins, tables, used, columns, weights, covariance, typic
     The main effects in a table of a pair count for each feature; the rest is an interaction and counts for both.
     """
     places, values, filled = rows
-    rows_used = min(len(filled), MOST_ROWS_USED)
-    places, values, filled, bins = places[-rows_used:], values[-rows_used:], filled[-rows_used:], bins[-rows_used:]
+    step = (len(filled) + MOST_ROWS_USED - 1) // MOST_ROWS_USED
+    places, values, filled, bins = places[::step], values[::step], filled[::step], bins[: len(filled) : step]
     features = len(strengths)
     find_typical(places, values, filled, columns, typical)
     owners, groups = find_owners(tables, used, columns, features)
@@ -54,7 +54,7 @@ def find_relevance(rows, bins, tables, used, columns, weights, covariance, typic
 @outlined
 def credit_effects(contexts, categories, first_effect, means, variances, strengths, certainties):
     """Credit each feature whose categories have effects instead of columns with the variance of these."""
-    rows = contexts[-MOST_ROWS_USED:]
+    rows = contexts[:: (len(contexts) + MOST_ROWS_USED - 1) // MOST_ROWS_USED]
     part = np.empty(len(rows))
     for feature in range(len(categories)):
         if not is_wide(categories[feature]):

@@ -31,19 +31,19 @@ def key_of(context, number, reward):
 
 @inlined
 def store_reward(sample, context, reward):
-    """Append a reward; the caller ensures capacity.
+    """Append a reward. The caller ensures capacity, except after it failed to: then the reward is not in the sample.
 
     Its key follows from that of the reward before: equal rewards of learners with different histories differ.
     """
     counts = sample.counts
-    row = counts[ROWS]
+    row = min(counts[ROWS], np.int64(len(sample.rewards) - 1))
     for feature in range(len(context)):
         sample.contexts[row, feature] = context[feature]
     sample.rewards[row] = reward
     sample.keys[row] = key_of(context, counts[LATEST_KEY], reward)
     sample.numbers[row] = counts[LEARNT]
     counts[LATEST_KEY] = sample.keys[row]
-    counts[ROWS] += 1
+    counts[ROWS] = row + 1
     counts[LEARNT] += 1
 
 

@@ -21,9 +21,9 @@ REQUESTED, DUE = 3, 4
 OPTIMISM, FLOOR, RULE, LIMIT, WIDTH_OF_BOUNDS, WINDOW = range(6)
 ALWAYS, BUDGET, COST, GUARANTEE = range(4)
 AUTO = -1
-# Experts, whose predictions are mixed: ridge regression on lines, on tables, and two averages over trees.
-LINES, ADDITIVE, SHARP_TREES, SMOOTH_TREES = range(4)
-EXPERTS = 4
+# Experts, whose predictions are mixed: ridge regression on lines, on tables, and three averages over trees.
+LINES, ADDITIVE, SHARP_TREES, SMOOTH_TREES, STEADY_TREES = range(5)
+EXPERTS = 5
 # Fields of a sample: stored rows; rewards learnt in all; the rate of rows, of which one in 2 ** RATE is kept; rewards
 # at which the next fit starts; whether something is due; rewards to forget. Of the model's fit: rows, rewards learnt by
 # then, fewest rows in a leaf. Of the fit under way: rows (NONE without one), the same, and the rewards at which it
@@ -131,6 +131,7 @@ class Adaptive(LearnerState):
     push: Array = scratch(np.float64, "scratch")
     predictions: Array = scratch(np.float64, "actions", EXPERTS)
     spreads: Array = scratch(np.float64, "actions")
+    bonuses: Array = scratch(np.float64, "actions")
     doubts: Array = scratch(np.float64, "actions")
     estimates: Array = scratch(np.float64, "actions")
     chances: Array = scratch(np.float64, "actions")

@@ -14,12 +14,14 @@ from releaf.core.runtime.jit import entry_point, inlined, outlined
 from releaf.core.runtime.random_generator import integer_below, unit
 
 FEATURE, THRESHOLD, LEFT = range(3)
-LEAF, COUNT, SUM, PRIOR = -1.0, 1, 2, 3
+COUNT, SUM, PRIOR = 1, 2, 3
+LEAF = -1.0  # less the steady estimate, in place of a leaf's feature
 FEWEST_ROWS = 8  # from which trees are grown
 TREE_COUNT = 20  # a multiple of four: so many are walked at once
 LEAST_LEAF = 1  # rewards
 SHARPNESS, SMOOTHNESS = 0.1, 5.0  # rewards that the estimate above a leaf counts as
 SHRINKAGE = 2.0  # the same for a node that is no leaf
+CHANCE = 4.0  # squared standardized difference of a split's children by chance
 GRAINS = 4096  # rewards are multiples of 1 / GRAINS where trees are grown: integers add up faster
 GRAIN = 1.0 / GRAINS
 DRAWS = 3  # of two rows between whose values a threshold lies
@@ -60,14 +62,15 @@ def find_leaves(nodes, roots, first, values, leaves):
 @inlined
 def predict(nodes, roots, trees, values, leaves):
     """Mean over trees of the leaves' means, little and much shrunk to the estimate above each leaf."""
-    sharp, smooth = 0.0, 0.0
+    sharp, smooth, steady = 0.0, 0.0, 0.0
     for first in range(0, trees, 4):
         find_leaves(nodes, roots, first, values, leaves)
     for tree in range(trees):
         leaf = nodes[leaves[tree]]
         sharp += (leaf[SUM] + SHARPNESS * leaf[PRIOR]) / (leaf[COUNT] + SHARPNESS)
         smooth += (leaf[SUM] + SMOOTHNESS * leaf[PRIOR]) / (leaf[COUNT] + SMOOTHNESS)
-    return sharp / trees, smooth / trees
+        steady += LEAF - leaf[FEATURE]
+    return sharp / trees, smooth / trees, steady / trees
 
 
 @inlined
@@ -94,30 +97,32 @@ def grow_tree(columns, rewards, generator, candidates, least_leaf, order, payoff
     mean = 0.0
     for row in range(len(rewards)):
         mean += rewards[row] * GRAIN / len(rewards)
-    pending, priors, waiting = np.empty((len(rewards) + 2, 3), dtype=np.int64), np.empty(len(rewards) + 2), 1
+    pending, priors, waiting = np.empty((len(rewards) + 2, 3), dtype=np.int64), np.empty((len(rewards) + 2, 3)), 1
     set_pending(pending[0], root, 0, len(rewards))
-    priors[0] = mean
+    set_priors(priors[0], mean, mean, 0.0)
     choice = np.empty(features, dtype=np.int64)
     for feature in range(features):
         choice[feature] = feature
     while waiting > 0:
         waiting -= 1
         node, first, last = pending[waiting, 0], pending[waiting, 1], pending[waiting, 2]
-        prior, count, grains, lowest, highest = priors[waiting], last - first, 0, GRAINS, 0
+        prior, count, grains, squares, lowest, highest = priors[waiting, 0], last - first, 0, 0, GRAINS, 0
         for place in range(count):
             payoffs[place] = rewards[order[first + place]]
             grains += payoffs[place]
+            squares += payoffs[place] * payoffs[place]
             lowest = min(lowest, payoffs[place])
             highest = max(highest, payoffs[place])
         total = grains * GRAIN
         estimate = (total + SHRINKAGE * prior) / (count + SHRINKAGE)
-        feature, threshold = np.int64(-1), np.float32(0.0)
+        steady = priors[waiting, 1] + priors[waiting, 2] * total / count
+        feature, threshold, gain = np.int64(-1), np.float32(0.0), 0.0
         if count >= 2 * least_leaf and lowest < highest:
-            feature, threshold = best_split(
+            feature, threshold, gain = best_split(
                 columns, order, first, count, payoffs, grains, generator, candidates, least_leaf, choice
             )
         if feature < 0:
-            nodes[node, FEATURE] = LEAF
+            nodes[node, FEATURE] = LEAF - min(max(steady, 0.0), 1.0)
             nodes[node, COUNT] = count
             nodes[node, SUM] = total
             nodes[node, PRIOR] = prior
@@ -128,8 +133,10 @@ def grow_tree(columns, rewards, generator, candidates, least_leaf, order, payoff
         nodes[node, LEFT] = used - root
         set_pending(pending[waiting], used + 1, middle, last)
         set_pending(pending[waiting + 1], used, first, middle)
-        priors[waiting] = estimate
-        priors[waiting + 1] = estimate
+        variance = 1.0 * squares / count - (1.0 * grains / count) ** 2
+        share = max(0.0, 1.0 - CHANCE * variance / max(gain, 1.0))
+        set_priors(priors[waiting], estimate, steady - share * total / count, share)
+        set_priors(priors[waiting + 1], estimate, steady - share * total / count, share)
         waiting += 2
         used += 2
     return used
@@ -140,6 +147,13 @@ def set_pending(line, node, first, last):
     line[0] = node
     line[1] = first
     line[2] = last
+
+
+@inlined
+def set_priors(line, estimate, base, share):
+    line[0] = estimate
+    line[1] = base
+    line[2] = share
 
 
 @outlined
@@ -172,7 +186,7 @@ def best_split(columns, order, first, count, payoffs, total, generator, candidat
                 best, feature_found, threshold_found = score, feature, threshold
         if tried == candidates:
             break
-    return feature_found, threshold_found
+    return feature_found, threshold_found, best - 1.0 * total * total / count
 
 
 @inlined

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from releaf.decision import Decision
+from releaf.explanation import Explanation
 from releaf.policy import ServedPolicy
 from releaf.service.errors import ApiError, invalid_request
 from releaf.service.experiments.decision_messages import decision_answers
@@ -85,10 +86,10 @@ def explain_decision(state: ExperimentState, event: Decided) -> ExplanationInfo:
     is_own = state.ordinal(event.number) > state.slot.since and actions == list(learner.actions[: len(actions)])
     if is_own and learner.traits.explains:
         own = _restore_decision(state, event)
-        text = learner.explain(own).replace(f"Decision {own.id} ", f"Decision {event.number} ", 1)
-    else:
-        text = _describe(answer, event.number)
-    return _info(event.number, answer, text)
+        why = learner.explain(own)
+        text = why.text.replace(f"Decision {own.id} ", f"Decision {event.number} ", 1)
+        return _info(event.number, answer, text, why)
+    return _info(event.number, answer, _describe(answer, event.number), None)
 
 
 def preview(state: ExperimentState, context: Any) -> ExplanationInfo:
@@ -101,15 +102,17 @@ def preview(state: ExperimentState, context: Any) -> ExplanationInfo:
         raise invalid_request(str(error)) from None
     event = Decided.of(state.last_at, state.decisions + 1, row, choice, None, None)
     (answer,) = decision_answers([event], state)
-    text = learner.explain(choice) if learner.traits.explains else _describe(answer, event.number)
+    why = learner.explain(choice) if learner.traits.explains else None
+    text = _describe(answer, event.number) if why is None else why.text
     for did, would in (("chose", "choose"), ("explored", "explore")):
         text = re.sub(rf"^Decision \d+ {did}\b", f"It would {would}", text)
-    return _info(None, answer, text)
+    return _info(None, answer, text, why)
 
 
-def _info(decision: int | None, answer: Answer, text: str) -> ExplanationInfo:
+def _info(decision: int | None, answer: Answer, text: str, why: Explanation | None) -> ExplanationInfo:
+    data = None if why is None else {key: value for key, value in why.to_dict().items() if key != "text"}
     return ExplanationInfo(
-        decision, answer.action, answer.explored, answer.probability, answer.estimates, answer.relevant, text
+        decision, answer.action, answer.explored, answer.probability, answer.estimates, answer.relevant, text, data
     )
 
 

@@ -1,0 +1,163 @@
+"""Intervals of an action's expected reward, wide enough for what the model can't represent too.
+
+The posterior of a regression tells the variance of its weights, if its columns are the right ones. Three measures of
+how wrong the whole mixture is join it, all from models that are fitted to halves of the rows:
+
+- how far these are from the model of all rows: a half differs from the whole as the whole does from the truth;
+- residuals of the rows that a half was not fitted to. Among rows that are alike in the features that matter, their mean
+  tells the error of the model there, but for noise;
+- the same on average over the action's rows, by which the posterior's variance is inflated.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from releaf.arrays import Array
+from releaf.core.adaptive.decision_step import predict_many, predict_with_columns
+from releaf.core.adaptive.engine import MixtureEngine
+from releaf.core.adaptive.fitting import Fit, fit
+from releaf.core.adaptive.mixture import expert_weights
+from releaf.core.adaptive.state import LINE_COLUMNS, LINES, ROWS, Model
+
+Z95 = 1.959963984540054
+FEWEST_ROWS = 16  # from which halves are fitted
+MOST_ROWS = 16_384  # from which halves are taken
+PAIRS = 2  # of halves
+ALIKE, FEWEST_ALIKE, ROWS_PER_ALIKE = 50, 10, 20  # rows that are alike: so many at most, at least, one of so many
+MATTERING = 3  # features in which rows are alike, at most
+LEAST_SHARE = 0.1  # of the explained variance, for a feature to matter
+CHECKED = 200  # rows on which the posterior's variance is checked
+HALF_SHARE, LOCAL_SHARE = 0.5, 0.5  # of the two other measures in the variance
+
+
+class RewardIntervals:
+    """Intervals of an action, for as long as its model is not replaced.
+
+    Parameters
+    ----------
+    engine
+        Engine of that action alone.
+    """
+
+    def __init__(self, engine: MixtureEngine) -> None:
+        (sample,), (self._model,), self._engine = engine.samples, engine.models, engine
+        count = int(sample.counts[ROWS])
+        rows = np.argsort(sample.keys[:count], kind="stable")[:MOST_ROWS]  # keys are random
+        self._scale = len(rows) / max(2 * count - len(rows), 1)  # of variances by halves of fewer rows than there are
+        self._given = engine.fit_of(0, np.sort(rows))
+        self._contexts = self._given.contexts.astype(np.float64)
+        self._halves: list[Model] = []
+        self._residuals = np.zeros(len(rows))
+        self._mattering = self._features_that_matter()
+        self._inflation = 1.0
+
+    def is_of(self, engine: MixtureEngine) -> bool:
+        """Whether they are of this engine's model; its current weights are used from now on."""
+        if engine.models[0] is not self._model:
+            return False
+        self._engine = engine
+        return True
+
+    def prepare(self) -> None:
+        """Fit the halves, which takes a while; needs no lock of the learner."""
+        if len(self._given.rewards) < FEWEST_ROWS or self._halves:
+            return
+        for pair in range(PAIRS):
+            inside = (self._given.keys >> pair) & 1 == 1
+            for rows, others in ((inside, ~inside), (~inside, inside)):
+                if min(rows.sum(), others.sum()) < FEWEST_ROWS // 4:
+                    continue
+                half = fit(self._engine.settings, _rows_of(self._given, rows))
+                self._halves.append(half)
+                predicted = self._predict(self._contexts[others], half)
+                self._residuals[others] += (self._given.rewards[others] - predicted) / PAIRS
+        checked = self._contexts[:: max(1, len(self._contexts) // CHECKED)]
+        error = np.mean([_excess(*self._residual_of_alike(row)) for row in checked])
+        expected = np.mean([self._posterior_variance(row) for row in checked])
+        self._inflation = max(float(error / expected), 1.0)
+
+    def interval(self, context: Array) -> tuple[float, float]:
+        """Interval of the expected reward of a context, scaled to [0, 1], with a coverage of 95 % over contexts."""
+        mean = float(self._predict(context[None, :], self._model)[0])
+        variance = self._inflation * self._posterior_variance(context)
+        if self._halves:
+            halves = [float(self._predict(context[None, :], half)[0]) for half in self._halves]
+            variance += HALF_SHARE * self._scale * float(np.mean((np.array(halves) - mean) ** 2))
+            variance += LOCAL_SHARE * max(_excess(*self._residual_of_alike(context)), 0.0)
+        width = Z95 * math.sqrt(variance)
+        return max(mean - width, 0.0), min(mean + width, 1.0)
+
+    def unknown(self, context: Array, named: tuple[int, ...]) -> list[int]:
+        """Features with a value unlike all of the rows: a number out of their range, or a category of none of them.
+
+        Of features with categories only the ``named`` ones: there are too many rare categories of no effect.
+        """
+        if not len(self._contexts):
+            return []
+        categories, ranges = self._engine.settings.categories, self._model.ranges
+        outside = (context < ranges[:, 0]) | (context > ranges[:, 1])
+        found = set(np.flatnonzero(outside & (categories == 0)).tolist())
+        for feature in named:
+            count = categories[feature]
+            if count and not np.any((self._contexts[:, feature] * count).astype(int) == int(context[feature] * count)):
+                found.add(feature)
+        return sorted(found)
+
+    def _features_that_matter(self) -> list[int]:
+        strengths = self._model.strengths
+        order = np.argsort(-strengths, kind="stable")[:MATTERING].tolist()
+        return [feature for feature in order if strengths[feature] >= LEAST_SHARE * strengths.sum()] or order[:1]
+
+    def _posterior_variance(self, context: Array) -> float:
+        """Variance by the posteriors of the regressions, by the weights of the experts."""
+        columns = np.zeros(len(self._model.weights))
+        predict_with_columns(self._engine.state.pointer_table, np.ascontiguousarray(context), 0, columns)
+        lines = columns[: self._model.counts[LINE_COLUMNS]]
+        straight = float(lines @ self._model.line_covariance @ lines)
+        additive = float(columns @ self._model.covariance @ columns)
+        share = float(expert_weights(self._engine.state, 0)[LINES])
+        return share * straight + (1.0 - share) * additive + self._effect_variance(context)
+
+    def _effect_variance(self, context: Array) -> float:
+        settings, total = self._engine.settings, 0.0
+        for feature in np.flatnonzero(settings.effects).tolist():
+            category = int(context[feature] * settings.categories[feature]) % int(settings.effects[feature])
+            total += float(self._model.effect_variances[settings.first_effect[feature] + category])
+        return total
+
+    def _residual_of_alike(self, context: Array) -> tuple[float, float]:
+        """Mean residual of the rows most alike, and the variance of that mean."""
+        alike = np.ones(len(self._contexts), dtype=bool)
+        distance, categories = np.zeros(len(self._contexts)), self._engine.settings.categories
+        for feature in self._mattering:
+            values, count = self._contexts[:, feature], categories[feature]
+            if count:
+                alike &= (values * count).astype(int) == int(context[feature] * count)
+            else:
+                distance = np.maximum(distance, np.abs(values - context[feature]))
+        rows = np.flatnonzero(alike)
+        most = min(max(len(self._contexts) // ROWS_PER_ALIKE, FEWEST_ALIKE), ALIKE)
+        if len(rows) > most:
+            rows = rows[np.argpartition(distance[rows], most - 1)[:most]]
+        if len(rows) < 2:
+            return 0.0, 0.0
+        return float(self._residuals[rows].mean()), float(self._residuals[rows].var() / len(rows)) + 1e-6
+
+    def _predict(self, contexts: Array, model: Model) -> Array:
+        self._engine.state.models[0] = model.address
+        estimates = np.empty((len(contexts), 1))
+        predict_many(self._engine.state.pointer_table, np.ascontiguousarray(contexts), estimates)
+        self._engine.state.models[0] = self._model.address
+        return estimates[:, 0]
+
+
+def _excess(mean: float, variance: float) -> float:
+    """Squared error behind a mean residual, less what noise explains."""
+    return mean * mean - variance
+
+
+def _rows_of(given: Fit, rows: Array) -> Fit:
+    return given._replace(contexts=given.contexts[rows], rewards=given.rewards[rows], keys=given.keys[rows])

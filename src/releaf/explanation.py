@@ -1,0 +1,212 @@
+"""`Explanation`: why a learner decided as it did, as text, as data, and as a chart."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from releaf.decision import ActionName
+
+SHOWN = 4  # terms of an action in the text, the largest
+NAMED_TOGETHER = 3  # features of a term that are named in the text
+LEAST_SHOWN = 0.002  # of the largest term or the reward's range, for a term to be shown in the text
+
+
+class Term(NamedTuple):
+    """What some features add to the estimate of an action.
+
+    A single feature has its main effect; several have what they do together beyond that. Without features it is
+    everything else. ``where`` tells their values.
+    """
+
+    features: tuple[str, ...]
+    effect: float
+    where: str
+
+
+class ActionExplanation(NamedTuple):
+    """Estimate of an action, and what it consists of.
+
+    ``low`` and ``high`` bound the expected reward in 95 % of contexts; None where a learner has no interval.
+    ``base_rate`` is the mean of the action's rewards so far, and None before the first; the effects of the terms add up
+    to the estimate less the base rate. ``unknown`` are the features with values unlike all those for which the action
+    was rewarded: the interval is then the whole range of rewards.
+    """
+
+    action: ActionName
+    estimate: float | None
+    low: float | None
+    high: float | None
+    base_rate: float | None
+    rewards: int
+    terms: tuple[Term, ...]
+    unknown: tuple[str, ...] = ()
+
+
+class Counterfactual(NamedTuple):
+    """Smallest change of one feature after which another action has the highest estimate."""
+
+    feature: str
+    value: Any
+    action: ActionName
+    text: str
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why an action is chosen for a context. ``print`` shows its text.
+
+    Attributes
+    ----------
+    action
+        The chosen action.
+    actions
+        An explanation of each action's estimate, the highest first.
+    counterfactual
+        Smallest change of one feature that would change the decision; None where no change of one feature does.
+    headline, closing
+        First and last line of the text.
+    reward_range
+        Lowest and highest possible reward.
+    """
+
+    action: ActionName
+    actions: tuple[ActionExplanation, ...]
+    headline: str
+    closing: str
+    counterfactual: Counterfactual | None = None
+    reward_range: tuple[float, float] = (0.0, 1.0)
+
+    @property
+    def text(self) -> str:
+        """The explanation for people."""
+        lines = [self.headline]
+        for known in self.actions:
+            lines += self._lines_of(known)
+        if self.counterfactual is not None:
+            lines.append(self.counterfactual.text)
+        return "\n".join([*lines, self.closing])
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __contains__(self, part: str) -> bool:
+        return part in self.text
+
+    def to_dict(self) -> dict[str, Any]:
+        """The explanation for programs: names, strings and numbers, which JSON can hold."""
+        found = self.counterfactual
+        return {
+            "action": self.action,
+            "actions": [
+                {
+                    "action": known.action,
+                    "estimate": known.estimate,
+                    "low": known.low,
+                    "high": known.high,
+                    "base_rate": known.base_rate,
+                    "rewards": known.rewards,
+                    "terms": [
+                        {"features": list(term.features), "effect": term.effect, "where": term.where}
+                        for term in known.terms
+                    ],
+                    "unknown": list(known.unknown),
+                }
+                for known in self.actions
+            ],
+            "counterfactual": None
+            if found is None
+            else {"feature": found.feature, "value": found.value, "action": found.action, "text": found.text},
+            "text": self.text,
+        }
+
+    def to_json(self) -> str:
+        """``to_dict`` as JSON."""
+        return json.dumps(self.to_dict())
+
+    def plot(self, action: ActionName | None = None) -> Any:
+        """Draw a waterfall chart from the base rate of an action to its estimate.
+
+        Parameters
+        ----------
+        action
+            One of the actions; the chosen one when None.
+        """
+        from releaf import charts
+
+        name = self.action if action is None else action
+        for known in self.actions:
+            if known.action == name and known.estimate is not None and known.base_rate is not None:
+                return charts.finished(charts.waterfall(self._bars(known), _estimate_line(self, known)))
+        raise ValueError(f"{name!r} has no estimate that could be drawn: expected one of {self._drawable()}")
+
+    def _drawable(self) -> str:
+        return ", ".join(repr(known.action) for known in self.actions if known.base_rate is not None) or "none"
+
+    def _bars(self, known: ActionExplanation) -> list[dict[str, Any]]:
+        reached = float(known.base_rate or 0.0)
+        bars = [{"name": "base rate", "from": self.reward_range[0], "to": reached, "kind": "level"}]
+        for term in known.terms:
+            bars.append(
+                {
+                    "name": _label(term),
+                    "from": reached,
+                    "to": reached + term.effect,
+                    "kind": "more" if term.effect >= 0 else "less",
+                }
+            )
+            reached += term.effect
+        return [*bars, {"name": "estimate", "from": self.reward_range[0], "to": known.estimate, "kind": "level"}]
+
+    def _lines_of(self, known: ActionExplanation) -> list[str]:
+        if known.estimate is None:
+            return [f"  {known.action!r}: no estimate"]
+        low, high = self.reward_range
+        shown = _number_format(high - low)
+        lines = [f"  {_estimate_line(self, known)}"]
+        rows = []
+        if known.base_rate is not None and known.rewards:
+            rows.append((shown(known.base_rate, ""), _base_rate_text(known.rewards)))
+        rows += [(shown(term.effect, "+"), _label(term)) for term in _largest(known.terms, high - low)]
+        width = max((len(amount) for amount, _ in rows), default=0)
+        lines += [f"    {amount:>{width}}  {label}" for amount, label in rows]
+        if known.unknown:
+            lines.append(f"    {' and '.join(known.unknown)}: unlike all values with which it was rewarded")
+        return lines
+
+
+def _estimate_line(explanation: Explanation, known: ActionExplanation) -> str:
+    low, high = explanation.reward_range
+    shown = _number_format(high - low)
+    estimate = shown(float(known.estimate or 0.0), "")
+    if known.low is None or known.high is None:
+        return f"{known.action!r}: {estimate}"
+    return f"{known.action!r}: {estimate} (95 % from {shown(known.low, '')} to {shown(known.high, '')})"
+
+
+def _base_rate_text(rewards: int) -> str:
+    return "its only reward" if rewards == 1 else f"base rate: mean of its {rewards:,} rewards"
+
+
+def _label(term: Term) -> str:
+    if not term.features:
+        return "everything else"
+    return term.where + (" together" if len(term.features) > 1 else "")
+
+
+def _largest(terms: tuple[Term, ...], span: float) -> list[Term]:
+    """The largest terms, and what is left of the others as one, so that what is shown adds up."""
+    named = [term for term in terms if term.features]
+    least = LEAST_SHOWN * span
+    shown = [term for term in named[:SHOWN] if abs(term.effect) >= least]
+    rest = sum(term.effect for term in terms) - sum(term.effect for term in shown)
+    return shown if abs(rest) < least else [*shown, Term((), rest, "")]
+
+
+def _number_format(span: float) -> Any:
+    """Format of numbers of a range: three digits after the first of the range."""
+    digits = max(0, 3 - len(f"{span:.0f}") + 1)
+    if span >= 1e6:
+        return lambda value, sign: f"{value:{sign}.4g}"
+    return lambda value, sign: f"{value:{sign}.{digits}f}"

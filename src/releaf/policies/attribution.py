@@ -1,0 +1,100 @@
+"""What each feature adds to an estimate of AdaptiveReleaf: effects in the order of an analysis of variance.
+
+Let v(S) be the mean estimate of an action over rows it was rewarded for, where the features in S have the values of the
+context to explain. The main effect of a feature is v({i}) - v({}); what a pair adds beyond both main effects comes
+next, and what all named features do together beyond that comes last. So joint effects get only what main effects leave.
+Named are features with a share in the variance of the estimate over those rows; all others add up to one term.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+
+from releaf.arrays import Array
+from releaf.core.adaptive.decision_step import predict_many
+from releaf.core.adaptive.engine import MixtureEngine
+from releaf.core.adaptive.state import ROWS
+
+BACKGROUND = 128  # rows over which estimates are averaged
+SHARE_ROWS = 64  # rows from which the shares in the variance follow
+LEAST_SHARE = 0.05  # of the variance, for a feature to be named
+MOST_NAMED = 5
+MOST_SCREENED = 64  # features whose share is found, those with the highest relevance
+LEAST_TOGETHER = 0.1  # of the largest main effect, for a pair to have a term of its own
+
+Effects = list[tuple[tuple[int, ...], float]]
+
+
+class Attribution:
+    """Attribution of an action's estimates.
+
+    Parameters
+    ----------
+    engine
+        Engine of that action alone.
+    named
+        Features with a term of their own, as an earlier attribution found them; None to find them.
+    """
+
+    def __init__(self, engine: MixtureEngine, named: tuple[int, ...] | None = None) -> None:
+        (sample,), self._engine = engine.samples, engine
+        count = int(sample.counts[ROWS])
+        self.base_rate = float(sample.rewards[:count].mean()) if count else float(sample.offsets[0])
+        chosen = np.sort(np.argsort(sample.keys[:count], kind="stable")[:BACKGROUND])  # keys are random
+        self._background = sample.contexts[chosen].astype(np.float64)
+        self.named = self._important_features() if named is None else named
+
+    def effects(self, context: Array) -> tuple[float, Effects]:
+        """Estimate of a context, and effects by features that add up to it less the base rate, the largest first."""
+        estimate = float(self._predict(context[None, :])[0])
+        if not len(self._background):
+            return estimate, _sorted([((), estimate - self.base_rate)])
+        subsets = [(), *((i,) for i in self.named), *combinations(self.named, 2), self.named]
+        value = dict(zip(subsets, self._means(context, subsets), strict=True))
+        terms: dict[tuple[int, ...], float] = {(i,): value[(i,)] - value[()] for i in self.named}
+        least = LEAST_TOGETHER * max(map(abs, terms.values()), default=0.0)
+        for one, other in combinations(self.named, 2):
+            joint = value[(one, other)] - value[(one,)] - value[(other,)] + value[()]
+            if abs(joint) > least or len(self.named) == 2:
+                terms[(one, other)] = joint
+        left = value[self.named] - value[()] - sum(terms.values()) if self.named else 0.0
+        if len(self.named) > 2:
+            terms[self.named] = left
+        terms[()] = estimate - self.base_rate - sum(terms.values())
+        return estimate, _sorted(list(terms.items()))
+
+    def _important_features(self) -> tuple[int, ...]:
+        """Features with a share in the variance of the estimate (total Sobol index), by exchange of values of rows."""
+        rows = self._background[:SHARE_ROWS]
+        screened = np.argsort(-self._engine.models[0].strengths, kind="stable")[:MOST_SCREENED]
+        if len(rows) < 2:
+            return ()
+        estimates, others = self._predict(rows), np.roll(rows, 1, axis=0)
+        exchanged = np.repeat(rows[None], len(screened), axis=0)
+        for place, feature in enumerate(screened):
+            exchanged[place, :, feature] = others[:, feature]
+        changes = self._predict(exchanged.reshape(-1, rows.shape[1])).reshape(len(screened), -1) - estimates
+        shares = (changes**2).mean(axis=1)
+        total = shares.sum()
+        order = np.argsort(-shares, kind="stable")[:MOST_NAMED]
+        kept = [place for place in order if total > 0 and shares[place] >= LEAST_SHARE * total]
+        return tuple(sorted(int(screened[place]) for place in kept))
+
+    def _means(self, context: Array, subsets: list[tuple[int, ...]]) -> list[float]:
+        """Mean estimate over the background, for each subset of features that have the context's values."""
+        rows = np.repeat(self._background[None], len(subsets), axis=0)
+        for place, subset in enumerate(subsets):
+            rows[place][:, list(subset)] = context[list(subset)]
+        predicted = self._predict(rows.reshape(-1, rows.shape[2])).reshape(len(subsets), -1)
+        return [float(mean) for mean in predicted.mean(axis=1)]
+
+    def _predict(self, contexts: Array) -> Array:
+        estimates = np.empty((len(contexts), 1))
+        predict_many(self._engine.state.pointer_table, np.ascontiguousarray(contexts), estimates)
+        return estimates[:, 0]
+
+
+def _sorted(terms: Effects) -> Effects:
+    return sorted(terms, key=lambda term: -abs(term[1]))
