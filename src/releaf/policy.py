@@ -12,6 +12,7 @@ import numpy as np
 from releaf.arrays import Array
 from releaf.decision import ActionName, Decision
 from releaf.inspection import Effect, Interval, IntervalReward
+from releaf.relevance_table import RelevanceTable
 from releaf.schema import Schema
 from releaf.traits import Traits
 
@@ -116,6 +117,9 @@ class Policy(Protocol):
     def labels_spent(self) -> int: ...
 
     @property
+    def labels_left(self) -> int | None: ...
+
+    @property
     def prior_labels(self) -> int: ...
 
     @property
@@ -161,7 +165,7 @@ class Policy(Protocol):
 
     def explain(self, choice: Decision) -> str: ...
 
-    def relevance(self) -> Array: ...
+    def relevance(self) -> RelevanceTable: ...
 
     def partition(self, feature: int | str) -> list[Interval]: ...
 

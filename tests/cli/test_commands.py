@@ -252,7 +252,6 @@ def test_a_folder_is_fitted_by_the_policy_that_is_asked_for(parts: Path, tmp_pat
     [
         (["--policy", "LinUCB"], "are for AdaptiveReleaf and Releaf: LinUCB learns from one file, row by row"),
         (["--policy", "Magic"], "there is no policy 'Magic'"),
-        (["--policy", "Releaf", "--reward-range", "0", "2"], "Releaf has no option 'reward_range'; it has seed"),
         (["--option", "rho=2"], "AdaptiveReleaf has no option 'rho'; it has seed"),
         (["--go-on", "m.releaf"], "--go-on continues a learner row by row"),
     ],
