@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -212,12 +213,15 @@ class Trace:
         Whether the policy observed the reward.
     rewards
         The reward of the action taken, observed or not.
+    policy
+        The name of the policy's class, if known; charts label its line with it.
     """
 
     actions: Array
     explored: Array
     observed: Array
     rewards: Array
+    policy: str | None = None
 
     def __len__(self) -> int:
         return len(self.actions)
@@ -250,7 +254,8 @@ def replay(policy: Replayable, contexts: Any, rewards: Any) -> Trace:
     """
     if not isinstance(policy, Replayable):
         raise TypeError(f"policy is a {type(policy).__name__} without a method replay(contexts, rewards)")
-    return policy.replay(contexts, rewards)
+    trace = policy.replay(contexts, rewards)
+    return trace if trace.policy is not None else dataclasses.replace(trace, policy=type(policy).__name__)
 
 
 def action_names(actions: Actions) -> tuple[ActionName, ...]:

@@ -324,7 +324,8 @@ class OnlinePolicy(Serializable, ContextEncoding, LogLearning, OptionalMethods, 
                 if backup is not None:
                     self._restore(backup)
                 raise
-            return trace if self._is_unit else replace(trace, rewards=table[np.arange(len(table)), trace.actions])
+            taken = table[np.arange(len(table)), trace.actions]
+            return replace(trace, rewards=taken, policy=type(self).__name__)
 
     def _replay(self, units: Array, rewards: Array) -> Trace:
         """Replay encoded contexts and scaled rewards step by step; policies with a compiled loop override it."""
