@@ -146,8 +146,8 @@ class RelevanceTable(np.ndarray[Any, np.dtype[np.float64]]):
         lines = []
         for row, shares in zip(rows[:MAX_LINES], np.asarray(self), strict=False):
             order = np.argsort(-shares, kind="stable")[:MAX_LISTED]
-            named = ", ".join(f"{features[place]} {shares[place]:.2f}" for place in order)
-            lines.append(f"{row}: {named}, … ({len(features)} features)")
+            named = ", ".join(f"{features[place]} {shares[place]:.2f}" for place in order if shares[place] > 0)
+            lines.append(f"{row}: {named or 'none yet'} (of {len(features)} features)")
         return "\n".join([*lines, *self._rest()])
 
     def _rest(self) -> list[str]:
