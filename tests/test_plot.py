@@ -376,3 +376,17 @@ def test_what_can_not_be_drawn_is_refused() -> None:
     for draw, message in refused:
         with pytest.raises((ValueError, TypeError), match=message):
             draw()
+
+
+def test_lines_of_a_list_are_labelled_by_their_policies() -> None:
+    cases = stream(300)
+    bandits = [releaf.LinUCB(cases.actions, cases.features), releaf.Random(cases.actions, cases.features, seed=0)]
+    ledgers = [run(bandit, cases) for bandit in bandits]
+    assert [ledger.policy for ledger in ledgers] == ["LinUCB", "Random"]
+    traces = [releaf.replay(bandit, cases.contexts, cases.rewards) for bandit in bandits]
+    for results in (ledgers, traces):
+        shown = texts(svg(plot.regret(results)))
+        assert "LinUCB" in shown
+        assert "Random" in shown
+        assert "run 1" not in shown
+    assert {"LinUCB", "LinUCB 2"} <= set(texts(svg(plot.regret([ledgers[0], ledgers[0]]))))

@@ -19,7 +19,13 @@ from releaf.policy import Policy, Trace, replay
 from releaf.schema import Schema
 
 if TYPE_CHECKING:
-    from releaf import plot
+    from releaf import ensembles as ensembles
+    from releaf import evaluate as evaluate
+    from releaf import executors as executors
+    from releaf import plot as plot
+    from releaf import river as river
+    from releaf import sklearn as sklearn
+    from releaf import streams as streams
     from releaf.core.runtime.state_file import StateError
     from releaf.ensembles import from_bytes, load
     from releaf.policies import (
@@ -76,13 +82,15 @@ _LATER = {
     "from_bytes": "releaf.ensembles",
     "load": "releaf.ensembles",  # the highest layer with policies: it knows all of them
 }
+# Modules that are reachable after `import releaf`, imported on first use too.
+_MODULES = ("ensembles", "evaluate", "executors", "plot", "river", "sklearn", "streams")
 
 
 def __getattr__(name: str) -> Any:
     from importlib import import_module
 
-    if name == "plot":
-        return import_module("releaf.plot")
+    if name in _MODULES:
+        return import_module(f"releaf.{name}")
     if name not in __all__:
         raise AttributeError(f"module 'releaf' has no attribute {name!r}")
     value = getattr(import_module(_LATER.get(name, "releaf.policies")), name)
@@ -91,4 +99,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted({*__all__, *_MODULES})

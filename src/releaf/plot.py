@@ -4,7 +4,7 @@ Notebooks display them, and ``chart.save("x.png")``, ``"x.svg"`` or ``"x.html"``
 They are Altair charts, so ``chart.properties(title="Clicks")`` and the like work.
 
 Functions take one result, a list of results, or a mapping from names to results, in which a list holds several runs of
-one policy, for example with different seeds.
+one policy, for example with different seeds. Results of a list are named by their policy.
 
 >>> import releaf
 >>> from releaf.evaluate import run
@@ -187,13 +187,14 @@ class _Curves(NamedTuple):
 
 
 def _named(results: Any) -> dict[str, list[Any]]:
-    """Results by name; a learner is named by its class, a run of a list by its position."""
+    """Results by name; a learner is named by its class, a run of a list by its policy, or else by its position."""
     if isinstance(results, Mapping):
         named = {str(name): list(runs) if isinstance(runs, list | tuple) else [runs] for name, runs in results.items()}
     elif isinstance(results, list | tuple):
         named = {}
         for index, result in enumerate(results, start=1):
-            name = f"run {index}" if isinstance(result, Ledger | Trace) else type(result).__name__
+            known = result.policy if isinstance(result, Ledger | Trace) else type(result).__name__
+            name = known or f"run {index}"
             named[name if name not in named else f"{name} {index}"] = [result]
     else:
         named = {"": [results]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from releaf.arrays import Array
 from releaf.decision import ActionName, Decision
 from releaf.explanation import Explanation
 from releaf.inspection import Effect, Interval, IntervalReward
+from releaf.relevance_table import RelevanceTable
 from releaf.schema import Schema
 from releaf.traits import Traits
 
@@ -117,6 +119,9 @@ class Policy(Protocol):
     def labels_spent(self) -> int: ...
 
     @property
+    def labels_left(self) -> int | None: ...
+
+    @property
     def prior_labels(self) -> int: ...
 
     @property
@@ -162,7 +167,7 @@ class Policy(Protocol):
 
     def explain(self, choice: Any) -> Explanation: ...
 
-    def relevance(self) -> Array: ...
+    def relevance(self) -> RelevanceTable: ...
 
     def partition(self, feature: int | str) -> list[Interval]: ...
 
@@ -209,12 +214,15 @@ class Trace:
         Whether the policy observed the reward.
     rewards
         The reward of the action taken, observed or not.
+    policy
+        The name of the policy's class, if known; charts label its line with it.
     """
 
     actions: Array
     explored: Array
     observed: Array
     rewards: Array
+    policy: str | None = None
 
     def __len__(self) -> int:
         return len(self.actions)
@@ -247,7 +255,8 @@ def replay(policy: Replayable, contexts: Any, rewards: Any) -> Trace:
     """
     if not isinstance(policy, Replayable):
         raise TypeError(f"policy is a {type(policy).__name__} without a method replay(contexts, rewards)")
-    return policy.replay(contexts, rewards)
+    trace = policy.replay(contexts, rewards)
+    return trace if trace.policy is not None else dataclasses.replace(trace, policy=type(policy).__name__)
 
 
 def action_names(actions: Actions) -> tuple[ActionName, ...]:

@@ -8,8 +8,8 @@ from typing import NamedTuple
 class Traits(NamedTuple):
     """Properties of a policy, as in the paper's table, and the optional methods that it supports.
 
-    Capabilities follow from the optional methods that a class overrides. An optional method of a policy that does not
-    support it raises a TypeError. Ask its traits first:
+    Capabilities follow from the optional methods that a class overrides, and from its constructor. An optional method
+    of a policy that does not support it raises a TypeError. Ask its traits first:
     ``if policy.traits.explains: policy.explain(decision)``.
     """
 
@@ -27,4 +27,4 @@ class Traits(NamedTuple):
     explains: bool = False  # explain
     has_intervals: bool = False  # partition, interval_rewards
     has_effects: bool = False  # effect
-    has_reward_range: bool = False  # its parameter reward_range; rewards of the others are in [0, 1]
+    has_reward_range: bool = False  # a parameter reward_range, as all policies of the package

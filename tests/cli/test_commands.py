@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 import releaf
+from releaf import evaluate, streams
 from releaf.cli import COMMANDS, app
 from releaf.train import learn_file
 
@@ -252,7 +253,6 @@ def test_a_folder_is_fitted_by_the_policy_that_is_asked_for(parts: Path, tmp_pat
     [
         (["--policy", "LinUCB"], "are for AdaptiveReleaf and Releaf: LinUCB learns from one file, row by row"),
         (["--policy", "Magic"], "there is no policy 'Magic'"),
-        (["--policy", "Releaf", "--reward-range", "0", "2"], "Releaf has no option 'reward_range'; it has seed"),
         (["--option", "rho=2"], "AdaptiveReleaf has no option 'rho'; it has seed"),
         (["--go-on", "m.releaf"], "--go-on continues a learner row by row"),
     ],
@@ -271,7 +271,7 @@ def test_a_broken_file_of_a_folder_is_named(parts: Path, tmp_path: Path, skip: t
         shown = run("train", parts, *COLUMNS, *skip, "-o", tmp_path / "m", expect=1).stderr
         assert re.search(r"1\.parquet (can't be read|is no Parquet file)", shown)
     shown = run("train", parts / "1.parquet", *COLUMNS, "-o", tmp_path / "m", expect=1).stderr
-    assert "1.parquet can't be read" in shown
+    assert "1.parquet is not a Parquet file, though its name ends in .parquet" in shown
 
 
 @pytest.mark.parametrize("where", [("--workers", "2"), ("--ray", "nowhere:1")])
@@ -488,10 +488,33 @@ def test_policies_are_compared_on_streams_and_tables(tmp_path: Path, monkeypatch
     assert lines[2]["error %"]["mean"] < 10 < lines[3]["error %"]["mean"]
     shown = run(*arguments).stdout
     assert shown.index("AdaptiveReleaf") < shown.index("Random")
+    assert "Rows shuffled, by seeds 0 to 1." in " ".join(shown.split())
+    assert [line["order"] for line in lines] == ["", "", *["rows shuffled, by seeds 0 to 1"] * 2]
     pl.DataFrame({"age": ages, "best": draw.choice(["old", "young"], 400)}).write_csv("ages.csv")
     assert told(*arguments)[0]["error %"]["mean"] > 30  # the file has changed: kept runs are of another one
     assert "there is no stream 'moon'" in run("compare", "--stream", "moon", expect=1).stderr
     assert "expected FILE:COLUMN" in run("compare", "--table", "ages.csv", expect=1).stderr
+
+
+def test_a_sorted_table_is_shuffled_unless_told_otherwise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    ages = np.sort(np.random.default_rng(0).uniform(0, 100, 400))
+    pl.DataFrame({"age": ages, "best": np.where(ages > 60, "old", "young")}).write_csv("ages.csv")
+    arguments = ("compare", "LinUCB", "--seeds", "3", "--workers", "1", "--table", "ages.csv:best")
+    (shuffled,), (sorted_,) = told(*arguments), told(*arguments, "--no-shuffle")
+    assert shuffled["error %"]["half_width"] > 0.0
+    assert sorted_["error %"]["half_width"] == 0.0  # LinUCB draws nothing, and the order is the same
+    assert sorted_["order"] == "rows in the order of the file, the same in each run"
+    assert told(*arguments) == [shuffled]
+    errors = [error_of_linucb(streams.table("ages.csv", label="best", seed=seed)) for seed in range(3)]
+    deviation = np.std(errors, ddof=1)
+    assert shuffled["error %"] == pytest.approx(
+        {"mean": np.mean(errors), "half_width": 4.303 * deviation / np.sqrt(3)}
+    )  # Student's t with two degrees of freedom
+
+
+def error_of_linucb(cases: streams.Stream) -> float:
+    return evaluate.run(releaf.LinUCB(cases.actions, cases.features), cases).error
 
 
 def test_the_doctor_tells_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from releaf import evaluate
+from releaf import evaluate, streams
 from releaf.evaluate import Run, grid, sweep, table
 from releaf.executors import Local
 
@@ -158,3 +158,19 @@ def test_a_table_needs_a_ledger_for_each_run() -> None:
     runs = grid(["Random"], HERE, range(2))
     with pytest.raises(ValueError, match="ledgers has 0 entries: expected one for each of 2 runs"):
         evaluate.table(runs, [])
+
+
+def test_a_table_is_shuffled_by_the_seeds_unless_told_otherwise(tmp_path: Path) -> None:
+    (tmp_path / "cases.csv").write_text("x,label\n" + "".join(f"{row},{'ab'[row > 50]}\n" for row in range(100)))
+    given: dict[str, Any] = {"data": str(tmp_path / "cases.csv"), "label": "label"}
+    shuffled = grid(["LinUCB"], {"table": given}, range(2))
+    assert [run.stream_arguments["seed"] for run in shuffled] == [0, 1]
+    kept = grid(["LinUCB"], {"table": {**given, "seed": None}}, range(2))
+    assert [run.stream_arguments["seed"] for run in kept] == [None, None]
+    shuffled_rows, again, in_order = (rows_of(streams.table(**given, seed=seed)) for seed in (1, 1, None))
+    assert shuffled_rows == again != in_order
+    assert sorted(shuffled_rows) == in_order
+
+
+def rows_of(stream: streams.Stream) -> list[tuple[Any, Any]]:
+    return list(zip(stream.contexts, stream.rewards.tolist(), strict=True))

@@ -220,7 +220,7 @@ def test_a_run_that_fails_does_not_bar_the_others(workers: int, tmp_path: Path) 
     with Local(workers) as executor, pytest.raises(ValueError, match="alpha") as caught:
         sweep(runs, store, executor, lambda run, *_: told.append(run.seed))
     (note,) = caught.value.__notes__
-    assert note.startswith("task 2 (Run(stream='breast_cancer', policy='LinUCB', seed=2,")
+    assert note == "in 1 of 5 runs: LinUCB over breast_cancer (seed 2)"
     assert sorted(told) == [0, 1, 3, 4]
     assert [store.get(run) is not None for run in runs] == [True, True, False, True, True]
 
@@ -228,16 +228,21 @@ def test_a_run_that_fails_does_not_bar_the_others(workers: int, tmp_path: Path) 
 def test_different_errors_come_together() -> None:
     with pytest.raises(ExceptionGroup, match="2 of 5 runs failed") as caught:
         sweep(with_bad(1, 3), None, Local(1))
-    assert [error.__notes__[0][:6] for error in caught.value.exceptions] == ["task 1", "task 3"]
+    assert [error.__notes__ for error in caught.value.exceptions] == [
+        ["in 1 of 5 runs: LinUCB over breast_cancer (seed 1)"],
+        ["in 1 of 5 runs: LinUCB over breast_cancer (seed 3)"],
+    ]
     assert all(isinstance(error, ValueError) for error in caught.value.exceptions)
 
 
 def test_what_many_runs_raise_alike_is_raised_once(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError) as caught:
         sweep(of_table(tmp_path / "gone.csv", 14), None, Local(1))
-    assert [note[:6] for note in caught.value.__notes__[:2]] == ["task 0", "task 1"]
-    assert len(caught.value.__notes__) == 11
-    assert caught.value.__notes__[-1] == "and so did 4 more"
+    assert caught.value.__notes__ == ["all 14 runs failed so"]
+    path = tmp_path / "gone.csv"
+    with pytest.raises(FileNotFoundError) as caught:
+        sweep([*of_table(path, 7), *some_runs(1, 200)], None, Local(1))
+    assert caught.value.__notes__ == [f"in 7 of 8 runs: LinUCB over {path} (seeds 0, 1, 2, 3, 4, …)"]
 
 
 def test_an_interrupt_ends_a_sweep_at_once() -> None:
@@ -282,7 +287,7 @@ def test_a_run_that_its_workers_die_of_does_not_bar_the_others(tmp_path: Path) -
     runs, store = some_runs(8, 200), Store(tmp_path)
     with pytest.raises(LostWorkerError, match="its worker died 2 times") as caught:
         sweep(runs, store, Deadly(3))
-    assert caught.value.__notes__[0].startswith("task 3 (")
+    assert caught.value.__notes__ == ["in 1 of 8 runs: LinUCB over breast_cancer (seed 3)"]
     assert [store.get(run) is not None for run in runs] == [True] * 3 + [False] + [True] * 4
 
 

@@ -308,3 +308,19 @@ def test_an_effect_is_the_mean_change_of_the_estimates() -> None:
     assert [point.amount for point in bandit.effect("idle")["yes"]] == [0.0]
     with pytest.raises(ValueError, match="unknown feature 'weight'"):
         bandit.effect("weight")
+
+
+def test_decisions_of_a_learner_that_knows_nothing_are_explorations() -> None:
+    for seed in range(10):  # whichever action it draws
+        bandit = releaf.AdaptiveReleaf(2, 2, seed=seed)
+        first, second = bandit.decide([0.2, 0.7]), bandit.decide([0.9, 0.1])
+        assert first.explored
+        assert second.explored  # still without a reward
+        assert first.estimates is None
+        bandit.learn(first, 1.0)
+        third = bandit.preview([0.2, 0.7])
+        assert third.explored == (third.index != first.index)
+        together = releaf.AdaptiveReleaf(2, 2, seed=seed)
+        assert all(choice.explored for choice in together.decide_many([[0.2, 0.7], [0.9, 0.1]]))
+        trace = releaf.replay(releaf.AdaptiveReleaf(2, 2, seed=seed), [[0.2, 0.7]], [[1.0, 0.0]])
+        assert trace.explored.tolist() == [True]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conformance import NAMES, POLICIES, VARIANT_NAMES, VARIANTS, make
+from conformance import NAMES, POLICIES, VARIANT_NAMES, VARIANTS, make, takes
 from learner_comparison import full_state, run_steps, stream
 
 import releaf
@@ -75,8 +75,9 @@ def test_a_policy_is_built_again_from_its_parameters(policy: Any) -> None:
 
 
 @each_class
-def test_a_reward_range_is_a_parameter_of_those_that_have_one(policy: Any) -> None:
-    assert ("reward_range" in parameter_defaults(policy)) == policy.traits.has_reward_range
+def test_a_reward_range_is_a_parameter_of_every_policy(policy: Any) -> None:
+    assert parameter_defaults(policy)["reward_range"] == (0.0, 1.0)
+    assert policy.traits.has_reward_range
     assert make(policy).reward_range == (0.0, 1.0)
 
 
@@ -86,9 +87,10 @@ def test_parameters_have_the_order_and_the_defaults_of_the_constructor() -> None
         "spread": 0.25,
         "ridge": 1.0,
         "intercept": True,
+        "reward_range": (0.0, 1.0),
         "max_pending": 100_000,
     }
-    assert list(parameter_defaults(ensembles.AdaBoost)) == ["seed"]
+    assert list(parameter_defaults(ensembles.AdaBoost)) == ["seed", "reward_range"]
 
 
 def test_classes_are_found_by_name_without_their_base_classes() -> None:
@@ -144,3 +146,21 @@ def test_a_label_teaches_the_rewards_of_all_actions() -> None:
     assert not bandit.learn_label([0.5], None)
     estimates = bandit.estimate([[0.1], [0.9]])
     assert estimates.argmax(axis=1).tolist() == [0, 1]
+
+
+@each_class
+def test_labels_left_are_a_number_only_where_there_is_a_budget(policy: Any) -> None:
+    assert make(policy).labels_left is None
+    if takes(policy, "label_budget"):
+        bandit = make(policy, label_budget=7)
+        contexts = np.random.default_rng(0).random((200, 3))
+        left = [bandit.labels_left]
+        for context in contexts:
+            choice = bandit.decide(context)
+            assert bandit.labels_left == left[-1] - choice.wants_reward
+            left.append(bandit.labels_left)
+            if choice.wants_reward:
+                bandit.learn(choice, float(context[choice.index] > 0.5))
+        assert left[0] == 7
+        assert left[-1] == 7 - bandit.labels_spent < 7
+        assert releaf.from_bytes(bandit.to_bytes()).labels_left == left[-1]

@@ -70,12 +70,16 @@ def test_a_log_of_small_parts() -> None:
 
 
 def test_a_learner_made_beforehand_is_copied() -> None:
-    bandit = releaf.LinUCB(["treat", "wait"], {f"x{i}": releaf.Continuous(-300, 300) for i in range(3)}, alpha=0.1)
+    features = {f"x{i}": releaf.Continuous(-300, 300) for i in range(3)}
+    bandit = releaf.LinUCB(["treat", "wait"], features, alpha=0.1, reward_range=(-150, 250))
     X, action, reward = a_log()
     model = clone(BanditPolicy(bandit)).fit(X, action, reward)
     assert model.predict(LATE).tolist() == ["treat", "wait"]
     assert "0 decisions" in repr(bandit)
     assert model.learner_.alpha == 0.1
+    assert model.reward_range_ == (-150.0, 250.0)
+    with pytest.raises(ValueError, match=r"expected a number in \[0, 1\]; set reward_range for other rewards"):
+        BanditPolicy(releaf.LinUCB(["treat", "wait"], features)).fit(X, action, reward)
 
 
 def test_logs_come_through_pipelines() -> None:

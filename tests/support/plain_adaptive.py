@@ -196,7 +196,8 @@ class PlainAdaptive:
             return Outcome(leader, False, False, 1.0, estimates)
         chances = self.chances(estimates, [self.bonus(*known) for known in zip(self.actions, spreads, strict=True)])
         index = self.drawn(chances)
-        return Outcome(index, index != leader or rule != ALWAYS, True, chances[index], estimates)
+        explored = index != leader or rule != ALWAYS or self.reward_sums[0] == 0.0
+        return Outcome(index, explored, True, chances[index], estimates)
 
     def see(self, context: Any) -> None:
         """Sample contexts; levels follow from the sample each time the number of contexts has doubled."""

@@ -34,6 +34,9 @@ def compare(
     table: Annotated[
         list[str] | None, typer.Option(help="FILE:COLUMN, a table with the label in a column; may be repeated.")
     ] = None,
+    shuffle: Annotated[
+        bool, typer.Option(help="Shuffle the rows of a table for each run, by the run's seed; or keep their order.")
+    ] = True,
     steps: Annotated[int | None, typer.Option(min=1, help="Length of each stream (10,000).")] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Number of runs of each policy.")] = 3,
     workers: Workers = None,
@@ -51,7 +54,8 @@ def compare(
         names = policies or POLICIES
         for name in names:
             policy_class(name)
-        runs = _runs(names, _described(stream or ([] if table else ["breast_cancer"]), table or [], steps), seeds)
+        described = _described(stream or ([] if table else ["breast_cancer"]), table or [], steps)
+        runs = _runs(names, described, seeds, shuffle)
         with executor_for(workers, ray) as executor, progress_bar() as progress:
             task = progress.add_task("comparing", total=len(runs))
             ledgers = sweep(runs, Store(store), executor, lambda *_: progress.advance(task))
@@ -59,6 +63,9 @@ def compare(
     for run, ledger in zip(runs, ledgers, strict=True):
         grouped.setdefault((run.label, run.policy), []).append(ledger)
     lines = [_line(name, policy, results) for (name, policy), results in grouped.items()]
+    order = {run.label: _order(run, seeds) for run in runs}
+    for line in lines:
+        line["order"] = order[line["stream"]]
     if as_json:
         print_json(lines)
         return
@@ -83,14 +90,26 @@ def _described(streams: list[str], tables: list[str], steps: int | None) -> dict
     return described
 
 
-def _runs(policies: list[str], described: dict[str, tuple[str, dict[str, Any]]], seeds: int) -> list[Any]:
+def _order(run: Any, seeds: int) -> str:
+    """The order of the rows of a run's stream, in words; empty for a generated stream."""
+    if run.stream != "table":
+        return ""
+    if "seed" not in run.stream_arguments:
+        return "rows in the order of the file, the same in each run"
+    return f"rows shuffled, by {'seed 0' if seeds == 1 else f'seeds 0 to {seeds - 1}'}"
+
+
+def _runs(
+    policies: list[str], described: dict[str, tuple[str, dict[str, Any]]], seeds: int, shuffle: bool
+) -> list[Any]:
     from releaf.evaluate import Run
 
     runs = []
     for label, (function, arguments) in described.items():
         for policy in policies:
             for seed in range(seeds):
-                given = arguments if function in ("table", "intrusion") else {**arguments, "seed": seed}
+                fixed = function == "intrusion" or (function == "table" and not shuffle)
+                given = arguments if fixed else {**arguments, "seed": seed}
                 runs.append(Run(stream=function, stream_arguments=given, policy=policy, seed=seed, label=label))
     return runs
 
@@ -119,8 +138,9 @@ def _show(stream: str, lines: list[dict[str, Any]], seeds: int) -> None:
 
     loss = "regret %" if "regret %" in lines[0] else "error %"
     meaning = "of a full reward, per step" if loss == "regret %" else "of decisions"
-    runs = f"Mean of {seeds} runs ± 95 % interval" if seeds > 1 else "One run"
-    made = table(stream, f"{runs}; {loss} {meaning}.")
+    runs = f"Mean of {seeds} runs ± 95 % interval (Student's t)" if seeds > 1 else "One run"
+    order = f" {lines[0]['order'].capitalize()}." if lines[0]["order"] else ""
+    made = table(stream, f"{runs}; {loss} {meaning}.{order}")
     made.add_column("", no_wrap=True)
     for name in (loss, "labels"):
         made.add_column(name, justify="right", no_wrap=True)

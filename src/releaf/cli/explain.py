@@ -36,8 +36,7 @@ def relevance(
                 path.parent.mkdir(parents=True, exist_ok=True)
                 releaf.plot.relevance(learner).save(str(path))
     if as_json:
-        rows = {str(label): row for label, row in zip(learner.actions, shares.tolist(), strict=True)}
-        print_json({label: dict(zip(learner.schema.names, row, strict=True)) for label, row in rows.items()})
+        print_json({str(action): row for action, row in shares.to_dict().items()})
         return
     console.print(_heat_map(learner, shares))
     for path in (png, html):

@@ -56,22 +56,31 @@ def fit(
         )
     if report.cut:
         errors.print(f"{report.cut:,} rows have a weight above {HEAVIEST:,.0f}, which was clipped.", highlight=False)
-    save_trained(learner, log, output, report, "row", time.perf_counter() - started, as_json)
+    seconds = time.perf_counter() - started
+    # No rate: the workers start and compile in this time, which they do not count.
+    speed = f"in {seconds:,.1f} s, with the start of the workers"
+    save_trained(learner, log, output, report, "row", speed, {"seconds": seconds}, as_json)
 
 
 def save_trained(
-    learner: Any, log: Path, output: Path, report: Report, unit: str, seconds: float, as_json: bool
+    learner: Any,
+    log: Path,
+    output: Path,
+    report: Report,
+    unit: str,
+    speed: str,
+    timing: dict[str, float],
+    as_json: bool,
 ) -> None:
-    """Save a learner, and show how many rows it has learnt; unit: "line" or "row" of the log."""
+    """Save a learner, and show how many rows it has learnt, and how fast; unit: "line" or "row" of the log."""
     output.parent.mkdir(parents=True, exist_ok=True)
     learner.save(output)
     show_problems(str(log), unit, report.problems, report.left_out)
     if as_json:
         counts = {**asdict(report), "problems": [{unit: line, "problem": why} for line, why in report.problems]}
         about = {"model": str(output), "policy": type(learner).__name__, "actions": learner.actions}
-        print_json({**about, **counts, "seconds": seconds})
+        print_json({**about, **counts, **timing})
         return
-    speed = f"{report.learnt / max(seconds, 1e-9):,.0f} rows a second"
     console.print(f"{output} has learnt {report.learnt:,} rows ({speed}): {escape(repr(learner))}", highlight=False)
     look = f"releaf relevance {output}, or " if learner.traits.finds_relevance else ""
     console.print(f"Next: {look}releaf decide {output} < rows.csv", highlight=False)

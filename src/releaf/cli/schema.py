@@ -39,8 +39,14 @@ def schema(
 def read_schema(path: Path) -> Any:
     """The schema of a TOML file."""
     from releaf import Schema
+    from releaf.streams.data_files import open_text
 
-    return Schema.from_toml(path.read_text(encoding="utf-8"))
+    with open_text(path) as file:
+        text = file.read()
+    try:
+        return Schema.from_toml(text)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
 
 
 def guess_schema(columns: dict[str, Any], leave_out: list[str], more: bool) -> Any:

@@ -49,6 +49,7 @@ def train(
     import time
 
     import releaf
+    from releaf.compile_clock import compile_clock
     from releaf.streams.batches import estimate_row_count
     from releaf.streams.tables import file_format
     from releaf.train import learn_file
@@ -82,7 +83,7 @@ def train(
             options = _options(option, seed or 0, reward_range)
             learner = _new_learner(log, policy or POLICY, options, action, reward, schema, leave_out or [])
         started = time.perf_counter()
-        with progress_bar() as progress:
+        with compile_clock() as compiling, progress_bar() as progress:
             task = progress.add_task("compiling, once only", total=estimate_row_count(log))
             going = f"learning from {log.name}"
             report = learn_file(
@@ -94,7 +95,10 @@ def train(
                 progress=lambda rows: progress.update(task, completed=rows, description=going),
             )
         unit, seconds = "line" if file_format(log) == "csv" else "row", time.perf_counter() - started
-        parallel_training.save_trained(learner, log, output, report, unit, seconds, as_json)
+        learning = seconds - compiling.seconds
+        speed = f"{report.learnt / max(learning, 1e-9):,.0f} rows a second"
+        timing = {"seconds": learning, "compile_seconds": compiling.seconds}
+        parallel_training.save_trained(learner, log, output, report, unit, speed, timing, as_json)
 
 
 def _options(given: list[str] | None, seed: int, reward_range: tuple[float, float] | None) -> dict[str, Any]:

@@ -27,7 +27,7 @@ class AdaBoost(Ensemble):
 
     Parameters
     ----------
-    actions, features, experts, seed
+    actions, features, experts, seed, reward_range
         As for :class:`AverageMajority`.
     sample
         The labelled cases: contexts, and the rewards of all actions (T × A). None leaves all votes alike.
@@ -62,8 +62,9 @@ class AdaBoost(Ensemble):
         experts: Experts,
         sample: tuple[Any, Any] | None = None,
         seed: int | None = None,
+        reward_range: tuple[float, float] = (0.0, 1.0),
     ) -> None:
-        super().__init__(actions, features, experts=experts, seed=seed)
+        super().__init__(actions, features, experts=experts, seed=seed, reward_range=reward_range)
         if sample is not None:
             if not (isinstance(sample, tuple | list) and len(sample) == 2):
                 raise TypeError(f"sample must be a pair of contexts and rewards, got {type(sample).__name__}")
@@ -74,7 +75,7 @@ class AdaBoost(Ensemble):
     def _right_on(self, contexts: Any, rewards: Any) -> Array:
         """Table of correct predictions on a sample."""
         columns = columns_of(encoded(contexts, self.schema), self.schema)
-        table = checked_table(rewards, len(columns), self.actions)
+        table = checked_table(rewards, len(columns), self.actions, self.reward_range)
         if not len(columns) or np.isnan(table).any():
             raise ValueError("sample must have at least one case, and all its rewards, got none or NaN")
         scores = np.einsum("tw,eaw->tea", columns, self._experts.coefficients) + self._experts.intercepts
@@ -91,7 +92,7 @@ class OnlineAdaBoost(Ensemble):
 
     Parameters
     ----------
-    actions, features, experts, seed, max_pending
+    actions, features, experts, seed, reward_range, max_pending
         As for :class:`AverageMajority`.
     window
         Number of latest labels from which the weights are computed.
@@ -115,7 +116,10 @@ class OnlineAdaBoost(Ensemble):
         experts: Experts,
         window: int = 1_000,
         seed: int | None = None,
+        reward_range: tuple[float, float] = (0.0, 1.0),
         max_pending: int = 100_000,
     ) -> None:
         self.window = self._window = whole("window", window, least=1, most=10**7)
-        super().__init__(actions, features, experts=experts, seed=seed, max_pending=max_pending)
+        super().__init__(
+            actions, features, experts=experts, seed=seed, reward_range=reward_range, max_pending=max_pending
+        )

@@ -20,7 +20,8 @@ class Ensemble(CompiledPolicy):
     """Takes the action that the base classifiers vote for. A subclass defines how the weights are learnt.
 
     The base classifiers are fixed; only the weights of their votes may change. They never vote for an action that is
-    added later, and no action can be removed. ``Decision.estimates`` are each action's share of the votes.
+    added later, and no action can be removed. ``Decision.estimates`` are each action's share of the votes,
+    from the lowest to the highest reward.
 
     A subclass sets its own parameters before it calls this constructor, which builds the state from them.
     """
@@ -36,9 +37,10 @@ class Ensemble(CompiledPolicy):
         *,
         experts: Experts,
         seed: int | None = None,
+        reward_range: tuple[float, float] = (0.0, 1.0),
         max_pending: int = 100_000,
     ) -> None:
-        super().__init__(actions, features, self._observe, seed, max_pending)
+        super().__init__(actions, features, self._observe, seed, max_pending, reward_range)
         if not isinstance(experts, Experts):
             raise TypeError(f"experts must come from releaf.ensembles.train_experts, got {experts!r}")
         encoded(np.zeros((0, len(self.schema))), self.schema)  # raises for features that can't be encoded in advance

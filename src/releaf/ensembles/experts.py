@@ -13,7 +13,7 @@ from releaf.core.baselines.voting import UNKNOWN
 from releaf.decision import ActionName
 from releaf.features import Quantile
 from releaf.policies.argument_checks import positive, whole
-from releaf.policies.reward_checks import checked_table
+from releaf.policies.reward_checks import checked_reward_range, checked_table
 from releaf.policy import Actions, action_names
 from releaf.schema import Features, Schema
 
@@ -86,6 +86,7 @@ def train_experts(
     size: int = 10,
     seed: int | None = 0,
     regularisation: float = 100.0,
+    reward_range: tuple[float, float] = (0.0, 1.0),
 ) -> Experts:
     """Train logistic regressions on separate slices. Needs scikit-learn (``pip install releaf[sklearn]``).
 
@@ -106,6 +107,8 @@ def train_experts(
     regularisation
         C of scikit-learn's logistic regression: smaller values regularise more. With 10 rows each, 1 regularises so
         strongly that most classifiers predict only the more frequent label.
+    reward_range
+        As for :class:`releaf.Releaf`.
 
     Examples
     --------
@@ -123,7 +126,7 @@ def train_experts(
     count, size = whole("count", count, least=1), whole("size", size, least=1)
     regularisation = positive("regularisation", regularisation)
     columns = columns_of(encoded(contexts, schema), schema)
-    table = checked_table(rewards, len(columns), names)
+    table = checked_table(rewards, len(columns), names, checked_reward_range(reward_range))
     if np.isnan(table).any():
         raise ValueError(f"rewards of row {int(np.isnan(table).any(axis=1).argmax())} have NaN: expected those of all")
     seed = None if seed is None else whole("seed", seed, least=0)

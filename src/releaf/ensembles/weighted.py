@@ -19,11 +19,11 @@ _OBSERVES = "the label (all rewards), always"
 class WeightedMajority(Ensemble):
     """Multiplies the weight of a vote by β^loss after each label (Littlestone and Warmuth, 1994).
 
-    The loss is 1 less the reward of the action it was for: 1 for a mistake where rewards are 0 and 1.
+    The loss is 1 less the reward of the action it was for, scaled to [0, 1]: 1 for a mistake where rewards are 0 and 1.
 
     Parameters
     ----------
-    actions, features, experts, seed, max_pending
+    actions, features, experts, seed, reward_range, max_pending
         As for :class:`AverageMajority`.
     beta
         Factor of a weight after a mistake (β), in (0, 1).
@@ -47,10 +47,13 @@ class WeightedMajority(Ensemble):
         experts: Experts,
         beta: float = 0.5,
         seed: int | None = None,
+        reward_range: tuple[float, float] = (0.0, 1.0),
         max_pending: int = 100_000,
     ) -> None:
         self.beta = positive("beta", beta, below=1.0)
-        super().__init__(actions, features, experts=experts, seed=seed, max_pending=max_pending)
+        super().__init__(
+            actions, features, experts=experts, seed=seed, reward_range=reward_range, max_pending=max_pending
+        )
 
     @property
     def _rule(self) -> tuple[float, float]:
@@ -64,7 +67,7 @@ class FixedShare(WeightedMajority):
 
     Parameters
     ----------
-    actions, features, seed, experts, beta, max_pending
+    actions, features, seed, experts, beta, reward_range, max_pending
         As for :class:`WeightedMajority`.
     alpha
         The share of its weight that a vote passes on after each label (α), in [0, 1); 0 is weighted majority.
@@ -88,12 +91,21 @@ class FixedShare(WeightedMajority):
         beta: float = 0.5,
         alpha: float = 0.01,
         seed: int | None = None,
+        reward_range: tuple[float, float] = (0.0, 1.0),
         max_pending: int = 100_000,
     ) -> None:
         self.alpha = positive("alpha", alpha, below=1.0, zero=True)
         if 0.0 < self.alpha < LEAST_SHARE:
             raise ValueError(f"alpha must be 0 or at least {LEAST_SHARE:g}, got alpha={alpha!r}")
-        super().__init__(actions, features, experts=experts, beta=beta, seed=seed, max_pending=max_pending)
+        super().__init__(
+            actions,
+            features,
+            experts=experts,
+            beta=beta,
+            seed=seed,
+            reward_range=reward_range,
+            max_pending=max_pending,
+        )
 
     @property
     def _rule(self) -> tuple[float, float]:
@@ -109,7 +121,7 @@ class Blum(Ensemble):
 
     Parameters
     ----------
-    actions, features, experts, seed, max_pending
+    actions, features, experts, seed, reward_range, max_pending
         As for :class:`AverageMajority`.
     """
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from releaf.arrays import Array
+from releaf.compile_clock import compile_clock
 from releaf.evaluate.theorem1_check import Guarantee, check_theorem1, check_theorem1_applies
 from releaf.policies import Releaf
 from releaf.policy import CountsPriorLabels, Policy, Replayable, ReportsIntervals, ReportsRelevance, Trace, replay
@@ -53,11 +54,13 @@ class Ledger:
     partition
         Per feature, the final intervals (low, high, arrivals), if the policy has them.
     seconds
-        Duration of the decisions.
+        Duration of the decisions, without that of compiling kernels.
     guarantee
         Losses of exploitations compared with Theorem 1's bound, if ``relevant`` was given.
     curves
         Running totals at some steps: ``steps``, ``regret``, ``explored``, ``labels``, ``errors``.
+    policy
+        The name of the policy's class, if known; charts label its line with it.
     checkpoints
         At each requested checkpoint in ``steps``: the numbers of ``explored`` decisions and observed ``labels``, and
         the ``relevance`` so far, None if the policy does not report it.
@@ -85,6 +88,7 @@ class Ledger:
     partition: list[list[list[float]]] | None = None
     seconds: float = 0.0
     guarantee: Guarantee | None = None
+    policy: str | None = None
     curves: dict[str, list[float]] = field(repr=False)
     checkpoints: dict[str, list[Any]] | None = field(default=None, repr=False)
 
@@ -148,15 +152,19 @@ def run(
     traces, found, begin, seconds = [], [], 0, 0.0
     for end in sorted({*range(_CHUNK, len(stream), _CHUNK), *stops, len(stream)}):
         start = time.perf_counter()
-        traces.append(replay(policy, stream.contexts[begin:end], stream.rewards[begin:end]))
-        seconds += time.perf_counter() - start
+        with compile_clock() as compiling:
+            traces.append(replay(policy, stream.contexts[begin:end], stream.rewards[begin:end]))
+        seconds += time.perf_counter() - start - compiling.seconds
         begin = end
         if end in stops:
             found.append(_relevance(policy))
         if progress is not None and (end % _CHUNK == 0 or end == len(stream)):
             progress(end, len(stream))
-    fields = ("actions", "explored", "observed", "rewards")
-    trace = Trace(*(np.concatenate([getattr(part, name) for part in traces]) for name in fields))
+    actions, explored, observed, rewards = (
+        np.concatenate([getattr(part, name) for part in traces])
+        for name in ("actions", "explored", "observed", "rewards")
+    )
+    trace = Trace(actions, explored, observed, rewards)
     ledger = account(
         trace,
         stream,
@@ -235,6 +243,7 @@ def account(
         guarantee=None
         if relevant is None or not isinstance(policy, Releaf)
         else check_theorem1(trace, stream, policy, relevant),
+        policy=trace.policy if policy is None else type(policy).__name__,
         curves={"steps": (at + 1.0).tolist(), **curves},
     )
 

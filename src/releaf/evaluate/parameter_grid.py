@@ -94,7 +94,7 @@ def table(runs: Sequence[Run], ledgers: Sequence[Ledger]) -> dict[str, list[Any]
             columns[f"{kind}_{name}"] = _uniform_column([arguments.get(name) for arguments in of_runs])
     intervals = [ledger.reward_interval or (None, None) for ledger in ledgers]
     for name in Ledger.__dataclass_fields__:
-        if name not in NESTED_FIELDS:
+        if name not in NESTED_FIELDS and name not in columns:
             columns[name] = [getattr(ledger, name) for ledger in ledgers]
     return columns | {"reward_low": [low for low, _ in intervals], "reward_high": [high for _, high in intervals]}
 

@@ -73,7 +73,7 @@ class Store:
         row = ledger.to_dict()
         row |= {name: json.dumps(row[name]) for name in NESTED_FIELDS}
         row |= {"version": __version__, "date": datetime.now(UTC).isoformat(timespec="seconds")}
-        row |= {"seed_of_run": run.seed, "policy": run.policy, "run": json.dumps(run.to_dict())}
+        row |= {"seed_of_run": run.seed, "policy_of_run": run.policy, "run": json.dumps(run.to_dict())}
         table = pyarrow.Table.from_pylist([row])
         table = table.replace_schema_metadata({_DIGEST: _digest(*table.to_pylist())})
         self.folder.mkdir(parents=True, exist_ok=True)

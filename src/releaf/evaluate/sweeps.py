@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple, cast
 
+from releaf.evaluate.file_digests import FILE_ARGUMENTS
 from releaf.evaluate.ledger import Ledger
 from releaf.evaluate.runs import Run, execute
 from releaf.evaluate.store import Store
 from releaf.executors import Executor, Local, LostWorkerError
-from releaf.executors.tasks import RemoteError, add_task_note
+from releaf.executors.tasks import RemoteError
 
-_MAX_NOTES = 10  # runs that an error names, of those that raised the same
+_MAX_NAMED = 5  # policies, and seeds of each, that an error names
 
 
 class Outcome(NamedTuple):
@@ -33,8 +34,8 @@ def sweep(
 ) -> list[Ledger]:
     """Execute runs in parallel, except those in the store; returns the ledgers in the order of the runs.
 
-    A failing run does not stop the others. Its exception is raised at the end, with a note that names the run;
-    different exceptions are raised as an ExceptionGroup.
+    A failing run does not stop the others. Its exception is raised at the end, once for all runs that failed with it,
+    with a note that names them; different exceptions are raised as an ExceptionGroup.
 
     Parameters
     ----------
@@ -128,16 +129,35 @@ def _shuffled(missing: dict[str, Run]) -> list[str]:
 
 
 def _combine_errors(failed: dict[int, Exception], runs: Sequence[Run]) -> Exception:
-    """Combine the errors of all runs; equal errors are raised once, with a note per run."""
+    """Combine the errors of all runs; equal errors are raised once, with a note that names their runs in words."""
     alike: dict[tuple[type, str], list[int]] = {}
     for index, error in sorted(failed.items()):
         alike.setdefault((type(error), str(error)), []).append(index)
     errors = [failed[indices[0]] for indices in alike.values()]
     for error, indices in zip(errors, alike.values(), strict=True):
-        for index in indices[:_MAX_NOTES]:
-            add_task_note(error, index, runs[index])
-        if len(indices) > _MAX_NOTES:
-            error.add_note(f"and so did {len(indices) - _MAX_NOTES} more")
+        error.add_note(_describe_runs([runs[index] for index in indices], len(runs)))
     if len(errors) == 1:
         return errors[0]
     return ExceptionGroup(f"{len(failed)} of {len(runs)} runs failed", errors)
+
+
+def _describe_runs(failed: Sequence[Run], count: int) -> str:
+    """Which runs failed, in words: policies over streams, with their seeds."""
+    if len(failed) == count > 1:
+        return f"all {count} runs failed so"
+    seeds: dict[str, list[int]] = {}
+    for run in failed:
+        seeds.setdefault(f"{run.policy} over {_name_of_stream(run)}", []).append(run.seed)
+    named = [
+        f"{name} (seed{'s' * (len(found) > 1)} {', '.join(map(str, found[:_MAX_NAMED]))}"
+        f"{', …' * (len(found) > _MAX_NAMED)})"
+        for name, found in seeds.items()
+    ]
+    more = f" and {len(named) - _MAX_NAMED} more" if len(named) > _MAX_NAMED else ""
+    return f"in {len(failed)} of {count} runs: {'; '.join(named[:_MAX_NAMED])}{more}"
+
+
+def _name_of_stream(run: Run) -> str:
+    """The file that a stream is read from, or else its function."""
+    given = run.stream_arguments
+    return next((str(given[name]) for name in FILE_ARGUMENTS if name in given), run.stream)

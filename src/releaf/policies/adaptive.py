@@ -20,7 +20,7 @@ from releaf.core.runtime.primitives import SINCE, TIME
 from releaf.decision import ActionName, Decision
 from releaf.explanation import Explanation
 from releaf.inspection import Effect
-from releaf.policies.adaptive_parameters import checked_forget, checked_observe, checked_reward_range
+from releaf.policies.adaptive_parameters import checked_forget, checked_observe
 from releaf.policies.argument_checks import positive, whole
 from releaf.policies.base import Relevant, Selection
 from releaf.policies.compiled import CompiledPolicy
@@ -29,6 +29,7 @@ from releaf.policies.effects import Relevance, effects, relevant_features
 from releaf.policies.explainer import Explainer
 from releaf.policies.parameters import parameters_of
 from releaf.policy import Actions, Trace
+from releaf.relevance_table import RelevanceTable
 from releaf.schema import Features
 from releaf.traits import Traits
 
@@ -53,7 +54,7 @@ class AdaptiveReleaf(CompiledPolicy):
 
     Parameters
     ----------
-    actions, features, seed, max_pending
+    actions, features, seed, reward_range, max_pending
         As for :class:`releaf.Releaf`.
     observe
         "always": the reward of its action is learnt. "labels": the rewards of all actions are known afterwards from the
@@ -71,8 +72,6 @@ class AdaptiveReleaf(CompiledPolicy):
     forget
         None: never. A number: only so many of the latest rewards of each action count. "auto": drift detection; after a
         drift, earlier rewards are forgotten.
-    reward_range
-        Lowest and highest possible reward.
     optimism
         Number of standard deviations that are added to an estimate, on average.
     least_probability
@@ -95,7 +94,6 @@ class AdaptiveReleaf(CompiledPolicy):
         "this package",
         learns_actively=True,
         observes="the reward of its action, always or where it can change a decision",
-        has_reward_range=True,
     )
     _entry_points = ADAPTIVE
 
@@ -124,14 +122,9 @@ class AdaptiveReleaf(CompiledPolicy):
             )
         if (delta is None) != (epsilon is None):
             raise ValueError(f"delta and epsilon go together, got delta={delta!r}, epsilon={epsilon!r}")
-        super().__init__(actions, features, checked_observe(observe, rules_set), seed, max_pending)
+        super().__init__(actions, features, checked_observe(observe, rules_set), seed, max_pending, reward_range)
         if self.observation_mode == "labels":
             self._entry_points = ADAPTIVE_OF_LABELS
-        self.reward_range = self._low, self._high = checked_reward_range(reward_range)
-        self._span = self._high - self._low
-        self._is_unit = self.reward_range == (0.0, 1.0)
-        if not self._is_unit:
-            self._checked_reward = self._share_of_range
         self.label_budget = None if label_budget is None else whole("label_budget", label_budget, least=1)
         self.observation_cost = (
             None if observation_cost is None else positive("observation_cost", observation_cost, zero=True)
@@ -243,7 +236,7 @@ class AdaptiveReleaf(CompiledPolicy):
     def _estimate(self, units: Array) -> Array:
         expected = np.empty((len(units), len(self.actions)))
         predict_many(self._pointer_table, units, expected)
-        return self._low + self._span * expected
+        return expected
 
     def _grow_if_full(self) -> None:
         self._do_what_is_due()
@@ -262,18 +255,14 @@ class AdaptiveReleaf(CompiledPolicy):
         probability = self._state.chance.item()
         if decision & 1:
             return decision >> 1, True, probability, None, None
-        estimates = self._state.estimates.tolist()
-        if not self._is_unit:
-            estimates = [self._low + self._span * estimate for estimate in estimates]
-        return decision >> 1, False, probability, tuple(estimates), self._named or self._name_relevant()
+        estimates = tuple(self._state.estimates.tolist())
+        return decision >> 1, False, probability, estimates, self._named or self._name_relevant()
 
     def _choose_all(self, units: Array) -> Iterable[Selection]:
         count = len(units)
         decisions, chances = np.empty(count, dtype=np.int64), np.empty(count)
         estimates = np.empty((count, len(self.actions)))
         self._entry_points.decide_all(self._pointer_table, units, decisions, chances, estimates)
-        if not self._is_unit:
-            estimates = self._low + self._span * estimates
         relevant = self._named or self._name_relevant()
         return [
             (decision >> 1, True, chance, None, None)
@@ -287,27 +276,6 @@ class AdaptiveReleaf(CompiledPolicy):
         named = relevant_features(self._strengths(), self._certainties())
         self._named = tuple([features or None for features in named])
         return self._named
-
-    def replay(self, contexts: Any, rewards: Any) -> Trace:
-        """Replay a recorded stream; see :func:`releaf.replay`."""
-        if self._is_unit:
-            return super().replay(contexts, rewards)
-        table = np.asarray(rewards, dtype=np.float64)
-        bad = np.argwhere((table < self._low) | (table > self._high))
-        if len(bad):
-            row_and_action = tuple(int(index) for index in bad[0])
-            raise ValueError(
-                f"reward {table[row_and_action]} of row {row_and_action[0]}: expected [{self._low:g}, {self._high:g}]"
-            )
-        trace = super().replay(contexts, (table - self._low) / self._span)
-        return Trace(trace.actions, trace.explored, trace.observed, self._low + self._span * trace.rewards)
-
-    def _share_of_range(self, reward: Any) -> float:
-        """Scale a reward from its range to [0, 1]."""
-        number = isinstance(reward, int | float | np.integer | np.floating)
-        if not (number and self._low <= reward <= self._high):
-            raise ValueError(f"reward is {reward!r}: expected a number in [{self._low:g}, {self._high:g}]")
-        return float((reward - self._low) / self._span)
 
     # --- actions, saving, loading and merging -----------------------------------------------------------------
 
@@ -379,9 +347,8 @@ class AdaptiveReleaf(CompiledPolicy):
         if self.schema != other.schema:
             raise ValueError(f"learners with different features can't be merged: {self.schema!r} and {other.schema!r}")
         if self.reward_range != other.reward_range:
-            raise ValueError(
-                f"learners with different reward ranges can't be merged: {self.reward_range} and {other.reward_range}"
-            )
+            ranges = f"{self.reward_range} and {other.reward_range}"
+            raise ValueError(f"learners with different reward_range can't be merged: {ranges}")
         one, mine, encoder = self._frozen_engine()
         two, theirs, other_encoder = other._frozen_engine()
         require_same_quantiles(encoder, other_encoder)
@@ -465,16 +432,17 @@ class AdaptiveReleaf(CompiledPolicy):
     def _certainties(self) -> Array:
         return np.stack([model.certainties for model in self._engine.models])
 
-    def relevance(self) -> Array:
+    def relevance(self) -> RelevanceTable:
         """Share of each feature in the explained variance of each action's reward (A × D).
 
-        A row sums to 1, or to 0 while nothing is explained. An interaction counts for both of its features.
+        A row sums to 1, or to 0 while nothing is explained. An interaction counts for both of its features. The table
+        prints with names, takes them in brackets (``relevance()["treat", "age"]``), and has ``to_pandas``.
         """
         with self._lock:
             strengths = self._strengths()
             total = strengths.sum(axis=1, keepdims=True)
-            shares: Array = np.divide(strengths, total, out=np.zeros_like(strengths), where=total > 0)
-            return shares
+            shares = np.divide(strengths, total, out=np.zeros_like(strengths), where=total > 0)
+            return RelevanceTable(shares, self.actions, self.schema.names)
 
     def relevant_features(self) -> dict[Any, list[Relevance]]:
         """Relevant features of each action, the most important first, with share and certainty."""

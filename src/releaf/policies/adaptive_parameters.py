@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from releaf.policies.argument_checks import whole
 
 LEAST_WINDOW = 32  # rewards after which a learner may forget
@@ -28,14 +26,3 @@ def checked_forget(forget: Any, most: int) -> Any:
         return whole("forget", forget, least=LEAST_WINDOW, most=most)
     except ValueError as error:
         raise ValueError(f"{error}, or 'auto', or None") from None
-
-
-def checked_reward_range(reward_range: Any) -> tuple[float, float]:
-    """Validate ``reward_range``: two finite numbers, the lower first."""
-    try:
-        low, high = (float("nan") if isinstance(value, str) else float(value) for value in reward_range)
-    except (TypeError, ValueError):
-        low = high = 0.0
-    if not (np.isfinite([low, high]).all() and low < high and np.isfinite(high - low)):
-        raise ValueError(f"reward_range must be two finite numbers, the lower first, got reward_range={reward_range!r}")
-    return low, high

@@ -19,7 +19,8 @@ from releaf.core.adaptive.state import ROWS
 
 BACKGROUND = 128  # rows over which estimates are averaged
 SHARE_ROWS = 64  # rows from which the shares in the variance follow
-LEAST_SHARE = 0.05  # of the variance, for a feature to be named
+LEAST_SHARE = 0.2  # of the variance that the most important feature has a part in, for another to be named
+LEAST_VARIANCE = 1e-8
 MOST_NAMED = 5
 MOST_SCREENED = 64  # features whose share is found, those with the highest relevance
 LEAST_TOGETHER = 0.1  # of the largest main effect, for a pair to have a term of its own
@@ -77,9 +78,8 @@ class Attribution:
             exchanged[place, :, feature] = others[:, feature]
         changes = self._predict(exchanged.reshape(-1, rows.shape[1])).reshape(len(screened), -1) - estimates
         shares = (changes**2).mean(axis=1)
-        total = shares.sum()
         order = np.argsort(-shares, kind="stable")[:MOST_NAMED]
-        kept = [place for place in order if total > 0 and shares[place] >= LEAST_SHARE * total]
+        kept = [place for place in order if shares[place] >= max(LEAST_SHARE * shares.max(), LEAST_VARIANCE)]
         return tuple(sorted(int(screened[place]) for place in kept))
 
     def _means(self, context: Array, subsets: list[tuple[int, ...]]) -> list[float]:

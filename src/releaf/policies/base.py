@@ -7,6 +7,8 @@ import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
 from itertools import count
 from typing import Any, ClassVar
 
@@ -19,7 +21,15 @@ from releaf.policies.context_encoding import ContextEncoding
 from releaf.policies.log_learning import LogLearning
 from releaf.policies.optional_methods import OptionalMethods
 from releaf.policies.pending_decisions import PendingDecision, copied_rows, decision_id, why_not_pending, without_action
-from releaf.policies.reward_checks import checked_reward, checked_rewards, checked_table
+from releaf.policies.reward_checks import (
+    UNIT,
+    checked_reward,
+    checked_reward_range,
+    checked_rewards,
+    checked_table,
+    scaled,
+    scaled_reward,
+)
 from releaf.policies.serialization import Serializable
 from releaf.policies.service_hooks import ServiceHooks
 from releaf.policy import Actions, Trace, action_names, plain_name
@@ -49,10 +59,12 @@ class OnlinePolicy(Serializable, ContextEncoding, LogLearning, OptionalMethods, 
         label.
     max_pending
         Most pending decisions; beyond that the learner drops the oldest.
+    reward_range
+        Lowest and highest possible reward. The rule learns rewards scaled to [0, 1]; what a user passes and gets is in
+        the user's units.
     """
 
     traits: ClassVar[Traits]
-    reward_range: tuple[float, float] = (0.0, 1.0)
     label_budget: int | None = None
 
     def __init__(
@@ -61,6 +73,7 @@ class OnlinePolicy(Serializable, ContextEncoding, LogLearning, OptionalMethods, 
         features: Features,
         observe: str,
         max_pending: int,
+        reward_range: tuple[float, float] = UNIT,
     ) -> None:
         self._action_names = action_names(actions)
         self._set_schema(features)
@@ -68,7 +81,13 @@ class OnlinePolicy(Serializable, ContextEncoding, LogLearning, OptionalMethods, 
         self._always_wants = observe in ("always", "labels")
         self._wants_all = observe in ("all-actions", "labels")
         self.max_pending = whole("max_pending", max_pending, least=1)
-        self._checked_reward: Callable[[Any], float] = checked_reward  # AdaptiveReleaf replaces it for another range
+        self.reward_range = self._low, high = checked_reward_range(reward_range)
+        self._span = high - self._low
+        self._is_unit = self.reward_range == UNIT
+        # Validates one reward and scales it to [0, 1].
+        self._checked_reward: Callable[[Any], float] = (
+            checked_reward if self._is_unit else partial(scaled_reward, low=self._low, high=high)
+        )
         self._steps = 0
         self._pending: OrderedDict[int, PendingDecision] = OrderedDict()
         self._token = secrets.randbits(62)
@@ -141,6 +160,11 @@ class OnlinePolicy(Serializable, ContextEncoding, LogLearning, OptionalMethods, 
         return self._steps if self._always_wants else self._requested_rewards()
 
     @property
+    def labels_left(self) -> int | None:
+        """Number of rewards that the ``label_budget`` still allows to request; None without one."""
+        return None if self.label_budget is None else max(self.label_budget - self.labels_spent, 0)
+
+    @property
     def pending(self) -> int:
         """Number of pending decisions."""
         return len(self._pending)
@@ -163,6 +187,8 @@ class OnlinePolicy(Serializable, ContextEncoding, LogLearning, OptionalMethods, 
     def _record_decision(self, unit: Array, selection: Selection) -> Decision:
         """Make the decision for an encoded context, and store it as pending if its reward is wanted. Needs the lock."""
         index, explored, probability, estimates, relevant = selection
+        if estimates is not None and not self._is_unit:
+            estimates = tuple([self._low + self._span * estimate for estimate in estimates])
         names, token = self._action_names, self._token
         self._steps = step = self._steps + 1
         wants_reward = self._always_wants or (explored and self.observation_mode != "never")
@@ -219,7 +245,7 @@ class OnlinePolicy(Serializable, ContextEncoding, LogLearning, OptionalMethods, 
         choice
             The decision, or its ``id``.
         reward
-            A number in [0, 1], or in the ``reward_range`` of a learner that has one. With ``observe="all-actions"`` or
+            A number in the learner's ``reward_range``, which is [0, 1] by default. With ``observe="all-actions"`` or
             ``"labels"`` one for each action, as a sequence or a mapping from action names.
         action
             The action that was taken instead, if the decision was overruled: the policy learns the reward for that one.
@@ -242,7 +268,8 @@ class OnlinePolicy(Serializable, ContextEncoding, LogLearning, OptionalMethods, 
             if action is not None:
                 index = self._taken_instead(action, index)
             if self._wants_all:
-                self._learn_all(context, number, checked_rewards(reward, self._action_names[:actions]))
+                gained = checked_rewards(reward, self._action_names[:actions], self._checked_reward)
+                self._learn_all(context, number, gained)
             else:
                 self._learn(context, number, index, self._checked_reward(reward))
             del self._pending[number]
@@ -288,18 +315,20 @@ class OnlinePolicy(Serializable, ContextEncoding, LogLearning, OptionalMethods, 
                     "override replay as well"
                 )
         with self._lock:
-            table = checked_table(rewards, len(contexts), self._action_names)
-            if not np.isnan(table).any():
-                return self._replay(self._encode_many(contexts), table)
-            backup = self._snapshot()  # to restore where a needed reward is NaN
+            table = checked_table(rewards, len(contexts), self._action_names, self.reward_range)
+            shares = scaled(table, self.reward_range)
+            backup = self._snapshot() if np.isnan(table).any() else None  # to restore where a needed reward is NaN
             try:
-                return self._replay(self._encode_many(contexts), table)
+                trace = self._replay(self._encode_many(contexts), shares)
             except ValueError:
-                self._restore(backup)
+                if backup is not None:
+                    self._restore(backup)
                 raise
+            taken = table[np.arange(len(table)), trace.actions]
+            return replace(trace, rewards=taken, policy=type(self).__name__)
 
     def _replay(self, units: Array, rewards: Array) -> Trace:
-        """Replay checked input step by step; policies with a compiled loop override it."""
+        """Replay encoded contexts and scaled rewards step by step; policies with a compiled loop override it."""
         actions = np.zeros(len(units), dtype=np.int64)
         explored, observed = np.zeros(len(units), dtype=np.bool_), np.zeros(len(units), dtype=np.bool_)
         for step, unit in enumerate(units):
@@ -307,8 +336,20 @@ class OnlinePolicy(Serializable, ContextEncoding, LogLearning, OptionalMethods, 
             choice = self._record_decision(unit, self._choose(unit))
             actions[step], explored[step], observed[step] = choice.index, choice.explored, choice.wants_reward
             if choice.wants_reward:
-                self.learn(choice, rewards[step] if self._wants_all else rewards[step, choice.index])
+                gained = rewards[step] if self._wants_all else rewards[step, choice.index]
+                if np.isnan(gained).any():
+                    raise self._lacks_reward(step, rewards[step])
+                del self._pending[choice.id]
+                if self._wants_all:
+                    self._learn_all(unit, choice.id, gained)
+                else:
+                    self._learn(unit, choice.id, choice.index, float(gained))
         return Trace(actions, explored, observed, rewards[np.arange(len(units)), actions])
+
+    def _lacks_reward(self, row: int, rewards: Array) -> ValueError:
+        """The error of a replay that needs a reward which is NaN; the row's rewards are scaled."""
+        given = (self._low + self._span * rewards).tolist()
+        return ValueError(f"rewards of row {row} are {given}: the learner needs a reward that is NaN")
 
     def estimate(self, contexts: Any) -> Array:
         """Estimate the reward of each action in each of many contexts (T × A); state is unchanged.
@@ -322,10 +363,11 @@ class OnlinePolicy(Serializable, ContextEncoding, LogLearning, OptionalMethods, 
             A matrix, a table, or a sequence of contexts.
         """
         with self._lock:
-            return self._estimate(self._encode_many(contexts, learns=False))
+            expected = self._estimate(self._encode_many(contexts, learns=False))
+            return expected if self._is_unit else self._low + self._span * expected
 
     def _estimate(self, units: Array) -> Array:
-        """Estimate for encoded contexts one by one; policies with a compiled loop override it."""
+        """Estimate scaled rewards for encoded contexts one by one; policies with a compiled loop override it."""
         expected = np.full((len(units), len(self._action_names)), np.nan)
         for row, unit in enumerate(units):
             changed = self._changed_by_decision()

@@ -12,6 +12,7 @@ from releaf.policies.argument_checks import positive, scale, whole
 from releaf.policies.base import Relevant
 from releaf.policies.compiled import CompiledPolicy
 from releaf.policy import Actions
+from releaf.relevance_table import RelevanceTable
 from releaf.schema import Features
 from releaf.traits import Traits
 
@@ -39,7 +40,7 @@ class CMABRL(CompiledPolicy):
 
     Parameters
     ----------
-    actions, features, seed, max_pending
+    actions, features, seed, reward_range, max_pending
         As for :class:`releaf.Releaf`.
     horizon
         Number of decisions (T). The policy continues after them, with suboptimal intervals.
@@ -74,9 +75,10 @@ class CMABRL(CompiledPolicy):
         lipschitz: float = 1.0,
         confidence: float = 0.003,
         intervals: int | None = None,
+        reward_range: tuple[float, float] = (0.0, 1.0),
         max_pending: int = 100_000,
     ) -> None:
-        super().__init__(actions, features, "always", seed, max_pending)
+        super().__init__(actions, features, "always", seed, max_pending, reward_range)
         self.horizon = whole("horizon", horizon, least=1, most=10**15)
         self.gamma_rel = whole("gamma_rel", gamma_rel, least=1)
         self.lipschitz = scale("lipschitz", lipschitz)
@@ -131,9 +133,9 @@ class CMABRL(CompiledPolicy):
         candidates = self._state.candidates
         return tuple([tuple(candidates[v].tolist()) if v >= 0 else None for v in self._state.relevant])
 
-    def relevance(self) -> Array:
+    def relevance(self) -> RelevanceTable:
         """Share of exploitations in which each feature was relevant, for each action (A × D)."""
         with self._lock:
             tallies = self._state.tallies
-            shares: Array = (tallies[:-1] / np.maximum(tallies[-1], 1)).T
-            return shares
+            shares = (tallies[:-1] / np.maximum(tallies[-1], 1)).T
+            return RelevanceTable(shares, self.actions, self.schema.names)

@@ -12,6 +12,7 @@ from releaf.core.runtime.entry_points import EntryPoints
 from releaf.core.runtime.primitives import RANDOM, SINCE, TIME
 from releaf.policies.argument_checks import whole
 from releaf.policies.base import OnlinePolicy, Relevant, Selection
+from releaf.policies.reward_checks import UNIT
 from releaf.policy import Actions, Trace
 from releaf.schema import Features
 
@@ -29,8 +30,9 @@ class CompiledPolicy(OnlinePolicy):
         observe: str,
         seed: int | None,
         max_pending: int = 1,  # for policies that want no reward
+        reward_range: tuple[float, float] = UNIT,
     ) -> None:
-        super().__init__(actions, features, observe, max_pending)
+        super().__init__(actions, features, observe, max_pending, reward_range)
         self.seed = None if seed is None else whole("seed", seed, least=0)
 
     @abstractmethod
@@ -94,9 +96,7 @@ class CompiledPolicy(OnlinePolicy):
             self._steps = int(self._state.clock[TIME])
         if reached < 0:
             row = -1 - reached
-            raise ValueError(
-                f"rewards of row {row} are {rewards[row].tolist()}: the learner needs a reward that is NaN"
-            )
+            raise self._lacks_reward(row, rewards[row])
         observed = explored & (self.observation_mode == "explored") | self._always_wants
         return Trace(actions, explored, observed, rewards[np.arange(len(units)), actions])
 

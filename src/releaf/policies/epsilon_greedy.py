@@ -18,7 +18,7 @@ class EpsilonGreedy(RandomExploration):
 
     Parameters
     ----------
-    actions, features, seed, max_pending
+    actions, features, seed, reward_range, max_pending
         As for :class:`releaf.Releaf`.
     exploration
         Amount of exploration (c; the c/d² of Auer et al.): about c·A·ln t of t decisions.
@@ -47,9 +47,10 @@ class EpsilonGreedy(RandomExploration):
         seed: int | None = None,
         exploration: float = 5.0,
         epsilon: float | None = None,
+        reward_range: tuple[float, float] = (0.0, 1.0),
         max_pending: int = 100_000,
     ) -> None:
-        super().__init__(actions, features, "always", seed, max_pending)
+        super().__init__(actions, features, "always", seed, max_pending, reward_range)
         self._set_exploration(exploration, epsilon)
         self._start()
 

@@ -23,7 +23,8 @@ class GreedyReleaf(PartitionedPolicy):
 
     Parameters
     ----------
-    actions, features, seed, lipschitz, rho, delta, control_divisor, observe, observation_cost, base, max_pending
+    actions, features, seed, lipschitz, rho, delta, control_divisor, observe, observation_cost, base,
+    reward_range, max_pending
         As for :class:`releaf.Releaf`.
 
     Examples
@@ -53,9 +54,10 @@ class GreedyReleaf(PartitionedPolicy):
         observe: Literal["explored", "always", "all-actions", "labels"] = "explored",
         observation_cost: float = 0.0,
         base: int = 2,
+        reward_range: tuple[float, float] = (0.0, 1.0),
         max_pending: int = 100_000,
     ) -> None:
-        super().__init__(actions, features, observe, max_pending)
+        super().__init__(actions, features, observe, max_pending, reward_range)
         self._set_common_parameters(seed, rho, delta, control_divisor, observation_cost, base)
         self.lipschitz = scale("lipschitz", lipschitz)
         self._start(

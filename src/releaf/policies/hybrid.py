@@ -25,7 +25,7 @@ class HybridEpsilon(RandomExploration):
 
     Parameters
     ----------
-    actions, features, seed, max_pending
+    actions, features, seed, reward_range, max_pending
         As for :class:`releaf.Releaf`.
     exploration
         Amount of exploration (c): about c·A·ln n of the n visits of a group.
@@ -59,9 +59,10 @@ class HybridEpsilon(RandomExploration):
         epsilon: float | None = None,
         similarity: float = 0.8,
         max_groups: int = 1_000,
+        reward_range: tuple[float, float] = (0.0, 1.0),
         max_pending: int = 100_000,
     ) -> None:
-        super().__init__(actions, features, "always", seed, max_pending)
+        super().__init__(actions, features, "always", seed, max_pending, reward_range)
         self._set_exploration(exploration, epsilon)
         self.similarity = positive("similarity", similarity, zero=True, most=1.0)
         self.max_groups = whole("max_groups", max_groups, least=1)

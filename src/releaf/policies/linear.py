@@ -28,8 +28,9 @@ class LinearPolicy(CompiledPolicy):
         ridge: float,
         intercept: bool,
         max_pending: int,
+        reward_range: tuple[float, float],
     ) -> None:
-        super().__init__(actions, features, "always", seed, max_pending)
+        super().__init__(actions, features, "always", seed, max_pending, reward_range)
         self.ridge = scale("ridge", ridge)
         if self.ridge < LEAST_RIDGE:
             raise ValueError(f"ridge must be at least {LEAST_RIDGE:g} for accurate updates, got ridge={ridge!r}")
@@ -62,7 +63,7 @@ class LinearPolicy(CompiledPolicy):
         """Weight of each column for each action (A × columns).
 
         Columns are the intercept, where there is one, then the features in their order: one for a number, and an
-        indicator of missing values if allowed; one for each category.
+        indicator of missing values if allowed; one for each category. They are of rewards scaled to [0, 1].
         """
         with self._lock:
             weights: Array = self._state.theta.copy()

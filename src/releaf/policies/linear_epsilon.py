@@ -17,7 +17,7 @@ class LinearEpsilonGreedy(LinearPolicy, RandomExploration):
 
     Parameters
     ----------
-    actions, features, seed, max_pending
+    actions, features, seed, reward_range, max_pending
         As for :class:`releaf.Releaf`.
     exploration, epsilon
         As for :class:`releaf.EpsilonGreedy`.
@@ -45,9 +45,10 @@ class LinearEpsilonGreedy(LinearPolicy, RandomExploration):
         epsilon: float | None = None,
         ridge: float = 1.0,
         intercept: bool = True,
+        reward_range: tuple[float, float] = (0.0, 1.0),
         max_pending: int = 100_000,
     ) -> None:
-        super().__init__(actions, features, seed, ridge, intercept, max_pending)
+        super().__init__(actions, features, seed, ridge, intercept, max_pending, reward_range)
         self._set_exploration(exploration, epsilon)
         self._start()
 

@@ -23,7 +23,7 @@ class LinTS(LinearPolicy):
 
     Parameters
     ----------
-    actions, features, seed, max_pending
+    actions, features, seed, reward_range, max_pending
         As for :class:`releaf.Releaf`.
     spread
         Scale of the posterior's standard deviation (v). Agrawal and Goyal prove their bound for a far larger v,
@@ -50,9 +50,10 @@ class LinTS(LinearPolicy):
         spread: float = 0.25,
         ridge: float = 1.0,
         intercept: bool = True,
+        reward_range: tuple[float, float] = (0.0, 1.0),
         max_pending: int = 100_000,
     ) -> None:
-        super().__init__(actions, features, seed, ridge, intercept, max_pending)
+        super().__init__(actions, features, seed, ridge, intercept, max_pending, reward_range)
         self.spread = positive("spread", spread)
         self._start()
 

@@ -22,7 +22,7 @@ class LinUCB(LinearPolicy):
 
     Parameters
     ----------
-    actions, features, seed, max_pending
+    actions, features, seed, reward_range, max_pending
         As for :class:`releaf.Releaf`. Nothing is drawn at random, so the seed changes nothing.
     alpha
         Width of the confidence bound (α). Li et al. prove their bound for 1 + √(ln(2/δ)/2).
@@ -55,9 +55,10 @@ class LinUCB(LinearPolicy):
         alpha: float = 1.0,
         ridge: float = 1.0,
         intercept: bool = True,
+        reward_range: tuple[float, float] = (0.0, 1.0),
         max_pending: int = 100_000,
     ) -> None:
-        super().__init__(actions, features, seed, ridge, intercept, max_pending)
+        super().__init__(actions, features, seed, ridge, intercept, max_pending, reward_range)
         self.alpha = positive("alpha", alpha, zero=True)
         self._start()
 

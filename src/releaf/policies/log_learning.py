@@ -12,7 +12,7 @@ import numpy as np
 from releaf.arrays import Array
 from releaf.decision import ActionName
 from releaf.policies.argument_checks import positive
-from releaf.policies.reward_checks import checked_column, positions_of
+from releaf.policies.reward_checks import positions_of, scaled_column
 from releaf.schema import Encoder
 from releaf.traits import Traits
 
@@ -22,6 +22,7 @@ class LogLearning:
 
     traits: ClassVar[Traits]
     _action_names: tuple[ActionName, ...]
+    reward_range: tuple[float, float]
     _checked_reward: Callable[[Any], float]
     _encode_many: Callable[..., Array]
     _index_of: Callable[[ActionName], int]
@@ -84,7 +85,7 @@ class LogLearning:
         """
         self._require_log_learning()
         with self._lock:
-            taken, gained = positions_of(actions, self._action_names), checked_column(rewards, self._checked_reward)
+            taken, gained = positions_of(actions, self._action_names), scaled_column(rewards, self.reward_range)
             if not len(contexts) == len(taken) == len(gained):
                 lengths = f"{len(contexts)} contexts, {len(taken)} actions and {len(gained)} rewards"
                 raise ValueError(f"a log needs an action and a reward for each context, got {lengths}")

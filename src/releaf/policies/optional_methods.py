@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any, ClassVar
 
-from releaf.arrays import Array
 from releaf.decision import ActionName
 from releaf.explanation import Explanation
 from releaf.inspection import Effect, Interval, IntervalReward
+from releaf.relevance_table import RelevanceTable
 from releaf.traits import Traits
 
 # The capability that each method gives to a class that overrides it.
@@ -29,14 +30,15 @@ class OptionalMethods:
         super().__init_subclass__()
         if hasattr(cls, "traits"):
             flags = {CAPABILITIES[name]: getattr(cls, name) != getattr(OptionalMethods, name) for name in CAPABILITIES}
-            cls.traits = cls.traits._replace(**flags)
+            takes_range = "reward_range" in signature(cls).parameters
+            cls.traits = cls.traits._replace(**flags, has_reward_range=takes_range)
 
     def merge(self, other: Any) -> Any:
         """Merge this learner with another, if its class supports it: see :meth:`releaf.Releaf.merge`."""
         raise TypeError(f"{type(self).__name__} can't be merged: AdaptiveReleaf, Releaf and GreedyReleaf can")
 
-    def relevance(self) -> Array:
-        """Relevance of each feature to each action (A × D), if ``traits.finds_relevance``."""
+    def relevance(self) -> RelevanceTable:
+        """Relevance of each feature to each action (A × D), by name too, if ``traits.finds_relevance``."""
         raise self._unsupported("relevance")
 
     def explain(self, choice: Any) -> Explanation:

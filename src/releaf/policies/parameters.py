@@ -23,7 +23,7 @@ def parameter_defaults(policy: type[Any]) -> Mapping[str, Any]:
     --------
     >>> import releaf
     >>> dict(parameter_defaults(releaf.UCB1))
-    {'seed': None, 'confidence': 2.0, 'max_pending': 100000}
+    {'seed': None, 'confidence': 2.0, 'reward_range': (0.0, 1.0), 'max_pending': 100000}
     """
     signature = inspect.signature(policy).parameters
     excluded = (*PROBLEM, *policy._array_arguments)
@@ -37,6 +37,6 @@ def parameters_of(policy: Any) -> dict[str, Any]:
     --------
     >>> import releaf
     >>> parameters_of(releaf.UCB1(actions=2, features=1, confidence=0.5))
-    {'seed': None, 'confidence': 0.5, 'max_pending': 100000}
+    {'seed': None, 'confidence': 0.5, 'reward_range': (0.0, 1.0), 'max_pending': 100000}
     """
     return {name: getattr(policy, ATTRIBUTE_OF.get(name, name)) for name in parameter_defaults(policy.__class__)}

@@ -23,6 +23,7 @@ from releaf.policies.base import OnlinePolicy, Relevant, Selection
 from releaf.policies.context_encoding import require_same_quantiles
 from releaf.policies.parameters import parameters_of
 from releaf.policy import Trace
+from releaf.relevance_table import RelevanceTable
 
 OBSERVE = ("explored", "always", "all-actions", "labels")
 MOST_KNOWN = 4096
@@ -55,10 +56,10 @@ class PartitionedPolicy(OnlinePolicy):
     rho: float | None
     observation_cost: float
 
-    def __init__(self, actions: Any, features: Any, observe: Any, max_pending: Any) -> None:
+    def __init__(self, actions: Any, features: Any, observe: Any, max_pending: Any, reward_range: Any) -> None:
         if observe not in OBSERVE:
             raise ValueError(f"observe must be one of {', '.join(map(repr, OBSERVE))}, got observe={observe!r}")
-        super().__init__(actions, features, observe, max_pending)
+        super().__init__(actions, features, observe, max_pending, reward_range)
 
     def _set_common_parameters(
         self, seed: Any, rho: Any, delta: Any, control_divisor: Any, observation_cost: Any, base: Any
@@ -130,9 +131,7 @@ class PartitionedPolicy(OnlinePolicy):
         finally:  # also after an interrupt
             self._steps = self._engine.clock(TIME)
         if reached < len(units):
-            raise ValueError(
-                f"rewards of row {reached} are {rewards[reached].tolist()}: the learner needs a reward that is NaN"
-            )
+            raise self._lacks_reward(reached, rewards[reached])
         return Trace(actions, explored, observed, rewards[np.arange(len(units)), actions])
 
     def _learn_log(self, units: Array, taken: Array, rewards: Array) -> None:
@@ -280,7 +279,7 @@ class PartitionedPolicy(OnlinePolicy):
         """Cost of the observations so far, which is their number times c_O."""
         return self.observations * self.observation_cost
 
-    def relevance(self) -> Array:
+    def relevance(self) -> RelevanceTable:
         """Share of exploitations in which each feature was relevant, for each action (A × D).
 
         An estimate of ℛ(a): how often ĉ_t(a) contained each feature. A row sums to at most ``gamma_rel``, less where no
@@ -294,8 +293,8 @@ class PartitionedPolicy(OnlinePolicy):
             state = self._engine.state
             counts = state.relevance.reshape(len(self.actions), -1)
             exploited = self._engine.clock(EXPLOITED) - state.added_at
-            shares: Array = counts / np.maximum(exploited, 1)[:, None]
-            return shares
+            shares = counts / np.maximum(exploited, 1)[:, None]
+            return RelevanceTable(shares, self.actions, self.schema.names)
 
     def partition(self, feature: int | str) -> list[Interval]:
         """Current intervals of a feature, from low to high.
@@ -324,6 +323,8 @@ class PartitionedPolicy(OnlinePolicy):
         with self._lock:
             counts, sums = observed_in_leaves(self._engine.state, position)
         means = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
+        if not self._is_unit:
+            means = self._low + self._span * means
         return [list(map(IntervalReward, *columns)) for columns in zip(counts.tolist(), means.tolist(), strict=True)]
 
     def _interval(self, position: int, node: Any) -> Interval:

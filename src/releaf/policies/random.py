@@ -16,7 +16,7 @@ class Random(CompiledPolicy):
 
     Parameters
     ----------
-    actions, features, seed
+    actions, features, seed, reward_range
         As for :class:`releaf.Releaf`.
 
     Examples
@@ -42,8 +42,9 @@ class Random(CompiledPolicy):
         features: Features,
         *,
         seed: int | None = None,
+        reward_range: tuple[float, float] = (0.0, 1.0),
     ) -> None:
-        super().__init__(actions, features, "never", seed)
+        super().__init__(actions, features, "never", seed, reward_range=reward_range)
         self._start()
 
     def _build(self, actions: int) -> Uniform:

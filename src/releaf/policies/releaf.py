@@ -58,6 +58,9 @@ class Releaf(PartitionedPolicy):
     tuples
         "2gamma": cells of 2·gamma_rel features; "gamma+1": of gamma_rel + 1, fewer and without guarantee. The
         same for gamma_rel = 1.
+    reward_range
+        Lowest and highest possible reward, (0, 1) by default. Rewards are scaled to [0, 1] to learn them; estimates are
+        in the given units. ``epsilon`` is in these units too, ``lipschitz`` in units of the scaled reward.
     max_pending
         Most pending decisions; beyond that the learner drops the oldest.
 
@@ -95,9 +98,10 @@ class Releaf(PartitionedPolicy):
         base: int = 2,
         epsilon: float | None = None,
         tuples: Literal["2gamma", "gamma+1"] = "2gamma",
+        reward_range: tuple[float, float] = (0.0, 1.0),
         max_pending: int = 100_000,
     ) -> None:
-        super().__init__(actions, features, observe, max_pending)
+        super().__init__(actions, features, observe, max_pending, reward_range)
         self._set_common_parameters(seed, rho, delta, control_divisor, observation_cost, base)
         self.lipschitz: float | str = "unknown"
         if not (isinstance(lipschitz, str) and lipschitz == "unknown"):
@@ -132,7 +136,7 @@ class Releaf(PartitionedPolicy):
             return 0
         if self.lipschitz == "unknown":
             raise ValueError(f"epsilon={self.epsilon} needs a known Lipschitz constant, got lipschitz='unknown'")
-        level = theory.starting_level(float(self.lipschitz), self.epsilon, self.base)
+        level = theory.starting_level(float(self.lipschitz), self.epsilon / self._span, self.base)
         if level > math.log(MOST_STARTING_LEAVES, self.base):
             raise ValueError(
                 f"epsilon={self.epsilon} would start at level {level}, with more than {MOST_STARTING_LEAVES:,} "

@@ -11,22 +11,48 @@ from releaf.arrays import Array
 from releaf.decision import ActionName
 from releaf.table import is_table, ordered_columns
 
+UNIT = (0.0, 1.0)
 
-def checked_reward(reward: Any) -> float:
-    """Validate a reward in [0, 1]."""
-    if type(reward) is float and 0.0 <= reward <= 1.0:
+
+def checked_reward_range(reward_range: Any) -> tuple[float, float]:
+    """Validate ``reward_range``: two finite numbers, the lower first."""
+    try:
+        low, high = (float("nan") if isinstance(value, str) else float(value) for value in reward_range)
+    except (TypeError, ValueError):
+        low = high = 0.0
+    if not (np.isfinite([low, high]).all() and low < high and np.isfinite(high - low)):
+        raise ValueError(f"reward_range must be two finite numbers, the lower first, got reward_range={reward_range!r}")
+    return low, high
+
+
+def checked_reward(reward: Any, low: float = 0.0, high: float = 1.0) -> float:
+    """Validate a reward in [low, high]."""
+    if type(reward) is float and low <= reward <= high:
         return reward
     try:
         value = None if isinstance(reward, str | bytes) else float(reward)
     except (TypeError, ValueError, OverflowError):
         value = None
-    if value is None or not 0.0 <= value <= 1.0:
-        raise ValueError(f"reward is {reward!r}: expected a number in [0, 1]")
+    if value is None or not low <= value <= high:
+        raise ValueError(f"reward is {reward!r}: expected a number in [{low:g}, {high:g}]")
     return value
 
 
-def checked_rewards(rewards: Any, names: tuple[ActionName, ...]) -> Array:
-    """Validate one reward for each action, from a sequence or a mapping from action names."""
+def scaled_reward(reward: Any, low: float, high: float) -> float:
+    """Validate a reward in [low, high], and scale it to [0, 1]."""
+    return (checked_reward(reward, low, high) - low) / (high - low)
+
+
+def scaled(rewards: Array, reward_range: tuple[float, float]) -> Array:
+    """Scale validated rewards from their range to [0, 1]."""
+    low, high = reward_range
+    return rewards if reward_range == UNIT else (rewards - low) / (high - low)
+
+
+def checked_rewards(
+    rewards: Any, names: tuple[ActionName, ...], checked: Callable[[Any], float] = checked_reward
+) -> Array:
+    """Validate one reward for each action with ``checked``, from a sequence or a mapping from action names."""
     if hasattr(rewards, "to_dict") and hasattr(rewards, "index"):  # a pandas row, by its index
         rewards = rewards.to_dict()
     if isinstance(rewards, Mapping):
@@ -41,11 +67,13 @@ def checked_rewards(rewards: Any, names: tuple[ActionName, ...]) -> Array:
     plain = isinstance(rewards, str) or np.ndim(rewards) == 0 or not hasattr(rewards, "__getitem__")
     if plain or len(rewards) != len(names):
         raise ValueError(f"expected a reward for each of the {len(names)} actions, got {rewards!r}")
-    return np.array([checked_reward(reward) for reward in rewards])
+    return np.array([checked(reward) for reward in rewards])
 
 
-def checked_table(rewards: Any, steps: int, names: tuple[ActionName, ...]) -> Array:
-    """Validate the rewards of all actions at all steps: in [0, 1], or NaN where they may not be needed.
+def checked_table(
+    rewards: Any, steps: int, names: tuple[ActionName, ...], reward_range: tuple[float, float] = UNIT
+) -> Array:
+    """Validate the rewards of all actions at all steps: in their range, or NaN where they may not be needed.
 
     The columns of a table are matched by action name.
     """
@@ -64,29 +92,33 @@ def checked_table(rewards: Any, steps: int, names: tuple[ActionName, ...]) -> Ar
     expected = (steps, len(names))
     if table.shape != expected:
         raise ValueError(f"rewards have shape {table.shape}: expected {expected} (steps × actions)")
-    bad = (table < 0.0) | (table > 1.0)
+    low, high = reward_range
+    bad = (table < low) | (table > high)
     if bool(bad.any()):
         row, column = map(int, np.argwhere(bad)[0])
-        raise ValueError(f"reward {table[row, column]} of row {row}, action {names[column]!r}: expected [0, 1]")
+        raise ValueError(
+            f"reward {table[row, column]} of row {row}, action {names[column]!r}: expected [{low:g}, {high:g}]"
+        )
     return table
 
 
-def checked_column(rewards: Any, checked: Callable[[Any], float] = checked_reward) -> Array:
-    """Validate the rewards of a log, one for each row."""
+def scaled_column(rewards: Any, reward_range: tuple[float, float] = UNIT) -> Array:
+    """Validate the rewards of a log, one for each row, and scale them to [0, 1]."""
     values = np.asarray(rewards)
     if values.ndim != 1:
         raise ValueError(f"rewards have shape {values.shape}: expected one for each row")
-    if checked is checked_reward and values.dtype.kind in "fiub":
+    low, high = reward_range
+    if values.dtype.kind in "fiub":
         numbers = values.astype(np.float64)
-        if bool(((numbers >= 0.0) & (numbers <= 1.0)).all()):
-            return numbers
+        if bool(((numbers >= low) & (numbers <= high)).all()):
+            return scaled(numbers, reward_range)
     made = np.empty(len(values))
     for row, reward in enumerate(values.tolist()):
         try:
-            made[row] = checked(reward)
+            made[row] = checked_reward(reward, low, high)
         except ValueError as error:
             raise ValueError(f"row {row}: {error}") from None
-    return made
+    return scaled(made, reward_range)
 
 
 def positions_of(actions: Any, names: tuple[ActionName, ...]) -> Array:

@@ -41,7 +41,7 @@ class ServiceHooks:
         """Raise the error that ``learn`` would raise for this reward of a decision; state is unchanged."""
         if self._wants_all:
             actions = self._pending[decision][2] if decision in self._pending else len(self._action_names)
-            checked_rewards(reward, self._action_names[:actions])
+            checked_rewards(reward, self._action_names[:actions], self._checked_reward)
         else:
             self._checked_reward(reward)
 

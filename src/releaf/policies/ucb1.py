@@ -19,7 +19,7 @@ class UCB1(CompiledPolicy):
 
     Parameters
     ----------
-    actions, features, seed, max_pending
+    actions, features, seed, reward_range, max_pending
         As for :class:`releaf.Releaf`. Nothing is drawn at random, so the seed changes nothing.
     confidence
         Width of the confidence bounds (c); the authors' regret bound is for 2.
@@ -44,9 +44,10 @@ class UCB1(CompiledPolicy):
         *,
         seed: int | None = None,
         confidence: float = 2.0,
+        reward_range: tuple[float, float] = (0.0, 1.0),
         max_pending: int = 100_000,
     ) -> None:
-        super().__init__(actions, features, "always", seed, max_pending)
+        super().__init__(actions, features, "always", seed, max_pending, reward_range)
         self.confidence = positive("confidence", confidence, zero=True)
         self._start()
 

@@ -46,7 +46,7 @@ class ContextualZooming(CompiledPolicy):
 
     Parameters
     ----------
-    actions, features, seed, max_pending
+    actions, features, seed, reward_range, max_pending
         As for :class:`releaf.Releaf`.
     lipschitz
         How fast the expected reward may change with the context (L); the paper's value by default.
@@ -81,9 +81,10 @@ class ContextualZooming(CompiledPolicy):
         lipschitz: float = 0.5,
         confidence: float = 0.35,
         horizon: int | None = None,
+        reward_range: tuple[float, float] = (0.0, 1.0),
         max_pending: int = 100_000,
     ) -> None:
-        super().__init__(actions, features, "always", seed, max_pending)
+        super().__init__(actions, features, "always", seed, max_pending, reward_range)
         self.lipschitz = scale("lipschitz", lipschitz)
         self.confidence = scale("confidence", confidence)
         self.horizon = None if horizon is None else whole("horizon", horizon, least=2, most=10**15)
@@ -135,7 +136,7 @@ class ContextualZooming(CompiledPolicy):
                     tuple(state.centres[ball].tolist()),
                     float(state.radii[ball]),
                     int(state.counts[ball]),
-                    float(state.sums[ball] / max(state.counts[ball], 1)),
+                    self._low + self._span * float(state.sums[ball] / max(state.counts[ball], 1)),
                 )
                 for ball in range(state.clock[USED])
             ]

@@ -36,7 +36,7 @@ class BanditPolicy(WithColumns, BaseEstimator):
         Arguments of a policy that is given by name, for example ``{"alpha": 0.5}``.
     reward_range
         The lowest and the highest possible reward. When None, [0, 1] if it contains the rewards of ``fit``, otherwise
-        the lowest and the highest of them.
+        the lowest and the highest of them. A learner that is given has a range of its own.
     features
         As for :class:`AdaptiveReleafClassifier`.
     random_state
@@ -170,9 +170,7 @@ class BanditPolicy(WithColumns, BaseEstimator):
         self.reward_range_ = _range_of(gained) if self.reward_range is None else tuple(self.reward_range)
         made = isinstance(self.policy, OnlinePolicy)
         learner: OnlinePolicy = copy.deepcopy(self.policy) if made else self._new_learner(np.unique(taken).tolist())
-        self._has_range = learner.traits.has_reward_range
-        if self._has_range:
-            self.reward_range_ = learner.reward_range
+        self.reward_range_ = learner.reward_range
         self._learn(learner, rows, taken, gained)
         self.learner_ = learner
 
@@ -182,8 +180,7 @@ class BanditPolicy(WithColumns, BaseEstimator):
             raise ValueError(
                 f"policy is {self.policy!r}: expected a learner, or the name of one as in 'AdaptiveReleaf'"
             )
-        ranged: dict[str, Any] = {"reward_range": self.reward_range_} if kind.traits.has_reward_range else {}
-        options = {"seed": self._seed, **(self.options or {}), **ranged}
+        options = {"seed": self._seed, **(self.options or {}), "reward_range": self.reward_range_}
         learner: OnlinePolicy = kind(actions, self._columns.schema, **options)
         return learner
 
@@ -199,15 +196,11 @@ class BanditPolicy(WithColumns, BaseEstimator):
         for action in np.unique(taken).tolist():
             if action not in learner.actions:
                 learner.add_action(action)
-        low, high = self.reward_range_
-        scaled = gained if self._has_range else (gained - low) / (high - low)
-        learner.learn_log(self._columns.contexts(rows), taken, scaled)
+        learner.learn_log(self._columns.contexts(rows), taken, gained)
 
     def _expected(self, X: Any) -> tuple[Any, Array]:
         contexts = self._contexts(X)
-        expected: Array = self.learner_.estimate(contexts)
-        low, high = self.reward_range_
-        return contexts, expected if self._has_range else low + (high - low) * expected
+        return contexts, self.learner_.estimate(contexts)
 
 
 def _log(y: Any, action: Any, reward: Any) -> tuple[Array, Array]:

@@ -16,7 +16,7 @@ from releaf.arrays import Array
 from releaf.decision import ActionName
 from releaf.features import Boolean, Categorical, Feature, is_missing
 from releaf.schema import Encoder, Schema
-from releaf.streams.data_files import open_text
+from releaf.streams.data_files import errors_with_path, open_text
 from releaf.streams.tables import (
     arrow_batches,
     check_unique_names,
@@ -112,7 +112,7 @@ def parts_of(path: str | os.PathLike[str]) -> list[LogPart]:
     from pyarrow import parquet
 
     parts, start = [], 0
-    with parquet.ParquetFile(path) as file:
+    with errors_with_path(path), parquet.ParquetFile(path) as file:
         lengths = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
     for group, length in enumerate(lengths):
         count = min(MAX_PARTS, max(1, math.ceil(length / ROWS_PER_PART)))
@@ -211,7 +211,7 @@ def row_count(path: str | os.PathLike[str]) -> int | None:
         return None
     from pyarrow import parquet
 
-    with parquet.ParquetFile(path) as file:
+    with errors_with_path(path), parquet.ParquetFile(path) as file:
         return int(file.metadata.num_rows)
 
 

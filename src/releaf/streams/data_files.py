@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import io
 import os
 import urllib.error
 import urllib.request
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
@@ -41,7 +43,7 @@ def require_pyarrow(path: str | os.PathLike[str]) -> None:
 
 @contextmanager
 def errors_with_path(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Convert pyarrow's read errors to a ValueError that names the file."""
+    """Convert pyarrow's read errors to a ValueError that names the file, and says if it is of another format."""
     require_pyarrow(path)
     import pyarrow
 
@@ -49,8 +51,20 @@ def errors_with_path(path: str | os.PathLike[str]) -> Iterator[None]:
         yield
     except FileNotFoundError:
         raise
+    except IsADirectoryError:
+        raise
     except (pyarrow.ArrowException, OSError) as error:
+        suffix = Path(path).suffix
+        kind, magic = ("a Parquet", b"PAR1") if suffix == ".parquet" else ("an Arrow", b"ARROW1")
+        if Path(path).is_file() and not _starts_with(path, magic):
+            what = f"is not {kind} file, though its name ends in {suffix}: rename it to end in .csv if it is CSV"
+            raise ValueError(f"{path} {what}") from None
         raise ValueError(f"{path} can't be read: {error}") from None
+
+
+def _starts_with(path: str | os.PathLike[str], magic: bytes) -> bool:
+    with open(path, "rb") as file:
+        return file.read(len(magic)) == magic
 
 
 def find(name: str) -> Path | None:
@@ -115,11 +129,72 @@ def _chunks(url: str, progress: DownloadProgress | None) -> Iterator[bytes]:
             yield chunk
 
 
-def open_text(path: str | os.PathLike[str]) -> IO[str]:
+GZIP = b"\x1f\x8b"
+# First bytes of files that are no UTF-8 text, what they are, and what to do.
+_MAGIC = (
+    (b"PAR1", "a Parquet file: rename it to end in .parquet"),
+    (b"ARROW1", "an Arrow file: rename it to end in .arrow"),
+    (b"FEA1", "an old Feather file: write it again as Parquet"),
+    (GZIP, "compressed with gzip: rename it to end in .gz"),
+    (b"PK\x03\x04", "a spreadsheet or a zip archive: export it as CSV, or unpack it"),
+    (b"\xd0\xcf\x11\xe0", "a spreadsheet: export it as CSV"),
+    (b"\xff\xfe", "UTF-16 text: save it as UTF-8"),
+    (b"\xfe\xff", "UTF-16 text: save it as UTF-8"),
+)
+
+
+class TextFile(io.TextIOWrapper):
+    """UTF-8 text, whose errors name the file."""
+
+    def __init__(self, binary: Any, source: str) -> None:
+        super().__init__(binary, encoding="utf-8-sig", newline="")
+        self._source = source
+
+    def __next__(self) -> str:  # type: ignore[override]
+        return self._checked(super().__next__)
+
+    def readline(self, size: int = -1) -> str:  # type: ignore[override]
+        return self._checked(super().readline, size)
+
+    def read(self, size: int | None = -1) -> str:
+        return self._checked(super().read, size)
+
+    def _checked(self, read: Callable[..., str], *arguments: Any) -> str:
+        try:
+            return read(*arguments)
+        except UnicodeDecodeError as error:
+            byte = f"0x{error.object[error.start]:02x}"
+            how = f"iconv -f latin1 -t utf-8 {self._source}"
+            raise ValueError(
+                f"{self._source} is not UTF-8 text: it has the byte {byte}. Save it as UTF-8, or convert it: {how}"
+            ) from None
+        except (zlib.error, gzip.BadGzipFile) as error:
+            raise ValueError(f"{self._source} is a damaged gzip file: {error}") from None
+
+
+def open_text(path: str | os.PathLike[str]) -> TextFile:
     """Open a text file, gzipped or not, for reading."""
-    if str(path).endswith(".gz"):
-        return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
-    return open(path, encoding="utf-8-sig", newline="")
+    is_gzip = str(path).endswith(".gz")
+    if is_gzip and os.path.getsize(path) and not _starts_with(path, GZIP):
+        raise ValueError(f"{path} is not compressed with gzip, though its name ends in .gz: rename it")
+    binary = gzip.open(path, "rb") if is_gzip else open(path, "rb")  # noqa: SIM115 - the text closes it
+    try:
+        return text_of(binary, str(path))
+    except BaseException:
+        binary.close()
+        raise
+
+
+def text_of(binary: Any, source: str) -> TextFile:
+    """The text of an open binary file, by its name in messages; raises if it is obviously none."""
+    try:
+        head = binary.peek(8)[:8] if hasattr(binary, "peek") else b""
+    except (EOFError, zlib.error):
+        head = b""  # a damaged archive, as reading will tell
+    for magic, what in _MAGIC:
+        if head.startswith(magic):
+            raise ValueError(f"{source} is {what}")
+    return TextFile(binary, source)
 
 
 def min_max_scale(columns: Any, by: Any = None) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,7 @@ def table(
     rewards: Sequence[str] | Mapping[str, ActionName] | None = None,
     features: Sequence[str] | Schema | None = None,
     skip_bad: bool = False,
+    seed: int | None = None,
 ) -> Stream:
     """A stream from a table with a label per row, or with the rewards of all actions.
 
@@ -73,6 +75,9 @@ def table(
         numbers range from their smallest to their largest value, and text is categorical.
     skip_bad
         Skip unreadable rows and rows without a label or reward. Otherwise the first of them raises, with its line.
+    seed
+        Shuffle the rows with this seed; None keeps their order. Tables are often sorted, which is no order in which
+        contexts arrive, and runs over one order tell nothing of how results vary.
 
     Examples
     --------
@@ -97,9 +102,15 @@ def table(
         actions, used = tuple(named.values()), set(named)
         gained = np.column_stack([np.array(rows.column(name), dtype=np.float64) for name in named])
     contexts, described = _contexts(rows, features, used)
-    return Stream(
+    stream = Stream(
         contexts, gained.reshape(-1, len(actions)), described, actions, None, len(rows.problems), rows.problems
     )
+    return stream if seed is None else _shuffled(stream, seed)
+
+
+def _shuffled(stream: Stream, seed: int) -> Stream:
+    order = np.random.default_rng(seed).permutation(len(stream))
+    return replace(stream, contexts=[stream.contexts[row] for row in order], rewards=stream.rewards[order])
 
 
 def log(
@@ -216,7 +227,8 @@ def _arrow(path: Path, kind: str) -> Any:
         from pyarrow import feather, parquet
     except ImportError as error:
         raise ImportError(f"{path} needs pyarrow to be read: pip install releaf[tables]") from error
-    return parquet.read_table(path) if kind == "parquet" else feather.read_table(path)
+    with errors_with_path(path):
+        return parquet.read_table(path) if kind == "parquet" else feather.read_table(path)
 
 
 def _read_csv(path: Path, skip_bad: bool, most: int | None = None) -> TableRows:
@@ -261,9 +273,14 @@ def records(reader: Any, source: str, width: int) -> Iterator[tuple[int, list[st
 
 def read_header(reader: Any, source: str) -> list[str]:
     """Read the column names of a CSV file."""
-    names: list[str] | None = next(reader, None)
+    try:
+        names: list[str] | None = next(reader, None)
+    except csv.Error as error:
+        raise ValueError(f"{source} is no CSV: {error}") from None
     if not names:
         raise ValueError(f"{source} is empty: expected a line with the names of the columns")
+    if names[0].lstrip().startswith(("{", "[")):
+        raise ValueError(f"{source} looks like JSON: expected CSV with the names of its columns, Parquet or Arrow")
     check_unique_names(names, source)
     other = [mark for mark in ";\t|" if len(names) == 1 and mark in names[0]]
     if other:

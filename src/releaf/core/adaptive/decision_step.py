@@ -202,7 +202,8 @@ def choose(state, context):
     set_probabilities(state)
     action = draw_action(state)
     state.chance[0] = state.chances[action]
-    return 2 * action + (action != leader or state.params[RULE] != ALWAYS)
+    nothing_known = state.reward_sums[0] == 0.0
+    return 2 * action + (action != leader or state.params[RULE] != ALWAYS or nothing_known)
 
 
 @outlined

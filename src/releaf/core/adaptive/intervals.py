@@ -1,12 +1,11 @@
 """Intervals of an action's expected reward, wide enough for what the model can't represent too.
 
-The posterior of a regression tells the variance of its weights, if its columns are the right ones. Three measures of
-how wrong the whole mixture is join it, all from models that are fitted to halves of the rows:
+The posterior of a regression tells the variance of its weights, if its columns are the right ones. Two measures of how
+wrong the whole mixture is join it, both from models that are fitted to halves of the rows:
 
 - how far these are from the model of all rows: a half differs from the whole as the whole does from the truth;
 - residuals of the rows that a half was not fitted to. Among rows that are alike in the features that matter, their mean
-  tells the error of the model there, but for noise;
-- the same on average over the action's rows, by which the posterior's variance is inflated.
+  tells the error of the model there, but for noise.
 """
 
 from __future__ import annotations
@@ -29,8 +28,7 @@ PAIRS = 2  # of halves
 ALIKE, FEWEST_ALIKE, ROWS_PER_ALIKE = 50, 10, 20  # rows that are alike: so many at most, at least, one of so many
 MATTERING = 3  # features in which rows are alike, at most
 LEAST_SHARE = 0.1  # of the explained variance, for a feature to matter
-CHECKED = 200  # rows on which the posterior's variance is checked
-HALF_SHARE, LOCAL_SHARE = 0.5, 0.5  # of the two other measures in the variance
+POSTERIOR_SHARE = 0.35  # of the posterior's variance, which the halves tell too: for a coverage of 95 %
 
 
 class RewardIntervals:
@@ -52,7 +50,6 @@ class RewardIntervals:
         self._halves: list[Model] = []
         self._residuals = np.zeros(len(rows))
         self._mattering = self._features_that_matter()
-        self._inflation = 1.0
 
     def is_of(self, engine: MixtureEngine) -> bool:
         """Whether they are of this engine's model; its current weights are used from now on."""
@@ -74,19 +71,15 @@ class RewardIntervals:
                 self._halves.append(half)
                 predicted = self._predict(self._contexts[others], half)
                 self._residuals[others] += (self._given.rewards[others] - predicted) / PAIRS
-        checked = self._contexts[:: max(1, len(self._contexts) // CHECKED)]
-        error = np.mean([_excess(*self._residual_of_alike(row)) for row in checked])
-        expected = np.mean([self._posterior_variance(row) for row in checked])
-        self._inflation = max(float(error / expected), 1.0)
 
     def interval(self, context: Array) -> tuple[float, float]:
         """Interval of the expected reward of a context, scaled to [0, 1], with a coverage of 95 % over contexts."""
         mean = float(self._predict(context[None, :], self._model)[0])
-        variance = self._inflation * self._posterior_variance(context)
+        variance = self._posterior_variance(context)
         if self._halves:
-            halves = [float(self._predict(context[None, :], half)[0]) for half in self._halves]
-            variance += HALF_SHARE * self._scale * float(np.mean((np.array(halves) - mean) ** 2))
-            variance += LOCAL_SHARE * max(_excess(*self._residual_of_alike(context)), 0.0)
+            halves = np.array([float(self._predict(context[None, :], half)[0]) for half in self._halves])
+            variance = POSTERIOR_SHARE * variance + self._scale * float(np.mean((halves - mean) ** 2))
+            variance += max(self._squared_error_of_alike(context), 0.0)
         width = Z95 * math.sqrt(variance)
         return max(mean - width, 0.0), min(mean + width, 1.0)
 
@@ -128,8 +121,8 @@ class RewardIntervals:
             total += float(self._model.effect_variances[settings.first_effect[feature] + category])
         return total
 
-    def _residual_of_alike(self, context: Array) -> tuple[float, float]:
-        """Mean residual of the rows most alike, and the variance of that mean."""
+    def _squared_error_of_alike(self, context: Array) -> float:
+        """Squared mean residual of the rows most alike, less what noise explains."""
         alike = np.ones(len(self._contexts), dtype=bool)
         distance, categories = np.zeros(len(self._contexts)), self._engine.settings.categories
         for feature in self._mattering:
@@ -143,8 +136,9 @@ class RewardIntervals:
         if len(rows) > most:
             rows = rows[np.argpartition(distance[rows], most - 1)[:most]]
         if len(rows) < 2:
-            return 0.0, 0.0
-        return float(self._residuals[rows].mean()), float(self._residuals[rows].var() / len(rows)) + 1e-6
+            return 0.0
+        residuals = self._residuals[rows]
+        return float(residuals.mean() ** 2 - residuals.var() / len(rows))
 
     def _predict(self, contexts: Array, model: Model) -> Array:
         self._engine.state.models[0] = model.address
@@ -152,11 +146,6 @@ class RewardIntervals:
         predict_many(self._engine.state.pointer_table, np.ascontiguousarray(contexts), estimates)
         self._engine.state.models[0] = self._model.address
         return estimates[:, 0]
-
-
-def _excess(mean: float, variance: float) -> float:
-    """Squared error behind a mean residual, less what noise explains."""
-    return mean * mean - variance
 
 
 def _rows_of(given: Fit, rows: Array) -> Fit:
