@@ -17,7 +17,7 @@ from plain_trees import WORD, SplitMix, mixed
 
 from releaf.core.adaptive import decision_step, drift_detection, engine, fitting, initial_state, mixture, trees
 from releaf.core.adaptive.sample import KEYS
-from releaf.core.adaptive.state import ALWAYS, AUTO, EXPERTS, SEEN
+from releaf.core.adaptive.state import ALWAYS, AUTO, EXPERTS, SEEN, STEADY_TREES
 
 
 def key_of(context: Any, number: int, reward: float) -> int:
@@ -228,6 +228,7 @@ class PlainAdaptive:
         variance = max(share * (1.0 - share), mixture.LEAST_VARIANCE)
         exponents = (mixture.LEARNING_RATE * losses + mixture.POOLED_LEARNING_RATE * self.pooled_losses) / variance
         weights = np.exp(exponents.min() - exponents)
+        weights[STEADY_TREES] *= mixture.PRIOR_OF_STEADY
         mean = np.average(predictions, weights=weights)
         return float(mean), float(np.average((predictions - mean) ** 2, weights=weights))
 
@@ -235,7 +236,7 @@ class PlainAdaptive:
         """Standard deviation, and more where it is larger than it would be with the action's share of decisions."""
         weights = len(action.model.wide.weights) + sum(map(len, action.model.effects.means.values()))
         usual = action.model.wide.variance * weights * len(self.actions) / (1.0 + self.time)
-        return spread * math.sqrt(1.0 + max(math.log(spread**2 / usual), 0.0))
+        return spread * math.sqrt(1.0 + decision_step.EAGERNESS * max(math.log(spread**2 / usual), 0.0))
 
     def chances(self, estimates: Any, bonuses: Any) -> Any:
         """Probability of each action, for one draw of optimism for all."""

@@ -8,12 +8,13 @@ import math
 import numpy as np
 
 from releaf.arrays import Array
-from releaf.core.adaptive.state import EXPERTS, Adaptive
+from releaf.core.adaptive.state import EXPERTS, STEADY_TREES, Adaptive
 from releaf.core.runtime.jit import inlined
 
 LEARNING_RATE = 0.125  # of an action's losses in the exponent of a weight, in units of the variance of rewards
 POOLED_LEARNING_RATE = 0.125  # the same of the losses of all actions
 LEAST_VARIANCE = 0.02  # of rewards, for the rates
+PRIOR_OF_STEADY = 0.1  # weight of steady trees before any loss: they are near the mean of few rewards
 MOST_LEAD = 12.0  # most that an expert can be ahead in loss: a bound on how long it takes to follow a change
 
 
@@ -37,6 +38,8 @@ def mix(predictions, losses, pooled, sharpness):
     total, mean, squares = 0.0, 0.0, 0.0
     for expert in range(EXPERTS):
         weight = math.exp(least - rate * losses[expert] - pooled_rate * pooled[expert])
+        if expert == STEADY_TREES:
+            weight *= PRIOR_OF_STEADY
         total += weight
         mean += weight * predictions[expert]
         squares += weight * predictions[expert] * predictions[expert]
@@ -66,5 +69,6 @@ def expert_weights(state: Adaptive, action: int) -> Array:
     exponents = LEARNING_RATE * state.losses[action] + POOLED_LEARNING_RATE * state.pooled_losses
     exponents /= max(mean * (1.0 - mean), LEAST_VARIANCE)
     weights = np.exp(exponents.min() - exponents)
+    weights[STEADY_TREES] *= PRIOR_OF_STEADY
     shares: Array = weights / weights.sum()
     return shares
