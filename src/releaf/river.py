@@ -17,7 +17,8 @@ from typing import Any
 from river import bandit
 
 from releaf.decision import ActionName, Decision
-from releaf.features import Boolean, Feature, Quantile
+from releaf.feature_dicts import Declared
+from releaf.features import Boolean, Quantile
 from releaf.policies.adaptive import AdaptiveReleaf
 from releaf.policy import Policy
 from releaf.schema import Schema
@@ -79,7 +80,7 @@ class ReleafPolicy(bandit.base.ContextualPolicy):
     def __init__(
         self,
         policy: Callable[..., Policy] = AdaptiveReleaf,
-        schema: Mapping[str, Feature] | Schema | None = None,
+        schema: Mapping[str, Declared] | Schema | None = None,
         reward_obj: Any = None,
         reward_scaler: Any = None,
         burn_in: int = 0,
@@ -187,9 +188,7 @@ class ReleafPolicy(bandit.base.ContextualPolicy):
 
     def _schema_of(self, context: Mapping[Any, Any] | None) -> Schema:
         given = self.schema
-        features = (
-            dict(zip(given.names, given.features, strict=True)) if isinstance(given, Schema) else dict(given or {})
-        )
+        features: dict[str, Declared] = dict(given.inputs if isinstance(given, Schema) else given or {})
         for name, value in (context or {}).items():
             if str(name) in features:
                 continue
@@ -229,4 +228,4 @@ class ReleafPolicy(bandit.base.ContextualPolicy):
 def _values(context: Mapping[Any, Any] | None, schema: Schema) -> dict[str, Any]:
     """Values of the features; None for those that the context lacks."""
     given = {NO_CONTEXT: False} | {str(name): value for name, value in (context or {}).items()}
-    return {name: given.get(name) for name in schema.names}
+    return {name: given.get(name) for name in schema.inputs}

@@ -63,7 +63,7 @@ def _contexts(file: IO[str], first: str, schema: Any, source: str, header: bool)
     if first.lstrip().startswith("{"):
         for number, text in enumerate(chain([first], file), 1):
             if text.strip():
-                yield number, parse_json_context(text, schema.names)
+                yield number, parse_json_context(text, tuple(schema.inputs))
         return
     yield from _csv_contexts(file, first, schema, source, header)
 
@@ -78,16 +78,16 @@ def parse_json_context(text: str, names: tuple[str, ...]) -> Any:
 
 
 def _csv_contexts(file: IO[str], first: str, schema: Any, source: str, header: bool) -> Iterator[tuple[int, Any]]:
-    from releaf.streams.batches import parse_column
+    from releaf.streams.csv_columns import parse_column
     from releaf.streams.tables import read_header, records
 
     names = read_header(csv.reader([first]), source)
-    lacking = [name for name in schema.names if name not in names]
+    lacking = [name for name in schema.inputs if name not in names]
     if lacking:
         raise ValueError(f"{source} has no column {lacking[0]!r}; it has {', '.join(names)}")
     if header:
         print("line,id,action,probability,explored,wants_reward")
-    wanted = [(name, names.index(name), feature) for name, feature in zip(schema.names, schema.features, strict=True)]
+    wanted = [(name, names.index(name), feature) for name, feature in schema.inputs.items()]
     for line, row in records(csv.reader(file), source, len(names)):
         if isinstance(row, ValueError):
             yield line + 1, row
