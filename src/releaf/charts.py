@@ -259,7 +259,8 @@ def effect(
     missing = [{**row, "x": high + 0.1 * (high - low)} for row in rows if row["x"] is None]
     domain = [low, high + (0.2 * (high - low) if missing else 0)]
     scale = altair.Scale(domain=domain, nice=False, **({"type": "utc"} if over_time else {}))
-    x = altair.X("x:T" if over_time else "x:Q", title=None, scale=scale, axis=altair.Axis(tickCount=5))
+    axis = altair.Axis(tickCount=3, format="%Y-%m-%d") if over_time else altair.Axis(tickCount=5)
+    x = altair.X("x:T" if over_time else "x:Q", title=None, scale=scale, axis=axis)
     encoded = {"x": x, **_amounts(y, names, limits)}
     if over_time:
         encoded["tooltip"][1] = altair.Tooltip("x:T", title="value", format="%Y-%m-%d")

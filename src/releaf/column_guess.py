@@ -231,7 +231,7 @@ def _categories(column: Column, counts: Counter[str], note: str) -> Guess:
     if different > MOST_CATEGORIES:
         rest = f'all but the {MOST_CATEGORIES:,} most frequent count as "other"'
         note = f"has high cardinality, {different:,} different texts in {rows:,} rows: {rest}"
-    elif different > MANY_CATEGORIES and not note:
+    elif different > MANY_CATEGORIES and not note and not column.kept:
         note = f"has high cardinality, {different:,} different texts in {rows:,} rows"
     return Categorical(values, missing=column.missing, other=True), note
 
