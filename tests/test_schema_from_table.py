@@ -140,7 +140,7 @@ TRUE, FALSE = ("true", "yes", "y", "t", "on", "1"), ("false", "no", "n", "f", "o
 def test_booleans_are_known_in_every_spelling(data: st.DataObject) -> None:
     spelt = st.tuples(st.sampled_from(range(len(TRUE))), st.sampled_from([str.lower, str.upper, str.title]))
     rows = data.draw(st.lists(st.tuples(st.booleans(), spelt, st.sampled_from(["", " "])), max_size=20))
-    rows += [(True, (0, str), ""), (False, (0, str), "")]
+    rows += [(True, (0, str.lower), ""), (False, (0, str.lower), "")]
     texts = [space + case((TRUE if truth else FALSE)[index]) for truth, (index, case), space in rows]
     schema = Schema.guess({"flag": [*texts, None]})
     assert schema == Schema(flag=Boolean(missing=True))

@@ -49,7 +49,7 @@ class LeftOut(Exception):
     """A column is no feature; the message is the reason."""
 
 
-class Column(NamedTuple):
+class GuessedColumn(NamedTuple):
     """A column, its values that are not missing, and their rows."""
 
     name: str
@@ -78,7 +78,7 @@ def guess_features(
     for name, values in columns.items():
         pairs = [(row, value) for row, value in enumerate(values) if not is_missing(value)]
         rows, present = [row for row, _ in pairs], [value for _, value in pairs]
-        column = Column(name, present, rows, len(present) < len(values), name in keep, numbers, row_name)
+        column = GuessedColumn(name, present, rows, len(present) < len(values), name in keep, numbers, row_name)
         try:
             found.features[name], note = _guess(column)
         except LeftOut as reason:
@@ -91,7 +91,7 @@ def guess_features(
     return found
 
 
-def _guess(column: Column) -> Guess:
+def _guess(column: GuessedColumn) -> Guess:
     if not column.present:
         raise LeftOut("has no values")
     types = Counter(map(_type_of, column.present))
@@ -113,7 +113,7 @@ def _type_of(value: Any) -> str:
     return "texts" if isinstance(value, str) else type(value).__name__
 
 
-def _examples(column: Column, type_of: Callable[[Any], str]) -> str:
+def _examples(column: GuessedColumn, type_of: Callable[[Any], str]) -> str:
     """How many values of each type there are, with the first of each."""
     types = [type_of(value) for value in column.present]
     told = []
@@ -123,7 +123,7 @@ def _examples(column: Column, type_of: Callable[[Any], str]) -> str:
     return " and ".join(told)
 
 
-def _require_variation(column: Column, different: int) -> None:
+def _require_variation(column: GuessedColumn, different: int) -> None:
     if different == 1 and not column.missing and len(column.present) > 1 and not column.kept:
         raise LeftOut(f"is always {column.present[0]!r}")
 
@@ -135,12 +135,12 @@ def _words(name: str) -> set[str]:
 # --- one kind of values ---------------------------------------------------------------------------------------------
 
 
-def _guess_booleans(column: Column) -> Guess:
+def _guess_booleans(column: GuessedColumn) -> Guess:
     _require_variation(column, len(set(column.present)))
     return Boolean(missing=column.missing), ""
 
 
-def _guess_numbers(column: Column) -> Guess:
+def _guess_numbers(column: GuessedColumn) -> Guess:
     values = np.array([float(value) for value in column.present])
     different, finite = np.unique(values), values[np.isfinite(values)]
     if not column.kept:
@@ -187,7 +187,7 @@ def _numbers_identify(name: str, values: Any, different: int) -> bool:
     return dense or (different == len(values) and float(np.median(np.abs(values))) >= LARGE_NUMBER)
 
 
-def _guess_dates(column: Column, unusable: str = "") -> Guess:
+def _guess_dates(column: GuessedColumn, unusable: str = "") -> Guess:
     moments = DateTime(parts="weekday").moments(column.present)
     moments = np.sort(moments[moments != NOT_A_TIME])
     _require_variation(column, len(np.unique(moments)))
@@ -203,7 +203,7 @@ def _guess_dates(column: Column, unusable: str = "") -> Guess:
     return DateTime(start, end, parts, missing=column.missing), unusable
 
 
-def _guess_texts(column: Column) -> Guess:
+def _guess_texts(column: GuessedColumn) -> Guess:
     counts = Counter(column.present)
     if _are_booleans(counts):
         return Boolean(missing=column.missing), ""
@@ -222,7 +222,7 @@ def _guess_texts(column: Column) -> Guess:
     return _categories(column, counts, note)
 
 
-def _categories(column: Column, counts: Counter[str], note: str) -> Guess:
+def _categories(column: GuessedColumn, counts: Counter[str], note: str) -> Guess:
     different, rows = len(counts), len(column.present)
     unique = different > IDENTIFIER_VALUES and different > IDENTIFIER_SHARE * rows
     if not column.kept and (unique or (_names_identifier(column.name) and different > MANY_CATEGORIES)):
@@ -236,7 +236,7 @@ def _categories(column: Column, counts: Counter[str], note: str) -> Guess:
     return Categorical(values, missing=column.missing, other=True), note
 
 
-def _guess_text_dates(column: Column) -> Guess:
+def _guess_text_dates(column: GuessedColumn) -> Guess:
     usable = [is_iso(text) for text in column.present]
     note = ""
     if not all(usable):
@@ -264,7 +264,7 @@ def _text_type(text: str) -> str:
     return "numbers" if _is_number(text) else "texts"
 
 
-_GUESSES: dict[str, Callable[[Column], Guess]] = {
+_GUESSES: dict[str, Callable[[GuessedColumn], Guess]] = {
     "booleans": _guess_booleans,
     "numbers": _guess_numbers,
     "dates": _guess_dates,

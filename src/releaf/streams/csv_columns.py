@@ -62,7 +62,8 @@ def _are_errors(wrong: list[int], present: list[int]) -> bool:
 
 
 def _problems(texts: list[str], wrong: list[int], present: list[int], kind: str) -> dict[int, str]:
-    expected = f"expected {kind} ({1 - len(wrong) / max(len(present), 1):.0%} of the column are)"
+    share = 100 * (len(present) - len(wrong)) // max(len(present), 1)
+    expected = f"expected {kind} ({share}% of the column are)"
     return {row: f"is {texts[row]!r}: {expected}" for row in wrong}
 
 
