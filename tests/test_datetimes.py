@@ -45,7 +45,7 @@ def test_the_parts_are_what_the_calendar_says(moment: datetime) -> None:
     assert int(weekday * 7) == moment.weekday()
     assert int(hour * 24) == moment.hour
     start, end = datetime(moment.year, 1, 1), datetime(moment.year + 1, 1, 1)
-    angle = 2 * math.pi * ((moment - start) / (end - start))
+    angle = 2 * math.pi * (moment - start).days / (end - start).days
     assert [2 * sine - 1, 2 * cosine - 1] == pytest.approx([math.sin(angle), math.cos(angle)], abs=1e-9)
 
 

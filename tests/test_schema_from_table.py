@@ -59,6 +59,7 @@ def test_columns_can_be_left_out_and_numbers_have_a_range() -> None:
         ([None, None], "has no values"),
         ([float("inf"), float("-inf")], "has no finite numbers"),
         ([[1], [2]], "has values of type list"),
+        ([1, 10**400], "has numbers that are too large"),
         (["a", "a"], "is always 'a'"),
         ([3, 3], "is always 3"),
         ([True, True], "is always True"),
@@ -87,7 +88,9 @@ def test_what_says_nothing_is_left_out_with_the_reason(column: list[Any], reason
         Schema.guess({"x": column})
 
 
-@pytest.mark.parametrize("name", ["user_id", "userId", "UserID", "ID", "id", "session-uuid", "Unnamed: 0"])
+@pytest.mark.parametrize(
+    "name", ["user_id", "userId", "UserID", "ID", "id", "session-uuid", "customerid", "index", "Unnamed: 0"]
+)
 def test_a_name_tells_an_identifier_that_recurs(name: str) -> None:
     """A log has several rows of each user, so that its ids are not unique."""
     table = {name: [7 * (row % 200) for row in range(2_000)], "text": [f"t{row % 60}" for row in range(2_000)]}

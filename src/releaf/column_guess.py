@@ -31,7 +31,9 @@ LARGE_NUMBER = 100_000  # from which whole numbers that are all different look l
 TYPICAL_SHARE = 0.9  # of a column's values that are of one type, for the others to count as errors
 YEAR_DAYS, WEEK_DAYS = 365, 7  # that dates must span, for a day of the year and a weekday to be told from a trend
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
-_ID_WORDS = frozenset(("id", "ids", "uuid", "guid", "uid", "index", "rowid", "userid", "key", "hash", "token"))
+_ID_WORDS = frozenset(("id", "ids", "uuid", "guid", "uid"))
+_ID_NAMES = frozenset(("", "index", "key", "hash", "token", "rowid"))  # an index without a name is pandas'
+_JOINED_ID = re.compile(r"(user|customer|client|session|visitor|device|order|account|member|product|item|store)ids?")
 _CHANCE_WORDS = frozenset(("prob", "probability", "propensity", "pscore", "propensities", "probabilities"))
 _CHANCE_NAMES = frozenset(("p", "ps", "pi", "pr", "pi_b", "p_score", "p_log", "p_action"))
 _OTHER_DATE = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}([T ].*)?|\d{1,2} [A-Za-z]{3,9} \d{4}.*")
@@ -54,7 +56,7 @@ class GuessedColumn(NamedTuple):
 
     name: str
     present: list[Any]
-    rows: list[int]
+    rows: Sequence[int]
     missing: bool
     kept: bool  # a feature, whatever it looks like
     numbers: str
@@ -76,9 +78,9 @@ def guess_features(
     """Infer the features of a table, as :meth:`releaf.Schema.guess` describes; ``row_name`` names a row in remarks."""
     found = GuessedFeatures({}, {}, {})
     for name, values in columns.items():
-        pairs = [(row, value) for row, value in enumerate(values) if not is_missing(value)]
-        rows, present = [row for row, _ in pairs], [value for _, value in pairs]
-        column = GuessedColumn(name, present, rows, len(present) < len(values), name in keep, numbers, row_name)
+        rows = _present_rows(values)
+        present = [values[row] for row in rows] if len(rows) < len(values) else list(values)
+        column = GuessedColumn(str(name), present, rows, len(present) < len(values), name in keep, numbers, row_name)
         try:
             found.features[name], note = _guess(column)
         except LeftOut as reason:
@@ -91,13 +93,25 @@ def guess_features(
     return found
 
 
+def _present_rows(values: Any) -> Sequence[int]:
+    """Rows whose value is not missing; of plain floats, texts and whole numbers without a check of each."""
+    types = set(map(type, values))
+    if types <= {str, int, bool}:
+        return range(len(values))
+    if types == {float}:
+        rows: list[int] = np.flatnonzero(~np.isnan(values)).tolist()
+        return rows
+    return [row for row, value in enumerate(values) if not is_missing(value)]
+
+
 def _guess(column: GuessedColumn) -> Guess:
     if not column.present:
         raise LeftOut("has no values")
-    types = Counter(map(_type_of, column.present))
-    if len(types) > 1:
+    classes = dict(zip(map(type, column.present), column.present, strict=True))  # a value of each
+    kinds = set(map(_type_of, classes.values()))
+    if len(kinds) > 1:
         raise LeftOut(f"has mixed types, {_examples(column, _type_of)}")
-    (kind,) = types
+    (kind,) = kinds
     if kind not in _GUESSES:
         raise LeftOut(f"has values of type {type(column.present[0]).__name__}")
     return _GUESSES[kind](column)
@@ -141,7 +155,10 @@ def _guess_booleans(column: GuessedColumn) -> Guess:
 
 
 def _guess_numbers(column: GuessedColumn) -> Guess:
-    values = np.array([float(value) for value in column.present])
+    try:
+        values = np.array([float(value) for value in column.present])
+    except OverflowError:
+        raise LeftOut("has numbers that are too large") from None
     different, finite = np.unique(values), values[np.isfinite(values)]
     if not column.kept:
         _require_no_propensity(column.name, values)
@@ -174,7 +191,10 @@ def _require_no_propensity(name: str, values: Any) -> None:
 
 
 def _names_identifier(name: str) -> bool:
-    return bool(_words(name) & _ID_WORDS) or not name or name.startswith("Unnamed:")  # pandas' index
+    lowered = name.lower()
+    if lowered in _ID_NAMES or _JOINED_ID.fullmatch(lowered) or name.startswith("Unnamed:"):
+        return True
+    return bool(_words(name) & _ID_WORDS)
 
 
 def _numbers_identify(name: str, values: Any, different: int) -> bool:

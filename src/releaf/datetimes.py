@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import math
 import re
+from calendar import isleap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
+from functools import lru_cache
 from typing import Any, ClassVar
 from zoneinfo import ZoneInfo
 
@@ -28,6 +30,7 @@ __all__ = ["DateTime"]
 PARTS = ("trend", "weekday", "hour", "day of year")
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 DAY = 86_400_000_000  # microseconds
+YEAR = 365  # days
 NOT_A_TIME = np.iinfo(np.int64).min  # numpy's NaT as an integer
 SHORT = 3 * DAY  # a span in which days don't tell times apart
 _EPOCH = datetime(1970, 1, 1)
@@ -157,9 +160,22 @@ class DateTime:
             return False
 
     def encode_one(self, value: Any) -> list[float]:
-        """Encoded parts of one value."""
-        moment = NOT_A_TIME if is_missing(value) else self.moment(value)
-        row: list[float] = self.encode_moments(np.array([moment]))[:, 0].tolist()
+        """Encoded parts of one value, as ``encode_column`` encodes them, without the overhead of arrays."""
+        if is_missing(value):
+            row: list[float] = self.encode_moments(np.array([NOT_A_TIME]))[:, 0].tolist()
+            return row
+        moment, row = self.moment(value), []
+        day, time = divmod(moment, DAY)
+        for part in self.parts or ():
+            if part == "trend":
+                low, high = _bounds(self.start, self.end)
+                row.append(min(max(float(moment - low) / float(high - low), 0.0), 1.0))
+            elif part == "weekday":
+                row.append(((day + _FIRST_WEEKDAY) % 7 + 0.5) / (7 + self.missing))
+            elif part == "hour":
+                row.append((time * 24 // DAY + 0.5) / (24 + self.missing))
+            else:
+                row += _WAVES[_day_of_year(day)]
         return row
 
     def encode_column(self, column: Any) -> Array | None:
@@ -177,14 +193,13 @@ class DateTime:
         days, rows = times // DAY, []
         for part in self.parts or ():
             if part == "trend":
-                low, high = (self.moment(bound) for bound in (self.start, self.end))
+                low, high = _bounds(self.start, self.end)
                 rows.append(np.where(gone, MISSING, np.clip((times - low) / (high - low), 0.0, 1.0)))
             elif part in ("weekday", "hour"):
                 count, index = (7, (days + _FIRST_WEEKDAY) % 7) if part == "weekday" else (24, times % DAY * 24 // DAY)
                 rows.append((np.where(gone, count, index) + 0.5) / (count + self.missing))
             else:
-                angles = 2 * np.pi * year_shares(times)
-                rows += [np.where(gone, MISSING, (1.0 + wave(angles)) / 2) for wave in (np.sin, np.cos)]
+                rows += [np.where(gone, MISSING, wave) for wave in _WAVE_COLUMNS[:, _days_of_year(days)]]
         return np.array(rows)
 
 
@@ -218,13 +233,35 @@ class YearWave(Continuous):
         return " or ".join(_season(*days) for days in sorted((rising, falling), key=lambda days: days[0] % 1.0))
 
 
-def year_shares(times: Array) -> Array:
-    """Share of its year that is over at each moment."""
-    stamps = times.astype("datetime64[us]")
-    years = stamps.astype("datetime64[Y]")
-    starts, ends = years.astype("datetime64[us]"), (years + 1).astype("datetime64[us]")
-    shares: Array = (stamps - starts) / (ends - starts)
-    return shares
+@lru_cache(maxsize=256)
+def _bounds(start: str, end: str) -> tuple[int, int]:
+    """Moments of a trend's bounds."""
+    first, last = DateTime(parts="weekday").moments([start, end]).tolist()
+    return first, last
+
+
+def _waves() -> Array:
+    """Sine and cosine of each day of a year, in [0, 1]: those of a common year, then those of a leap year."""
+    angles = np.concatenate([2 * np.pi * np.arange(days) / days for days in (YEAR, YEAR + 1)])
+    return (1.0 + np.array([np.sin(angles), np.cos(angles)])) / 2
+
+
+_WAVE_COLUMNS = _waves()
+_WAVES: list[list[float]] = _WAVE_COLUMNS.T.tolist()
+
+
+def _day_of_year(day: int) -> int:
+    """Index of a day, counted from 1970, among the days of a common and of a leap year."""
+    at = _EPOCH.date() + timedelta(days=day)
+    return (at - date(at.year, 1, 1)).days + YEAR * isleap(at.year)
+
+
+def _days_of_year(days: Array) -> Array:
+    years = days.astype("datetime64[D]").astype("datetime64[Y]")
+    starts, ends = (years + more for more in (0, 1))
+    first, last = (bound.astype("datetime64[D]").astype(np.int64) for bound in (starts, ends))
+    indices: Array = days - first + YEAR * (last - first > YEAR)
+    return indices
 
 
 def parse_iso(text: str) -> datetime:
@@ -253,6 +290,7 @@ def _microseconds(column: Array) -> Array:
     return column.astype("datetime64[us]").astype(np.int64)
 
 
+@lru_cache(maxsize=256)
 def _zone(name: Any) -> tzinfo:
     if name == "UTC":
         return UTC  # known also where no time zones are installed

@@ -28,6 +28,8 @@ def is_missing(value: Any) -> bool:
         return True
     if isinstance(value, float | np.floating):
         return bool(value != value)
+    if isinstance(value, str):  # frequent
+        return False
     name = type(value).__name__
     return name in ("NAType", "NaTType") or (name == "datetime64" and bool(np.isnat(value)))
 

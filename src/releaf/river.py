@@ -12,10 +12,12 @@ from __future__ import annotations
 import random
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import date
 from typing import Any
 
 from river import bandit
 
+from releaf.datetimes import DateTime
 from releaf.decision import ActionName, Decision
 from releaf.feature_dicts import Declared
 from releaf.features import Boolean, Quantile
@@ -51,8 +53,9 @@ class ReleafPolicy(bandit.base.ContextualPolicy):
         needs the rewards of all actions raises.
     schema
         Features that can't be inferred, as a mapping from names or a :class:`releaf.Schema`. Numbers become
-        :class:`releaf.Quantile` features and booleans are recognised; text needs a schema, since its values must be
-        known beforehand: ``schema={"country": releaf.Categorical("DE", "TR", missing=True)}``.
+        :class:`releaf.Quantile` features, dates :class:`releaf.DateTime` ones, and booleans are recognised; text needs
+        a schema, since its values must be known beforehand:
+        ``schema={"country": releaf.Categorical("DE", "TR", missing=True)}``.
     reward_obj, reward_scaler, burn_in
         As for all of River's policies. Rewards must be in [0, 1], or in the policy's ``reward_range``; a reward scaler
         is applied before.
@@ -197,8 +200,7 @@ class ReleafPolicy(bandit.base.ContextualPolicy):
                     f"feature {str(name)!r} is {value!r}: text needs a schema, "
                     f"such as schema={{{str(name)!r}: releaf.Categorical({value!r}, …, missing=True)}}"
                 )
-            is_boolean = isinstance(value, bool) or type(value).__name__ == "bool_"
-            features[str(name)] = Boolean(missing=True) if is_boolean else Quantile(missing=True)
+            features[str(name)] = _guess(value)
         return Schema(features or {NO_CONTEXT: Boolean()})
 
     def _best_of(self, arms: list[Any], choice: Decision, actions: tuple[ActionName, ...]) -> Any:
@@ -223,6 +225,14 @@ class ReleafPolicy(bandit.base.ContextualPolicy):
         if choice.wants_reward and (arm == choice.action or learner.traits.learns_from_logs):
             learner.learn(choice, float(reward), arm)
         learner.discard_pending(self._pulled.pop(key))
+
+
+def _guess(value: Any) -> Declared:
+    """The feature of a value that is no text."""
+    if isinstance(value, date):
+        return DateTime(missing=True)
+    is_boolean = isinstance(value, bool) or type(value).__name__ == "bool_"
+    return Boolean(missing=True) if is_boolean else Quantile(missing=True)
 
 
 def _values(context: Mapping[Any, Any] | None, schema: Schema) -> dict[str, Any]:

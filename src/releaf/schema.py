@@ -237,6 +237,7 @@ class Encoder:
         self._names = tuple(schema.inputs)
         self._dates: dict[int, tuple[DateTime, slice]] = {}  # by index among the inputs: the positions of its parts
         self._positions: list[int] = []  # of the first encoded feature of each input
+        self._inputs: list[int] = []  # index of the input of each encoded feature
         position = 0
         for index, feature in enumerate(schema.inputs.values()):
             width = 1
@@ -244,6 +245,7 @@ class Encoder:
                 width = len(feature.features())
                 self._dates[index] = feature, slice(position, position + width)
             self._positions.append(position)
+            self._inputs += [index] * width
             position += width
         self.sketches: dict[int, QuantileSketch] = {}
         for index, encoded in enumerate(schema.features):
@@ -253,14 +255,14 @@ class Encoder:
     def encode(self, context: Any) -> Row:
         """Encode one context (sequence, mapping, numpy row or one row of a table) as a new row."""
         values = ordered_values(context, self._names)
-        row = np.empty(len(self.schema))
-        for index, value in enumerate(values):
-            if index in self._dates:
-                row[self._dates[index][1]] = self._date_to_units(index, value)
+        row, dates = np.empty(len(self.schema)), self._dates
+        for index, position in enumerate(self._positions):
+            if index in dates:
+                row[dates[index][1]] = self._date_to_units(index, values[index])
             else:
-                row[self._positions[index]] = self._to_unit(index, value)
+                row[position] = self._to_unit(position, values[index])
         for position, sketch in self.sketches.items():
-            if not is_missing(values[self._positions.index(position)]):
+            if not is_missing(values[self._inputs[position]]):
                 row[position] = sketch.add(float(row[position]))
         return row
 
@@ -277,7 +279,7 @@ class Encoder:
             if index in self._dates:
                 matrix[self._dates[index][1]] = self._dates_to_units(index, column)
             else:
-                matrix[self._positions[index]] = self._column_to_unit(index, column)
+                matrix[self._positions[index]] = self._column_to_unit(self._positions[index], column)
         for position, sketch in self.sketches.items():
             (sketch.add_many if learns else sketch.rank_many)(matrix[position])
             matrix[position, np.isnan(matrix[position])] = MISSING
@@ -287,13 +289,12 @@ class Encoder:
         """Errors by row of these columns, one column for each input; empty if all rows are valid."""
         found: dict[int, str] = {}
         for index, column in enumerate(columns):
-            date = self._dates.get(index)
-            check = self._to_unit if date is None else self._date_to_units
-            feature = self.schema.features[self._positions[index]]
+            date, position = self._dates.get(index), self._positions[index]
+            feature = self.schema.features[position]
             if (column_to_unit(feature, column) if date is None else date[0].encode_column(column)) is None:
                 for row, value in enumerate(column):
                     try:
-                        check(index, value)
+                        self._to_unit(position, value) if date is None else self._date_to_units(index, value)
                     except ValueError as error:
                         found.setdefault(row, str(error))
         return found
@@ -313,8 +314,7 @@ class Encoder:
         category = min(int(unit * feature.categories), feature.categories - 1)
         return values[category] if category < len(values) else None
 
-    def _to_unit(self, index: int, value: Any, where: str = "") -> float:
-        position = self._positions[index]
+    def _to_unit(self, position: int, value: Any, where: str = "") -> float:
         feature, name = self.schema.features[position], self.schema.names[position]
         if is_missing(value):
             if not feature.missing:
@@ -327,12 +327,12 @@ class Encoder:
         except (ValueError, TypeError, OverflowError):
             raise ValueError(f"feature {name!r}{where} is {shown(value)}: expected {feature.expects}") from None
 
-    def _column_to_unit(self, index: int, column: Any) -> Any:
+    def _column_to_unit(self, position: int, column: Any) -> Any:
         """Encode a feature's values in [0, 1]; those of a Quantile stay, with NaN where they are missing."""
-        feature = self.schema.features[self._positions[index]]
+        feature = self.schema.features[position]
         units = column_to_unit(feature, column)
         if units is None:  # invalid, or of an uncommon type
-            units = np.array([self._to_unit(index, value, f" of row {row}") for row, value in enumerate(column)])
+            units = np.array([self._to_unit(position, value, f" of row {row}") for row, value in enumerate(column)])
             if isinstance(feature, Quantile):
                 units[[is_missing(value) for value in column]] = np.nan
         return units
