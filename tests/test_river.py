@@ -7,6 +7,7 @@ import pickle
 import random
 import subprocess
 import sys
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -320,3 +321,12 @@ def test_a_budget_holds_whichever_arms_are_offered() -> None:
         arm = policy.pull([str(place) for place in draw.permutation(3)[:2]], context)
         policy.update(arm, context, float(draw.random() < 0.5))
     assert policy.learner.observations <= 20
+
+
+def test_a_date_is_taken_apart() -> None:
+    policy = ReleafPolicy(seed=0)
+    for day in range(1, 29):
+        arm = policy.pull(["a", "b"], context={"when": datetime(2024, 1, day), "x": 0.5})
+        policy.update(arm, {"when": datetime(2024, 1, day), "x": 0.5}, 1.0)
+    assert policy.pull(["a", "b"], context={"when": datetime(2041, 1, 1), "x": 0.5}) in ("a", "b")
+    assert policy.learner.schema.names[:2] == ("when: weekday", "when: hour")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -12,10 +15,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from releaf import AdaptiveReleaf, Boolean, Categorical, Continuous, Quantile, Schema
+from releaf import AdaptiveReleaf, Boolean, Categorical, Continuous, DateTime, Quantile, Schema
 
 EXPECTED = Schema(
-    age=Quantile(missing=True), visits=Quantile(), plan=Categorical("a", "b", missing=True), smoker=Boolean()
+    age=Quantile(missing=True),
+    visits=Quantile(),
+    plan=Categorical("a", "b", missing=True, other=True),
+    smoker=Boolean(),
 )
 ROWS = {"age": [30.5, None, 41.0], "visits": [1, 2, 3], "plan": ["b", "a", None], "smoker": [True, False, True]}
 TABLES: dict[str, Any] = {
@@ -48,17 +54,128 @@ def test_columns_can_be_left_out_and_numbers_have_a_range() -> None:
 
 
 @pytest.mark.parametrize(
-    ("column", "message"),
+    ("column", "reason"),
     [
-        ([None, None], "column 'x' has no values: leave it out, or say in a schema what it is"),
-        ([1.0, float("inf")], "column 'x' is inf in row 1: expected a finite number"),
-        ([str(i) for i in range(1_001)], "column 'x' has 1001 different texts: leave it out"),
-        (pd.to_datetime(["2024-01-01"]).tolist(), "column 'x' has values of type Timestamp: leave it out"),
+        ([None, None], "has no values"),
+        ([float("inf"), float("-inf")], "has no finite numbers"),
+        ([[1], [2]], "has values of type list"),
+        ([1, 10**400], "has numbers that are too large"),
+        (["a", "a"], "is always 'a'"),
+        ([3, 3], "is always 3"),
+        ([True, True], "is always True"),
+        (["2024-01-01", "2024-01-01"], "is always '2024-01-01'"),
+        ([f"u{i}" for i in range(40)], "has 40 different texts in 40 rows, like an identifier"),
+        (["31.12.2024", "30.12.2024"], "has dates that are not ISO, such as '31.12.2024': write them as 2024-01-31"),
+        (["12/31/2024", "12/30/2024"], "has dates that are not ISO, such as '12/31/2024': write them as 2024-01-31"),
+        ([1, "a", 2], "has mixed types, 2 numbers such as 1 (row 0) and 1 texts such as 'a' (row 1)"),
+        (
+            [str(i) if i % 2 else f"x{i}" for i in range(100)] * 9,
+            "has mixed types, 450 texts such as 'x0' (row 0) and 450 numbers such as '1' (row 1)",
+        ),
+        (list(range(5, 205)), "has 200 different whole numbers in 200 rows, like an identifier"),
+        ([10_000_019 * i for i in range(1, 201)], "has 200 different whole numbers in 200 rows, like an identifier"),
     ],
 )
-def test_what_says_nothing_is_refused(column: list[Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+def test_what_says_nothing_is_left_out_with_the_reason(column: list[Any], reason: str) -> None:
+    table = {"x": column, "age": [30, 40.5] * (len(column) // 2) + [50] * (len(column) % 2)}
+    with pytest.warns(UserWarning, match=re.escape(f"column 'x' was left out: it {reason}")):
+        schema = Schema.guess(table)
+    assert schema.left_out == {"x": reason}
+    assert list(schema.inputs) == ["age"]
+    assert f"# Left out: 'x' {reason}\n" in schema.to_toml()
+    assert Schema.from_toml(schema.to_toml()) == schema
+    with pytest.raises(ValueError, match=re.escape(f"no column can be a feature: column 'x' {reason}")):
         Schema.guess({"x": column})
+
+
+@pytest.mark.parametrize(
+    "name", ["user_id", "userId", "UserID", "ID", "id", "session-uuid", "customerid", "index", "Unnamed: 0"]
+)
+def test_a_name_tells_an_identifier_that_recurs(name: str) -> None:
+    """A log has several rows of each user, so that its ids are not unique."""
+    table = {name: [7 * (row % 200) for row in range(2_000)], "text": [f"t{row % 60}" for row in range(2_000)]}
+    with pytest.warns(UserWarning, match="200 different whole numbers in 2,000 rows, like an identifier"):
+        schema = Schema.guess(table)
+    assert list(schema.left_out) == [name]
+    assert schema.notes == {"text": "has high cardinality, 60 different texts in 2,000 rows"}
+
+
+def test_a_few_codes_are_categories_and_an_amount_is_a_number() -> None:
+    draw = np.random.default_rng(0)
+    table = {
+        "store_id": draw.integers(1, 12, 500),
+        "income": draw.integers(20_000, 90_000, 500),
+        "width": [1, 20] * 250,
+    }
+    with pytest.warns(UserWarning, match="column 'store_id' has whole numbers, taken for categories"):
+        schema = Schema.guess(table)
+    assert schema == Schema(store_id=Categorical(range(1, 12), other=True), income=Quantile(), width=Quantile())
+
+
+@pytest.mark.parametrize(
+    "name", ["p", "P", "prob", "probability", "propensity", "pscore", "action_prob", "logProb", "ps"]
+)
+def test_a_propensity_is_no_feature_unless_it_is_kept(name: str) -> None:
+    chances = np.random.default_rng(0).random(50)
+    table = {name: chances, "x": chances}
+    with pytest.warns(UserWarning, match=f"column '{name}' was left out: it looks like a propensity"):
+        assert list(Schema.guess(table).inputs) == ["x"]
+    assert Schema.guess(table, keep=[name]) == Schema({name: Quantile(), "x": Quantile()})
+    assert Schema.guess({name: 30 * chances}) == Schema({name: Quantile()})  # an amount, of another name
+
+
+@pytest.mark.parametrize("kept", [["x"] * 5, list(range(300)), [f"u{i}" for i in range(99)]])
+def test_what_is_kept_is_a_feature_whatever_it_looks_like(kept: list[Any]) -> None:
+    schema = Schema.guess({"id": kept}, keep="id")
+    assert list(schema.inputs) == ["id"]
+    assert not schema.left_out
+
+
+def test_what_has_no_type_cannot_be_kept() -> None:
+    with pytest.raises(ValueError, match=r"column 'x' has mixed types, .*: say in a schema what it is"):
+        Schema.guess({"x": [1, "a"]}, keep=["x"])
+
+
+TRUE, FALSE = ("true", "yes", "y", "t", "on", "1"), ("false", "no", "n", "f", "off", "0")
+
+
+@given(st.data())
+def test_booleans_are_known_in_every_spelling(data: st.DataObject) -> None:
+    spelt = st.tuples(st.sampled_from(range(len(TRUE))), st.sampled_from([str.lower, str.upper, str.title]))
+    rows = data.draw(st.lists(st.tuples(st.booleans(), spelt, st.sampled_from(["", " "])), max_size=20))
+    rows += [(True, (0, str.lower), ""), (False, (0, str.lower), "")]
+    texts = [space + case((TRUE if truth else FALSE)[index]) for truth, (index, case), space in rows]
+    schema = Schema.guess({"flag": [*texts, None]})
+    assert schema == Schema(flag=Boolean(missing=True))
+    plain = schema.encoder().encode_many([[truth] for truth, *_ in rows])
+    assert schema.encoder().encode_many(pd.DataFrame({"flag": texts})).tolist() == plain.tolist()
+    assert [schema.encoder().encode([text]).tolist() for text in texts] == plain.tolist()
+
+
+@pytest.mark.parametrize("column", [[0, 1, 1], ["0", "1", "1"], [0.0, 1.0, 1.0], np.array([0, 1, 1])])
+def test_zeros_and_ones_are_booleans(column: Any) -> None:
+    assert Schema.guess({"flag": column}) == Schema(flag=Boolean())
+
+
+def test_rare_categories_of_many_count_as_other() -> None:
+    texts = [f"c{i % 1_500}" for i in range(9_000)] + ["often"] * 10
+    with pytest.warns(UserWarning, match='1,501 different texts .* but the 1,000 most frequent count as "other"'):
+        feature = Schema.guess({"page": texts}).inputs["page"]
+    assert isinstance(feature, Categorical)
+    assert len(feature.values) == 1_000
+    assert feature.other
+    assert "often" in feature.values
+
+
+def test_what_came_later_counts_as_other_for_a_bandit() -> None:
+    rows = {"plan": ["a", "b"] * 100, "x": np.arange(200) / 7}
+    bandit = AdaptiveReleaf(2, Schema.guess(rows), seed=0)
+    assert bandit.decide({"plan": "c", "x": 1.0}).action in (0, 1)
+
+
+def test_an_infinite_number_among_others_is_noted() -> None:
+    with pytest.warns(UserWarning, match="column 'x' is inf in row 1: such rows are unusable"):
+        assert Schema.guess({"x": [1.5, float("inf"), 3]}) == Schema(x=Quantile())
 
 
 def test_a_column_that_is_not_there_cannot_be_left_out() -> None:
@@ -96,6 +213,14 @@ features = st.one_of(
         st.booleans(),
     ),
     st.builds(Boolean, st.booleans()),
+    st.builds(
+        lambda start, days, parts, zone, missing: DateTime(start, start + days, sorted(parts), zone, missing),
+        st.datetimes(datetime(1900, 1, 1), datetime(2100, 1, 1)),
+        st.timedeltas(timedelta(seconds=1), timedelta(days=9_999)),
+        st.sets(st.sampled_from(["trend", "weekday", "hour", "day of year"]), min_size=1),
+        st.sampled_from(["UTC", "Europe/Berlin"]),
+        st.booleans(),
+    ),
 )
 
 
@@ -103,6 +228,7 @@ features = st.one_of(
 def test_a_schema_survives_toml(given_features: dict[str, Any]) -> None:
     schema = Schema(given_features)
     assert Schema.from_toml(schema.to_toml()) == schema
+    assert Schema.from_dict(json.loads(json.dumps(schema.to_dict()))) == schema
 
 
 @pytest.mark.parametrize(
@@ -114,14 +240,12 @@ def test_a_schema_survives_toml(given_features: dict[str, Any]) -> None:
         ("[features.a]\nkind = 'quantile'\nhigh = 3", "feature 'a' has unknown 'high': expected size, missing"),
         ("[features.a]\nkind = 'quantile'\nmissing = 1", "missing = 1: expected true or false"),
         ("[features.a]\nkind = 'categorical'", "feature 'a' is categorical and needs values"),
+        ("[features.a]\nkind = 'datetime'\nstart = 3", "start = 3: expected a date"),
+        ("[features.a]\nkind = 'datetime'\nstart = 2024-01-01", "DateTime needs dates as start and end, or neither"),
+        ("[features.a]\nkind = 'datetime'\nparts = ['month']", "must be some of trend, weekday, hour, day of year"),
         ("[features.a]\nkind = 'continuous'\nlow = 3\nhigh = 1", "feature 'a': Continuous needs finite bounds"),
     ],
 )
 def test_bad_toml_says_what_is_wrong(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Schema.from_toml(text)
-
-
-def test_a_column_that_looks_like_an_identifier_is_named() -> None:
-    with pytest.warns(UserWarning, match="column 'user' has 40 different texts in 40 rows: it looks like an"):
-        Schema.guess({"user": [f"u{place}" for place in range(40)], "plan": ["a", "b"] * 20})

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from releaf import theory
 from releaf._version import __version__
+from releaf.datetimes import DateTime
 from releaf.decision import Decision
 from releaf.features import Boolean, Categorical, Continuous, Quantile
 from releaf.policy import Policy, Trace, replay
@@ -52,6 +53,7 @@ __all__ = [
     "Categorical",
     "ContextualZooming",
     "Continuous",
+    "DateTime",
     "Decision",
     "EpsilonGreedy",
     "GreedyReleaf",

@@ -252,14 +252,20 @@ def heat(
     return Layers(layer=[tiles, numbers])
 
 
-def effect(rows: Rows, y: str | None, names: Sequence[str], limits: tuple[float, float]) -> Any:
-    """Line per series over a numeric x; a missing x (None) is a dot to the right of the lines."""
+def effect(
+    rows: Rows, y: str | None, names: Sequence[str], limits: tuple[float, float], over_time: bool = False
+) -> Any:
+    """Line per series over a numeric x, or milliseconds; a missing x (None) is a dot to the right of the lines."""
     numbers = [row for row in rows if row["x"] is not None]
     low, high = min(row["x"] for row in numbers), max(row["x"] for row in numbers)
     missing = [{**row, "x": high + 0.1 * (high - low)} for row in rows if row["x"] is None]
     domain = [low, high + (0.2 * (high - low) if missing else 0)]
-    x = altair.X("x:Q", title=None, scale=altair.Scale(domain=domain, nice=False), axis=altair.Axis(tickCount=5))
+    scale = altair.Scale(domain=domain, nice=False, **({"type": "utc"} if over_time else {}))
+    axis = altair.Axis(tickCount=3, format="%Y-%m-%d") if over_time else altair.Axis(tickCount=5)
+    x = altair.X("x:T" if over_time else "x:Q", title=None, scale=scale, axis=axis)
     encoded = {"x": x, **_amounts(y, names, limits)}
+    if over_time:
+        encoded["tooltip"][1] = altair.Tooltip("x:T", title="value", format="%Y-%m-%d")
     curves = Chart(altair.Data(values=numbers)).mark_line(strokeWidth=2).encode(**encoded, **dashed(names))
     layers = [_zero(), curves]
     if missing or low == high:

@@ -9,19 +9,17 @@
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 __all__ = ["Boolean", "Categorical", "Continuous", "Feature", "Quantile"]
 
-MOST_CATEGORIES = 1_000  # of an inferred categorical feature
-IDENTIFIER_VALUES, IDENTIFIER_SHARE = 20, 0.5  # a column with more different texts than both looks like an identifier
 PLAIN = frozenset((float,))  # types that need no check: integers may be too large, texts may look like numbers
 MISSING = -1.0  # encodes a missing value of a number
+_TRUE, _FALSE = ("true", "yes", "y", "t", "on", "1"), ("false", "no", "n", "f", "off", "0")
+BOOLEAN_TEXTS = {**dict.fromkeys(_TRUE, True), **dict.fromkeys(_FALSE, False)}  # in lower case
 
 
 def is_missing(value: Any) -> bool:
@@ -30,7 +28,10 @@ def is_missing(value: Any) -> bool:
         return True
     if isinstance(value, float | np.floating):
         return bool(value != value)
-    return type(value).__name__ in ("NAType", "NaTType")
+    if isinstance(value, str):  # frequent
+        return False
+    name = type(value).__name__
+    return name in ("NAType", "NaTType") or (name == "datetime64" and bool(np.isnat(value)))
 
 
 def _number(value: Any) -> float:
@@ -93,6 +94,10 @@ class Continuous:
         if not self.low <= number <= self.high:
             raise ValueError
         return (number - self.low) / (self.high - self.low)
+
+    def from_unit(self, unit: float) -> Any:
+        """Decode a value."""
+        return self.low + unit * (self.high - self.low)
 
     def describe(self, low: float, high: float) -> str:
         """Describe an interval of [0, 1] in the feature's units."""
@@ -230,7 +235,7 @@ class Categorical:
 
 @dataclass(frozen=True, slots=True)
 class Boolean:
-    """True or False (or 1 and 0).
+    """True or False, also as 1 and 0, or as text: true/false, yes/no, y/n, t/f, on/off, 1/0, in upper or lower case.
 
     Parameters
     ----------
@@ -250,6 +255,8 @@ class Boolean:
         return 2 + self.missing
 
     def to_unit(self, value: Any) -> float:
+        if isinstance(value, str):
+            value = BOOLEAN_TEXTS.get(value.strip().lower(), value)
         if not (isinstance(value, bool | np.bool_ | int | float | np.number) and value in (0, 1)):
             raise ValueError
         return (int(value) + 0.5) / self.categories
@@ -259,7 +266,6 @@ class Boolean:
 
 
 Feature = Continuous | Quantile | Categorical | Boolean
-_KINDS: dict[str, Callable[..., Feature]] = {cls.kind: cls for cls in (Continuous, Quantile, Boolean)}
 UNIT = Continuous()
 
 
@@ -293,45 +299,3 @@ def column_to_unit(feature: Feature, column: Any) -> Any:
     if not (gone | ((numbers >= feature.low) & (numbers <= feature.high))).all():
         return None
     return np.where(gone, MISSING, (numbers - feature.low) / (feature.high - feature.low))
-
-
-def guess_feature(name: str, column: Any, numbers: str = "quantiles") -> Feature:
-    """Infer the kind of a feature from a column's values; a ValueError if no kind fits."""
-    present = [value for value in column if not is_missing(value)]
-    missing = len(present) < len(column)
-    if present and all(isinstance(value, bool | np.bool_) for value in present):
-        return Boolean(missing=missing)
-    if present and all(isinstance(value, int | float | np.number) for value in present):
-        low, high = float(min(present)), float(max(present))
-        if math.isinf(low) or math.isinf(high):
-            row = next(row for row, value in enumerate(column) if not is_missing(value) and math.isinf(value))
-            raise ValueError(f"column {name!r} is {column[row]} in row {row}: expected a finite number")
-        if numbers == "quantiles":
-            return Quantile(missing=missing)
-        return Continuous(low, high if high > low else low + 1.0, missing=missing)
-    values = sorted({value for value in present if isinstance(value, str)})
-    if not values or len(values) > MOST_CATEGORIES or any(not isinstance(value, str) for value in present):
-        kind = type(next((value for value in present if not isinstance(value, str)), "")).__name__
-        what = f"{len(values)} different texts" if values else f"values of type {kind}" if present else "no values"
-        raise ValueError(f"column {name!r} has {what}: leave it out, or say in a schema what it is")
-    if len(values) > IDENTIFIER_VALUES and len(values) > IDENTIFIER_SHARE * len(present):
-        warnings.warn(
-            f"column {name!r} has {len(values):,} different texts in {len(present):,} rows: it looks like an "
-            "identifier, from which nothing can be learnt about new cases; leave it out",
-            stacklevel=2,
-        )
-    return Categorical(values, missing=missing)
-
-
-def feature_to_dict(feature: Feature) -> dict[str, Any]:
-    if isinstance(feature, Categorical):
-        options = {"missing": feature.missing} | ({"other": True} if feature.other else {})
-        return {"kind": feature.kind, "values": list(feature.values), **options}
-    return {"kind": feature.kind, **asdict(feature)}
-
-
-def feature_from_dict(entry: dict[str, Any]) -> Feature:
-    options = {key: value for key, value in entry.items() if key not in ("name", "kind", "values")}
-    if entry["kind"] == Categorical.kind:
-        return Categorical(*entry["values"], **options)
-    return _KINDS[entry["kind"]](**options)

@@ -19,11 +19,13 @@ one policy, for example with different seeds. Results of a list are named by the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from releaf.arrays import Array
+from releaf.datetimes import Trend
 from releaf.evaluate.ledger import Ledger, account, thin_steps
 from releaf.features import Continuous, Feature
 from releaf.inspection import Interval
@@ -377,7 +379,7 @@ def _intervals(learner: Policy | Ledger, feature: int | str | None, most: int) -
     indices = sorted(_shown(learner, names, feature, most))
     kinds = [features[index] for index in indices]
     low, high, axis = 0.0, 1.0, "value, scaled to [0, 1]"
-    if len(kinds) == 1 and isinstance(kinds[0], Continuous):
+    if len(kinds) == 1 and type(kinds[0]) is Continuous:  # the parts of a date have no plain scale
         low, high, axis = kinds[0].low, kinds[0].high, "value"
     rows, end = [], 1.0
     for index, kind in zip(indices, kinds, strict=True):
@@ -408,12 +410,21 @@ def _effects(learner: Policy, feature: int | str | None, most: int) -> Any:
     parts = []
     for turn, (index, effect) in enumerate(zip(indices, effects, strict=True)):
         title = "added to the estimate" if turn % COLUMNS == 0 else None
-        draw = charts.points if learner.schema.features[index].categories else charts.effect
-        part = draw(_effect_rows(effect, draw is charts.points), title, actions, limits)
-        left_out = learner.schema.features[index].categories - MAX_CATEGORIES
+        kind = learner.schema.features[index]
+        rows = _effect_rows(effect, kind.categories > 0)
+        if kind.categories:
+            part = charts.points(rows, title, actions, limits)
+        else:
+            part = charts.effect(rows, title, actions, limits, over_time=isinstance(kind, Trend))
+        left_out = kind.categories - MAX_CATEGORIES
         cut = f" ({MAX_CATEGORIES} of {MAX_CATEGORIES + left_out} categories)" if left_out > 0 else ""
         parts.append(part.properties(title=learner.schema.names[index] + cut, **size))
     return charts.finished(parts[0] if len(parts) == 1 else charts.Grid(concat=parts, columns=COLUMNS))
+
+
+def _milliseconds(value: Any) -> Any:
+    """A date as the number that Vega takes; numbers unchanged."""
+    return value.replace(tzinfo=UTC).timestamp() * 1e3 if isinstance(value, datetime) else value
 
 
 def _effect_rows(effect: Mapping[Any, Any], are_categories: bool) -> list[dict[str, Any]]:
@@ -424,7 +435,7 @@ def _effect_rows(effect: Mapping[Any, Any], are_categories: bool) -> list[dict[s
         for point in points
     ]
     if not are_categories:
-        return rows
+        return [{**row, "x": _milliseconds(row["x"])} for row in rows]
     strengths: dict[Any, float] = {}
     for row in rows:
         row["x"] = "missing" if row["x"] is None else str(row["x"])

@@ -12,12 +12,15 @@ from __future__ import annotations
 import random
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import date
 from typing import Any
 
 from river import bandit
 
+from releaf.datetimes import DateTime
 from releaf.decision import ActionName, Decision
-from releaf.features import Boolean, Feature, Quantile
+from releaf.feature_dicts import Declared
+from releaf.features import Boolean, Quantile
 from releaf.policies.adaptive import AdaptiveReleaf
 from releaf.policy import Policy
 from releaf.schema import Schema
@@ -50,8 +53,9 @@ class ReleafPolicy(bandit.base.ContextualPolicy):
         needs the rewards of all actions raises.
     schema
         Features that can't be inferred, as a mapping from names or a :class:`releaf.Schema`. Numbers become
-        :class:`releaf.Quantile` features and booleans are recognised; text needs a schema, since its values must be
-        known beforehand: ``schema={"country": releaf.Categorical("DE", "TR", missing=True)}``.
+        :class:`releaf.Quantile` features, dates :class:`releaf.DateTime` ones, and booleans are recognised; text needs
+        a schema, since its values must be known beforehand:
+        ``schema={"country": releaf.Categorical("DE", "TR", missing=True)}``.
     reward_obj, reward_scaler, burn_in
         As for all of River's policies. Rewards must be in [0, 1], or in the policy's ``reward_range``; a reward scaler
         is applied before.
@@ -79,7 +83,7 @@ class ReleafPolicy(bandit.base.ContextualPolicy):
     def __init__(
         self,
         policy: Callable[..., Policy] = AdaptiveReleaf,
-        schema: Mapping[str, Feature] | Schema | None = None,
+        schema: Mapping[str, Declared] | Schema | None = None,
         reward_obj: Any = None,
         reward_scaler: Any = None,
         burn_in: int = 0,
@@ -187,9 +191,7 @@ class ReleafPolicy(bandit.base.ContextualPolicy):
 
     def _schema_of(self, context: Mapping[Any, Any] | None) -> Schema:
         given = self.schema
-        features = (
-            dict(zip(given.names, given.features, strict=True)) if isinstance(given, Schema) else dict(given or {})
-        )
+        features: dict[str, Declared] = dict(given.inputs if isinstance(given, Schema) else given or {})
         for name, value in (context or {}).items():
             if str(name) in features:
                 continue
@@ -198,8 +200,7 @@ class ReleafPolicy(bandit.base.ContextualPolicy):
                     f"feature {str(name)!r} is {value!r}: text needs a schema, "
                     f"such as schema={{{str(name)!r}: releaf.Categorical({value!r}, …, missing=True)}}"
                 )
-            is_boolean = isinstance(value, bool) or type(value).__name__ == "bool_"
-            features[str(name)] = Boolean(missing=True) if is_boolean else Quantile(missing=True)
+            features[str(name)] = _guess(value)
         return Schema(features or {NO_CONTEXT: Boolean()})
 
     def _best_of(self, arms: list[Any], choice: Decision, actions: tuple[ActionName, ...]) -> Any:
@@ -226,7 +227,15 @@ class ReleafPolicy(bandit.base.ContextualPolicy):
         learner.discard_pending(self._pulled.pop(key))
 
 
+def _guess(value: Any) -> Declared:
+    """The feature of a value that is no text."""
+    if isinstance(value, date):
+        return DateTime(missing=True)
+    is_boolean = isinstance(value, bool) or type(value).__name__ == "bool_"
+    return Boolean(missing=True) if is_boolean else Quantile(missing=True)
+
+
 def _values(context: Mapping[Any, Any] | None, schema: Schema) -> dict[str, Any]:
     """Values of the features; None for those that the context lacks."""
     given = {NO_CONTEXT: False} | {str(name): value for name, value in (context or {}).items()}
-    return {name: given.get(name) for name in schema.names}
+    return {name: given.get(name) for name in schema.inputs}

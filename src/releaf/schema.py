@@ -11,12 +11,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from releaf.arrays import Row
+from releaf.column_guess import guess_features
+from releaf.datetimes import DateTime
+from releaf.feature_dicts import Declared, feature_from_dict, feature_to_dict
 from releaf.features import (
     MISSING,
     UNIT,
@@ -26,9 +30,6 @@ from releaf.features import (
     Feature,
     Quantile,
     column_to_unit,
-    feature_from_dict,
-    feature_to_dict,
-    guess_feature,
     is_missing,
     shown,
 )
@@ -49,6 +50,18 @@ class Schema:
     features
         A mapping from names to features, or keyword arguments, as for ``dict``.
 
+    Attributes
+    ----------
+    inputs
+        What a context has, by name: the features as they were given.
+    names, features
+        The encoded features, which a learner sees: a :class:`DateTime` named "date" is several of them, such as
+        "date: trend" and "date: weekday"; any other feature is one.
+    left_out
+        The columns that ``guess`` left out, with the reasons.
+    notes
+        What ``guess`` noticed of the columns that it took, by their names.
+
     Examples
     --------
     >>> from releaf import Continuous
@@ -56,22 +69,27 @@ class Schema:
     ('clump thickness', 'mitoses')
     """
 
-    def __init__(self, features: Mapping[str, Feature] | None = None, /, **named: Feature) -> None:
+    def __init__(self, features: Mapping[str, Declared] | None = None, /, **named: Declared) -> None:
         given = dict(features or {}, **named)
         if not given:
             raise ValueError("a Schema needs at least one feature, got none")
         for name, feature in given.items():
-            if not isinstance(feature, Feature):
+            if not isinstance(feature, Declared):
                 raise TypeError(
-                    f"feature {name!r} must be Continuous, Quantile, Categorical or Boolean, got {feature!r}"
+                    f"feature {name!r} must be Continuous, Quantile, Categorical, Boolean or DateTime, got {feature!r}"
                 )
-        self.names = tuple(str(name) for name in given)
-        self.features = tuple(given.values())
-        if len(set(self.names)) < len(self.names):
-            raise ValueError(f"features must have different names, got {list(self.names)!r}")
+        self.inputs: dict[str, Declared] = {str(name): feature for name, feature in given.items()}
+        encoded = [pair for name, feature in given.items() for pair in _encoded_features(str(name), feature)]
+        self.names = tuple(name for name, _ in encoded)
+        self.features: tuple[Feature, ...] = tuple(feature for _, feature in encoded)
+        self.left_out: dict[str, str] = {}
+        self.notes: dict[str, str] = {}
+        if len(self.inputs) < len(given) or len(set(self.names)) < len(self.names):
+            names = list(self.names) if len(self.inputs) == len(given) else list(map(str, given))
+            raise ValueError(f"features must have different names, got {names!r}")
 
     @classmethod
-    def of(cls, features: int | Sequence[str] | Mapping[str, Feature] | Schema) -> Schema:
+    def of(cls, features: int | Sequence[str] | Mapping[str, Declared] | Schema) -> Schema:
         """Build a schema from a count or from names, for values in [0, 1], or from named features."""
         if isinstance(features, Schema):
             return features
@@ -92,18 +110,21 @@ class Schema:
         return len(self.names)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Schema) and (self.names, self.features) == (other.names, other.features)
+        return isinstance(other, Schema) and list(self.inputs.items()) == list(other.inputs.items())
 
     def __hash__(self) -> int:
-        return hash((self.names, self.features))
+        return hash(tuple(self.inputs.items()))
 
     def __repr__(self) -> str:
-        return f"Schema({{{', '.join(f'{n!r}: {f!r}' for n, f in zip(self.names, self.features, strict=True))}}})"
+        return f"Schema({{{', '.join(f'{name!r}: {feature!r}' for name, feature in self.inputs.items())}}})"
 
     def index(self, feature: int | str) -> int:
         """Index of a feature, given by name or by index."""
         if isinstance(feature, str):
             if feature not in self.names:
+                if isinstance(own := self.inputs.get(feature), DateTime):
+                    parts = ", ".join(repr(name) for name, _ in _encoded_features(feature, own))
+                    raise ValueError(f"feature {feature!r} has parts: expected one of {parts}")
                 raise ValueError(f"unknown feature {feature!r}; the schema has {', '.join(self.names)}")
             return self.names.index(feature)
         if isinstance(feature, bool) or not isinstance(feature, int | np.integer) or not 0 <= feature < len(self):
@@ -120,8 +141,19 @@ class Schema:
         return Encoder(self)
 
     @classmethod
-    def guess(cls, table: Any, *, leave_out: Sequence[str] = (), numbers: str = "quantiles") -> Schema:
-        """Infer a schema from the columns of a table: numbers, booleans or categories, missing or not.
+    def guess(
+        cls,
+        table: Any,
+        *,
+        leave_out: Sequence[str] = (),
+        keep: Sequence[str] = (),
+        numbers: str = "quantiles",
+        row_name: Callable[[int], str] = "row {}".format,
+    ) -> Schema:
+        """Infer a schema from the columns of a table: numbers, dates, booleans or categories, missing or not.
+
+        Identifiers, constant columns, columns that look like propensities and columns of mixed types are left out.
+        ``left_out`` of the result has the reasons, ``notes`` what else is worth a look; a warning repeats both.
 
         Parameters
         ----------
@@ -129,37 +161,47 @@ class Schema:
             A pandas, polars or pyarrow table, or a mapping from names to columns.
         leave_out
             Columns that are not features, such as the action and the reward.
+        keep
+            Columns that are features, whatever they look like.
         numbers
             "quantiles": numbers become :class:`Quantile`; "range": :class:`Continuous` over the observed range.
+        row_name
+            The name of a row in remarks, by its number, such as its line in a file.
 
         Examples
         --------
-        >>> Schema.guess({"age": [30, None], "plan": ["a", "b"]})
-        Schema({'age': Quantile(size=512, missing=True), 'plan': Categorical('a', 'b')})
+        >>> schema = Schema.guess({"age": [30, None], "plan": ["a", "b"], "since": ["2024-01-31", "2024-03-01"]})
+        >>> schema.inputs["plan"]
+        Categorical('a', 'b', other=True)
+        >>> schema.names
+        ('age', 'plan', 'since: trend', 'since: weekday')
         """
         if numbers not in ("quantiles", "range"):
             raise ValueError(f"numbers must be 'quantiles' or 'range', got numbers={numbers!r}")
         if not isinstance(table, Mapping) and not is_table(table):
             raise TypeError(f"table must be a pandas, polars or pyarrow table or a mapping, got {table!r}")
         columns = table if isinstance(table, Mapping) else table_columns(table)
-        leave_out = [leave_out] if isinstance(leave_out, str) else leave_out
-        lacking = [name for name in leave_out if name not in columns]
+        unwanted, kept = ([names] if isinstance(names, str) else list(names) for names in (leave_out, keep))
+        lacking = [name for name in (*unwanted, *kept) if name not in columns]
         if lacking:
             raise ValueError(f"the table has no column {lacking[0]!r}; it has {', '.join(columns)}")
-        found: dict[str, Feature] = {}
-        problems = []
-        for name in (name for name in columns if name not in leave_out):
-            try:
-                found[name] = guess_feature(name, columns[name], numbers)
-            except ValueError as error:
-                problems.append(str(error))
-        if problems:
-            raise ValueError("; ".join(problems))
-        return cls(found)
+        found = guess_features(
+            {name: columns[name] for name in columns if name not in unwanted}, kept, numbers, row_name
+        )
+        if not found.features:
+            reasons = "; ".join(f"column {name!r} {why}" for name, why in found.left_out.items())
+            raise ValueError(f"no column can be a feature: {reasons or 'there is none'}")
+        schema = cls(found.features)
+        schema.left_out, schema.notes = found.left_out, found.notes
+        remarks = [f"column {name!r} was left out: it {why}" for name, why in found.left_out.items()]
+        remarks += [f"column {name!r} {why}" for name, why in found.notes.items()]
+        if remarks:
+            warnings.warn("; ".join(remarks), stacklevel=2)
+        return schema
 
     def to_toml(self) -> str:
-        """Serialize the schema as TOML for editing; default options are omitted."""
-        return features_to_toml(dict(zip(self.names, self.features, strict=True)))
+        """Serialize the schema as TOML for editing; default options are omitted, left-out columns are comments."""
+        return features_to_toml(self.inputs, self.left_out)
 
     @classmethod
     def from_toml(cls, text: str) -> Schema:
@@ -168,12 +210,19 @@ class Schema:
 
     def to_dict(self) -> list[dict[str, Any]]:
         """Convert the schema to plain data, for JSON."""
-        return [{"name": n, **feature_to_dict(f)} for n, f in zip(self.names, self.features, strict=True)]
+        return [{"name": name, **feature_to_dict(feature)} for name, feature in self.inputs.items()]
 
     @classmethod
     def from_dict(cls, data: list[dict[str, Any]]) -> Schema:
         """Build a schema from what ``to_dict`` returned."""
         return cls({entry["name"]: feature_from_dict(entry) for entry in data})
+
+
+def _encoded_features(name: str, feature: Declared) -> list[tuple[str, Feature]]:
+    """Names of the encoded features of one, with the features."""
+    if not isinstance(feature, DateTime):
+        return [(name, feature)]
+    return [(f"{name}: {part}", encoded) for part, encoded in feature.features().items()]
 
 
 class Encoder:
@@ -185,57 +234,78 @@ class Encoder:
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
         self.is_unit = all(feature == UNIT for feature in schema.features)
+        self._names = tuple(schema.inputs)
+        self._dates: dict[int, tuple[DateTime, slice]] = {}  # by index among the inputs: the positions of its parts
+        self._positions: list[int] = []  # of the first encoded feature of each input
+        self._inputs: list[int] = []  # index of the input of each encoded feature
+        position = 0
+        for index, feature in enumerate(schema.inputs.values()):
+            width = 1
+            if isinstance(feature, DateTime):
+                width = len(feature.features())
+                self._dates[index] = feature, slice(position, position + width)
+            self._positions.append(position)
+            self._inputs += [index] * width
+            position += width
         self.sketches: dict[int, QuantileSketch] = {}
-        for index, feature in enumerate(schema.features):
-            if isinstance(feature, Quantile):
-                self.sketches[index] = _new_sketch(feature.size)
+        for index, encoded in enumerate(schema.features):
+            if isinstance(encoded, Quantile):
+                self.sketches[index] = _new_sketch(encoded.size)
 
     def encode(self, context: Any) -> Row:
         """Encode one context (sequence, mapping, numpy row or one row of a table) as a new row."""
-        values = ordered_values(context, self.schema.names)
-        row = np.empty(len(self.schema))
-        for index, value in enumerate(values):
-            row[index] = self._to_unit(index, value)
-        for index, sketch in self.sketches.items():
-            if not is_missing(values[index]):
-                row[index] = sketch.add(float(row[index]))
+        values = ordered_values(context, self._names)
+        row, dates = np.empty(len(self.schema)), self._dates
+        for index, position in enumerate(self._positions):
+            if index in dates:
+                row[dates[index][1]] = self._date_to_units(index, values[index])
+            else:
+                row[position] = self._to_unit(position, values[index])
+        for position, sketch in self.sketches.items():
+            if not is_missing(values[self._inputs[position]]):
+                row[position] = sketch.add(float(row[position]))
         return row
 
     def encode_many(self, contexts: Any, learns: bool = True) -> Row:
         """Encode many contexts: a matrix, a table, or a sequence; ``learns`` tells whether quantiles are updated."""
-        names = self.schema.names
+        names = self._names
         if isinstance(contexts, np.ndarray) or is_table(contexts):
             columns = ordered_columns(contexts, names)
         else:
             rows = ordered_rows(contexts, names)
             columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in names]
-        matrix = np.empty((len(names), len(columns[0])))
+        matrix = np.empty((len(self.schema), len(columns[0])))
         for index, column in enumerate(columns):
-            matrix[index] = self._column_to_unit(index, column)
-        for index, sketch in self.sketches.items():
-            (sketch.add_many if learns else sketch.rank_many)(matrix[index])
-            matrix[index, np.isnan(matrix[index])] = MISSING
+            if index in self._dates:
+                matrix[self._dates[index][1]] = self._dates_to_units(index, column)
+            else:
+                matrix[self._positions[index]] = self._column_to_unit(self._positions[index], column)
+        for position, sketch in self.sketches.items():
+            (sketch.add_many if learns else sketch.rank_many)(matrix[position])
+            matrix[position, np.isnan(matrix[position])] = MISSING
         return np.ascontiguousarray(matrix.T)
 
     def problems(self, columns: Sequence[Any]) -> dict[int, str]:
-        """Errors by row of these columns, one column for each feature; empty if all rows are valid."""
+        """Errors by row of these columns, one column for each input; empty if all rows are valid."""
         found: dict[int, str] = {}
         for index, column in enumerate(columns):
-            if column_to_unit(self.schema.features[index], column) is None:
+            date, position = self._dates.get(index), self._positions[index]
+            feature = self.schema.features[position]
+            if (column_to_unit(feature, column) if date is None else date[0].encode_column(column)) is None:
                 for row, value in enumerate(column):
                     try:
-                        self._to_unit(index, value)
+                        self._to_unit(position, value) if date is None else self._date_to_units(index, value)
                     except ValueError as error:
                         found.setdefault(row, str(error))
         return found
 
     def from_unit(self, index: int, unit: float) -> Any:
-        """Decode a value of a feature: a number, a category, or None where it is missing."""
+        """Decode a value of an encoded feature: a number, a category, a date, or None where it is missing."""
         feature = self.schema.features[index]
         if unit == MISSING:
             return None
         if isinstance(feature, Continuous):
-            return feature.low + unit * (feature.high - feature.low)
+            return feature.from_unit(unit)
         if isinstance(feature, Quantile):
             return self.sketches[index].value(unit)
         values: tuple[Any, ...] = (False, True) if isinstance(feature, Boolean) else feature.values
@@ -244,9 +314,8 @@ class Encoder:
         category = min(int(unit * feature.categories), feature.categories - 1)
         return values[category] if category < len(values) else None
 
-    def _to_unit(self, index: int, value: Any, where: str = "") -> float:
-        feature = self.schema.features[index]
-        name = self.schema.names[index]
+    def _to_unit(self, position: int, value: Any, where: str = "") -> float:
+        feature, name = self.schema.features[position], self.schema.names[position]
         if is_missing(value):
             if not feature.missing:
                 raise ValueError(f"feature {name!r}{where} is missing ({shown(value)}): expected {feature.expects}")
@@ -258,14 +327,31 @@ class Encoder:
         except (ValueError, TypeError, OverflowError):
             raise ValueError(f"feature {name!r}{where} is {shown(value)}: expected {feature.expects}") from None
 
-    def _column_to_unit(self, index: int, column: Any) -> Any:
+    def _column_to_unit(self, position: int, column: Any) -> Any:
         """Encode a feature's values in [0, 1]; those of a Quantile stay, with NaN where they are missing."""
-        feature = self.schema.features[index]
+        feature = self.schema.features[position]
         units = column_to_unit(feature, column)
         if units is None:  # invalid, or of an uncommon type
-            units = np.array([self._to_unit(index, value, f" of row {row}") for row, value in enumerate(column)])
+            units = np.array([self._to_unit(position, value, f" of row {row}") for row, value in enumerate(column)])
             if isinstance(feature, Quantile):
                 units[[is_missing(value) for value in column]] = np.nan
+        return units
+
+    def _date_to_units(self, index: int, value: Any, where: str = "") -> list[float]:
+        """Encoded parts of a date."""
+        feature, name = self._dates[index][0], self._names[index]
+        if is_missing(value) and not feature.missing:
+            raise ValueError(f"feature {name!r}{where} is missing ({shown(value)}): expected {feature.expects}")
+        try:
+            return feature.encode_one(value)
+        except (ValueError, TypeError, OverflowError):
+            raise ValueError(f"feature {name!r}{where} is {shown(value)}: expected {feature.expects}") from None
+
+    def _dates_to_units(self, index: int, column: Any) -> Row:
+        units = self._dates[index][0].encode_column(column)
+        if units is None:  # raises with the row
+            rows = [self._date_to_units(index, value, f" of row {row}") for row, value in enumerate(column)]
+            units = np.array(rows).T
         return units
 
     def state(self) -> dict[str, Row]:
@@ -284,4 +370,4 @@ def _new_sketch(size: int) -> QuantileSketch:
     return QuantileSketch(size)
 
 
-Features = int | Sequence[str] | Mapping[str, Feature] | Schema  # what Schema.of accepts
+Features = int | Sequence[str] | Mapping[str, Declared] | Schema  # what Schema.of accepts

@@ -42,7 +42,10 @@ def _column(table: Any, index: int) -> Any:
         return list(table.columns.values())[index]
     if type(table).__name__ == "RecordBatch":  # of pyarrow, which narwhals does not know
         column = table.column(index)
-        plain = str(column.type).startswith(("int", "uint", "float", "double"))
+        kind = str(column.type)
+        if kind.startswith("timestamp[") and "tz=" not in kind:
+            return column.to_numpy(zero_copy_only=False).astype("datetime64[us]")
+        plain = kind.startswith(("int", "uint", "float", "double"))
         return column.to_numpy(zero_copy_only=False) if plain else np.array(column.to_pylist(), dtype=object)
     import narwhals.stable.v2 as nw  # imported lazily
 
@@ -51,6 +54,8 @@ def _column(table: Any, index: int) -> Any:
         return series.to_numpy()
     if series.dtype == nw.Boolean and not series.null_count():
         return series.to_numpy()
+    if series.dtype == nw.Datetime and getattr(series.dtype, "time_zone", None) is None:
+        return np.asarray(series.to_numpy()).astype("datetime64[us]")
     return np.array(series.to_list(), dtype=object)  # texts, categories, booleans with missing values
 
 

@@ -366,6 +366,30 @@ def test_categories_and_missing_values_are_understood(policy: Any, tmp_path: Pat
         again.decide([30, "gold", True, 0.5])
 
 
+DATED = releaf.Schema(
+    since=releaf.DateTime("2024-01-01", "2025-06-30", ["trend", "weekday", "day of year"], missing=True),
+    new=releaf.Boolean(),
+)
+
+
+@every_policy
+def test_dates_are_understood_and_future_ones_decided(policy: Any, tmp_path: Path) -> None:
+    contexts, rewards = stream(200, 2, seed=9)
+    rows = in_own_terms(contexts, DATED)
+    for row in rows[::5]:
+        row[0] = None
+    one_by_one, at_once = make(policy, 2, DATED), make(policy, 2, DATED)
+    run_steps(one_by_one, rows, rewards)
+    at_once.replay([[None if day is None else day.isoformat(), new] for day, new in rows], rewards)
+    at_once.save(tmp_path / "dates.releaf")
+    again = releaf.load(tmp_path / "dates.releaf")
+    for context in (["2041-05-05", True], [None, False], ["1999-12-31T23:59:59+01:00", True]):
+        choices = [plain(learner.decide(context)) for learner in (one_by_one, at_once, again)]
+        assert choices[0] == choices[1] == choices[2]
+    with pytest.raises(ValueError, match="feature 'since' is 'soon': expected a date or a time, such as 2024-01-31"):
+        again.decide(["soon", True])
+
+
 # --- regret ---------------------------------------------------------------------------------------------------
 
 

@@ -307,3 +307,28 @@ def test_responses_to_head_have_no_body(api: Api, adaptive: str) -> None:
         assert answer.status_code == 200
         assert answer.content == b""
     assert api.http.head("/v1/experiments/nobody").status_code == 404
+
+
+def test_dates_are_decided_explained_and_exported(api: Api) -> None:
+    when = {"name": "when", "kind": "datetime", "start": "2024-01-01", "end": "2024-12-31", "missing": True}
+    path = api.new("AdaptiveReleaf", features=[when, "x"])
+    assert "feature" in api.refused(
+        422, "invalid", "POST", "/v1/experiments", {"name": "t", "actions": ["a"], "features": [{**when, "end": 3}]}
+    )
+    for context in ({"when": "2024-05-04T10:00:00Z", "x": 0.5}, {"when": "2041-01-01", "x": 0.1}, [None, 0.2]):
+        decision = api.post(f"{path}/decide", {"context": context})
+        api.post(f"{path}/reward", {"decision": decision["decision"], "reward": 1})
+    features = api.get(f"{path}/relevance")["features"]
+    assert features[:3] == ["when: trend", "when: weekday", "when: hour"]
+    assert features[-1] == "x"
+    weekdays = api.get(f"{path}/partition/when: weekday")["intervals"]
+    assert [interval["where"] for interval in weekdays][:2] == ["Monday", "Tuesday"]
+    assert api.get(f"{path}/partition/when: trend")["intervals"][0]["where"].startswith("20")
+    assert all_decisions(api, path)[-1]["context"] == {"when": "2024-05-04T10:00:00Z", "x": 0.5}
+    assert "'when' is 'soon': expected a date" in api.refused(
+        422, "invalid", "POST", f"{path}/decide", {"context": ["soon", 0.5]}
+    )
+    content = api.http.get(f"{path}/export", params={"format": "parquet"}).content
+    assert pq.read_table(io.BytesIO(content))["when"].to_pylist() == ["2024-05-04T10:00:00Z", "2041-01-01", None]
+    described = api.get(path)["features"][0]
+    assert releaf.Schema.from_dict([described]) == releaf.Schema.from_dict([when])

@@ -293,7 +293,7 @@ def test_a_table_of_labels_becomes_a_stream_whatever_it_is_kept_in(kind: str, tm
     assert stream.rewards.tolist() == [[1, 0], [0, 1], [1, 0], [0, 1]]
     age, plan, new = stream.features.features
     assert age == releaf.Continuous(30, 60, missing=True)
-    assert plan == releaf.Categorical("a", "b", missing=True)
+    assert plan == releaf.Categorical("a", "b", missing=True, other=True)
     assert new == releaf.Boolean()
     bandit = releaf.LinUCB(stream.actions, stream.features)
     assert len(releaf.replay(bandit, stream.contexts, stream.rewards)) == 4

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -83,7 +84,7 @@ _TRAINED: dict[str, ensembles.Experts] = {}
 def _experts(actions: Any, schema: releaf.Schema) -> ensembles.Experts:
     key = f"{actions!r} {schema.to_dict()!r}"
     if key not in _TRAINED:
-        contexts, rewards = stream(400, len(schema), len(action_names(actions)), seed=99)
+        contexts, rewards = stream(400, len(schema.inputs), len(action_names(actions)), seed=99)
         given = {"actions": actions, "features": schema, "count": 5, "size": 40}
         _TRAINED[key] = ensembles.train_experts(in_own_terms(contexts, schema), rewards, **given)
     return _TRAINED[key]
@@ -93,7 +94,8 @@ def in_own_terms(contexts: Any, schema: releaf.Schema) -> Any:
     """Contexts with values in [0, 1] as values of the schema's features."""
     if all(feature == releaf.Continuous() for feature in schema.features):
         return contexts
-    return [[feature_value(f, value) for f, value in zip(schema.features, row, strict=True)] for row in contexts]
+    kinds = list(schema.inputs.values())
+    return [[feature_value(kind, value) for kind, value in zip(kinds, row, strict=True)] for row in contexts]
 
 
 def feature_value(feature: Any, unit: float) -> Any:
@@ -102,6 +104,8 @@ def feature_value(feature: Any, unit: float) -> Any:
         return feature.values[int(unit * len(feature.values))]
     if isinstance(feature, releaf.Boolean):
         return unit > 0.5
+    if isinstance(feature, releaf.DateTime):
+        return datetime(2024, 1, 1) + timedelta(days=1_000 * float(unit))
     return feature.low + unit * (feature.high - feature.low)
 
 

@@ -65,7 +65,7 @@ def fail(message: str) -> None:
 def error_messages() -> Iterator[None]:
     """Turn expected exceptions into a message and exit code 1, and Ctrl-C into 130."""
     from releaf.core.runtime.state_file import StateError
-    from releaf.streams.data_files import DataError
+    from releaf.streams.data_files import DataError, UnusableRowError
 
     expected = (ValueError, TypeError, ImportError, OSError, EOFError, StateError, DataError)
     try:
@@ -80,6 +80,8 @@ def error_messages() -> Iterator[None]:
         fail(f"there is no file {error.filename}" if error.filename else str(error))
     except IsADirectoryError as error:
         fail(f"{error.filename} is a folder: expected a file (only `releaf train` reads folders)")
+    except UnusableRowError as error:
+        fail(f"{_message_of(error)}\nWith --skip-bad, unusable rows are skipped and listed.")
     except expected as error:
         fail(_message_of(error))
     except ExceptionGroup as group:

@@ -36,7 +36,7 @@ def decide(
     broken = 0
     with error_messages():
         learner = releaf.load(model)
-        with open_rows(rows, learner.schema.names) as file:
+        with open_rows(rows, tuple(learner.schema.inputs)) as file:
             as_json = as_json or file.kind == "json"
             header = "" if as_json else f"{file.unit},id,action,probability,explored,wants_reward\n"
             for number, row in file.rows:
@@ -61,14 +61,13 @@ def decide(
 
 def _context(row: Any, schema: Any, kind: str) -> Any:
     """The features of a row; raises if the row is an exception."""
-    from releaf.streams.batches import parse_column
+    from releaf.streams.csv_columns import parse_column
 
     if isinstance(row, Exception):
         raise row
     if kind != "csv":
-        return features_of_row(row, schema.names)
-    pairs = zip(schema.names, schema.features, strict=True)
-    return {name: parse_column([row[name]], feature)[0] for name, feature in pairs}
+        return features_of_row(row, tuple(schema.inputs))
+    return {name: parse_column([row[name]], feature)[0] for name, feature in schema.inputs.items()}
 
 
 def features_of_row(row: Any, names: tuple[str, ...]) -> Any:

@@ -21,7 +21,7 @@ from releaf.cli.console import (
     show_problems,
 )
 from releaf.cli.policies import policy_class
-from releaf.cli.schema import read_schema
+from releaf.cli.schema import GUESS_ROWS, guess_schema, read_schema, show_guess
 
 POLICIES = ("AdaptiveReleaf", "LinUCB", "LinTS", "Releaf", "UCB1")
 METHODS = ("ips", "snips", "dr")
@@ -97,11 +97,12 @@ def _read(
     from releaf import streams
     from releaf.streams.tables import read_first_rows
 
-    names, _ = read_first_rows(log, 1)
-    if probability not in names:
+    rows, more = read_first_rows(log, GUESS_ROWS)
+    if probability not in rows.columns:
         fail(f"{log} has no column {probability!r} of propensities, which off-policy estimates need")
     if features is None:
-        features = [name for name in names if name not in (action, reward, probability, *leave_out)]
+        features = guess_schema(rows, [action, reward, probability, *leave_out], [], more)
+        show_guess(features)
     return streams.log(
         log,
         action=action,

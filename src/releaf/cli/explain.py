@@ -100,14 +100,15 @@ def explain(
 
 
 def _parse_context(row: str, schema: Any) -> Any:
-    from releaf.streams.batches import parse_column
+    from releaf.streams.csv_columns import parse_column
 
     if row.lstrip().startswith("{"):
-        context = parse_json_context(row, schema.names)
+        context = parse_json_context(row, tuple(schema.inputs))
         if isinstance(context, Exception):
             raise ValueError(f"the row is {context}")
         return context
     values = next(csv.reader([row]), [])
-    if len(values) != len(schema):
-        raise ValueError(f"the row has {len(values)} values, expected {len(schema)}: {', '.join(schema.names)}")
-    return [parse_column([value], feature)[0] for value, feature in zip(values, schema.features, strict=True)]
+    inputs = schema.inputs
+    if len(values) != len(inputs):
+        raise ValueError(f"the row has {len(values)} values, expected {len(inputs)}: {', '.join(inputs)}")
+    return [parse_column([value], feature)[0] for value, feature in zip(values, inputs.values(), strict=True)]

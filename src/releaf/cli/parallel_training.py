@@ -97,9 +97,9 @@ def fitted_policy(name: str) -> Any:
     return made
 
 
-def features_of(log: Path, schema: Path | None, leave_out: list[str]) -> Any:
+def features_of(log: Path, schema: Path | None, leave_out: list[str], keep: list[str]) -> Any:
     """The features of a log: of a schema file, or guessed from the first rows of its first file."""
-    from releaf.cli.schema import GUESS_ROWS, guess_schema, read_schema
+    from releaf.cli.schema import GUESS_ROWS, guess_schema, read_schema, show_guess
     from releaf.streams.batches import missing_column_message
     from releaf.streams.tables import read_first_rows
     from releaf.train.parallel_fit import files_of
@@ -107,10 +107,10 @@ def features_of(log: Path, schema: Path | None, leave_out: list[str]) -> Any:
     first = Path(files_of(str(log))[0])  # raises if it is no Parquet file
     if schema is not None:
         return read_schema(schema)
-    columns, more = read_first_rows(first, GUESS_ROWS)
+    rows, more = read_first_rows(first, GUESS_ROWS)
     for name in leave_out:
-        if name not in columns:
-            fail(missing_column_message(first, name, columns))
-    features = guess_schema(columns, leave_out, more)
-    errors.print(f"Features guessed from the first rows of {first.name}: {', '.join(features.names)}", highlight=False)
+        if name not in rows.columns:
+            fail(missing_column_message(first, name, rows.columns))
+    features = guess_schema(rows, leave_out, keep, more)
+    show_guess(features)
     return features

@@ -3,37 +3,55 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.markup import escape
 
-from releaf.cli.console import Json, console, error_messages, errors, print_json
+from releaf.cli.console import Json, console, error_messages, errors, print_json, show_problems
+
+if TYPE_CHECKING:
+    from releaf.streams.tables import TableRows
 
 GUESS_ROWS = 100_000  # rows that features are guessed from
 # Columns of the decision service's export that are no features.
 SERVICE_COLUMNS = {"decision", "at", "explored", "wants_reward", "outcome", "rewarded_at"}
 
 
+Keep = Annotated[
+    list[str] | None, typer.Option(help="A column that is a feature, whatever it looks like; may be repeated.")
+]
+
+
 def schema(
     file: Annotated[Path, typer.Argument(help="A CSV, Parquet or Arrow file.")],
+    action: Annotated[str, typer.Option(help="Column of the action taken, which is no feature.")] = "action",
+    reward: Annotated[str, typer.Option(help="Column of its reward, which is no feature.")] = "reward",
     leave_out: Annotated[list[str] | None, typer.Option(help="A column that is no feature; may be repeated.")] = None,
+    keep: Keep = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Output file (stdout).")] = None,
     as_json: Json = False,
 ) -> None:
-    """Guess the features of a file from its first 100,000 rows, as TOML to edit."""
+    """Guess the features of a file from its first 100,000 rows, as TOML to edit.
+
+    Identifiers, constant columns and columns that look like propensities are left out, with the reason.
+    """
     from releaf.streams.tables import read_first_rows
 
     with error_messages():
-        columns, more = read_first_rows(file, GUESS_ROWS)
-        guessed = guess_schema(columns, leave_out or [], more)
+        rows, more = read_first_rows(file, GUESS_ROWS)
+        known = [name for name in (action, reward) if name in rows.columns]
+        guessed = guess_schema(rows, [*known, *(leave_out or [])], keep or [], more)
         if output is not None:
             output.write_text(guessed.to_toml(), encoding="utf-8")
+    show_guess(guessed)
+    show_problems(str(file), rows.unit, list(rows.problems), len(rows.problems))
     if as_json:
         print_json(guessed.to_dict())
     elif output is None:
         print(guessed.to_toml(), end="")
     else:
-        console.print(f"{output} has {len(guessed)} features. Edit it, then: releaf train … --schema {output}")
+        console.print(f"{output} has {len(guessed.inputs)} features. Edit it, then: releaf train … --schema {output}")
 
 
 def read_schema(path: Path) -> Any:
@@ -49,17 +67,49 @@ def read_schema(path: Path) -> Any:
         raise ValueError(f"{path}: {error}") from None
 
 
-def guess_schema(columns: dict[str, Any], leave_out: list[str], more: bool) -> Any:
+def guess_schema(rows: TableRows, leave_out: list[str], keep: list[str], more: bool) -> Any:
     """Guess the schema of some rows; if the file has more rows, later values may be missing."""
-    from releaf import Schema
-    from releaf.features import feature_from_dict, feature_to_dict
+    import warnings
 
+    from releaf import Schema
+    from releaf.feature_dicts import feature_from_dict, feature_to_dict
+
+    columns = rows.columns
     left_out = list(dict.fromkeys([*leave_out, *(SERVICE_COLUMNS if set(columns) >= SERVICE_COLUMNS else ())]))
-    if "probability" in columns and "probability" not in left_out:
-        errors.print("The column 'probability' is taken for the propensity, and is not a feature.", highlight=False)
-        left_out.append("probability")
-    schema = Schema.guess(columns, leave_out=left_out)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # show_guess tells the same
+        found = Schema.guess(
+            columns, leave_out=left_out, keep=keep, row_name=lambda row: f"{rows.unit} {rows.line(row)}"
+        )
     if not more:
-        return schema
-    described = zip(schema.names, schema.features, strict=True)
-    return Schema({name: feature_from_dict({**feature_to_dict(f), "missing": True}) for name, f in described})
+        return found
+    optional = {
+        name: feature_from_dict({**feature_to_dict(feature), "missing": True}) for name, feature in found.inputs.items()
+    }
+    schema = Schema(optional)
+    schema.left_out, schema.notes = found.left_out, found.notes
+    return schema
+
+
+def show_guess(schema: Any) -> None:
+    """Print the features that were guessed, and the columns that were left out."""
+    width = max(map(len, (*schema.inputs, *schema.left_out)))
+    errors.print("Features, guessed from the first rows:", highlight=False)
+    for name, feature in schema.inputs.items():
+        note = f" ({schema.notes[name]})" if name in schema.notes else ""
+        errors.print(f"  {escape(name):<{width}}  {escape(_describe(feature) + note)}", highlight=False)
+    if schema.left_out:
+        errors.print("Left out (--keep makes a column a feature all the same):", highlight=False)
+    for name, why in schema.left_out.items():
+        errors.print(f"  {escape(name):<{width}}  {escape(why)}", highlight=False)
+
+
+def _describe(feature: Any) -> str:
+    """A guessed feature in a few words."""
+    if feature.kind == "datetime":
+        words = f"date from {feature.start} to {feature.end}: {', '.join(feature.parts)}"
+    elif feature.kind == "categorical":
+        words = f"{len(feature.values):,} categories" + (' and "other"' if feature.other else "")
+    else:
+        words = "boolean" if feature.kind == "boolean" else "number"
+    return f"{words}, or missing" if feature.missing else words

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 
 from releaf.cli import parallel_training
-from releaf.cli.console import Json, error_messages, errors, fail, progress_bar
+from releaf.cli.console import Json, error_messages, fail, progress_bar
 from releaf.cli.policies import check_options, policy_class
-from releaf.cli.schema import GUESS_ROWS, guess_schema, read_schema
+from releaf.cli.schema import GUESS_ROWS, Keep, guess_schema, read_schema, show_guess
 
 POLICY = "AdaptiveReleaf"
 
@@ -26,6 +25,7 @@ def train(
     reward: Annotated[str, typer.Option(help="Column of its reward.")] = "reward",
     schema: Annotated[Path | None, typer.Option(help="Features as TOML (guessed).")] = None,
     leave_out: Annotated[list[str] | None, typer.Option(help="A column that is no feature; may be repeated.")] = None,
+    keep: Keep = None,
     policy: Annotated[str | None, typer.Option(help="The learner (AdaptiveReleaf).")] = None,
     option: Annotated[list[str] | None, typer.Option(help="name=value, a parameter of it; may be repeated.")] = None,
     reward_range: Annotated[
@@ -64,7 +64,7 @@ def train(
                 log,
                 output,
                 policy=parallel_training.fitted_policy(policy or POLICY),
-                features=parallel_training.features_of(log, schema, left_out),
+                features=parallel_training.features_of(log, schema, left_out, keep or []),
                 options=_options(option, seed or 0, reward_range),
                 columns=names,
                 skip_bad=skip_bad,
@@ -81,7 +81,7 @@ def train(
             learner = releaf.load(go_on)
         else:
             options = _options(option, seed or 0, reward_range)
-            learner = _new_learner(log, policy or POLICY, options, action, reward, schema, leave_out or [])
+            learner = _new_learner(log, policy or POLICY, options, action, reward, schema, leave_out or [], keep or [])
         started = time.perf_counter()
         with compile_clock() as compiling, progress_bar() as progress:
             task = progress.add_task("compiling, once only", total=estimate_row_count(log))
@@ -117,28 +117,36 @@ def _options(given: list[str] | None, seed: int, reward_range: tuple[float, floa
 
 
 def _new_learner(
-    log: Path, policy: str, options: dict[str, Any], action: str, reward: str, schema: Path | None, leave_out: list[str]
+    log: Path,
+    policy: str,
+    options: dict[str, Any],
+    action: str,
+    reward: str,
+    schema: Path | None,
+    leave_out: list[str],
+    keep: list[str],
 ) -> Any:
     """A new learner with the features and actions of the first rows of a log."""
     from releaf.streams.batches import missing_column_message
     from releaf.streams.tables import normalize_actions, read_first_rows, sorted_actions
     from releaf.train.sequential import MAX_ACTIONS
 
-    columns, more = read_first_rows(log, GUESS_ROWS)
+    rows, more = read_first_rows(log, GUESS_ROWS)
+    columns = rows.columns
     for name in (action, reward, *leave_out):
         if name not in columns:
             fail(missing_column_message(log, name, columns))
-    if schema is not None:
-        features = read_schema(schema)
-    else:
-        features = guess_schema(columns, [action, reward, *leave_out], more)
-        errors.print(f"Features guessed from the first rows: {escape(', '.join(features.names))}", highlight=False)
-    for name in (action, reward):
-        if name in features.names:
-            fail(f"{name!r} is a feature of {schema}, and can't be the action or the reward too")
     labels = {label for label in normalize_actions(columns[action]) if label is not None}
     if len(labels) > MAX_ACTIONS:
         fail(f"column {action!r} has {len(labels):,} different values: is it the action that was taken?")
+    if schema is not None:
+        features = read_schema(schema)
+    else:
+        features = guess_schema(rows, [action, reward, *leave_out], keep, more)
+        show_guess(features)
+    for name in (action, reward):
+        if name in features.inputs:
+            fail(f"{name!r} is a feature of {schema}, and can't be the action or the reward too")
     made = policy_class(policy)
     check_options(made, options)
     return made(sorted_actions(labels), features, **options)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import date
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+
+import numpy as np
 
 from releaf.client.responses import Decision
 from releaf.features import is_missing
@@ -29,7 +32,11 @@ def encode_json(value: Any) -> bytes:
 
 
 def _to_python(value: Any) -> Any:
-    """Convert NumPy scalars and arrays to Python objects."""
+    """Convert NumPy scalars and arrays to Python objects, and dates to ISO text."""
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, np.datetime64):
+        return str(value)
     if hasattr(value, "tolist"):
         return value.tolist()
     raise TypeError(f"{value!r} of type {type(value).__name__} can't be sent as JSON")

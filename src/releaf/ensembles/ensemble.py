@@ -43,7 +43,8 @@ class Ensemble(CompiledPolicy):
         super().__init__(actions, features, self._observe, seed, max_pending, reward_range)
         if not isinstance(experts, Experts):
             raise TypeError(f"experts must come from releaf.ensembles.train_experts, got {experts!r}")
-        encoded(np.zeros((0, len(self.schema))), self.schema)  # raises for features that can't be encoded in advance
+        no_contexts = np.zeros((0, len(self.schema.inputs)))
+        encoded(no_contexts, self.schema)  # raises for features that can't be encoded in advance
         self._design = schema_design(self.schema)
         if experts.actions != self.actions:
             raise ValueError(f"experts were trained for the actions {experts.actions!r}, expected {self.actions!r}")

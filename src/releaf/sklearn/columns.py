@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from sklearn.utils.validation import (
 )
 
 from releaf.arrays import Array
+from releaf.column_guess import guess_features
+from releaf.datetimes import DateTime, is_iso
 from releaf.features import Boolean, Categorical, Continuous, Feature, is_missing
 from releaf.schema import Schema
 from releaf.table import Table
@@ -26,7 +29,7 @@ MOST = 8e307  # the distance of two bounds must not overflow
 RANKS = 65  # quantiles between which ranks are interpolated
 SAMPLE = 8192  # approximate number of values from which they are computed
 _NUMBER = re.compile(r"(u?int|float|double)\d*(\[\w+\])?", re.IGNORECASE)  # a column's type, by pandas or polars
-_EXPECTED = "expected numbers, text, categories or booleans"
+_EXPECTED = "expected numbers, text, categories, booleans or dates"
 
 
 # --- validation of X ----------------------------------------------------------------------------------------
@@ -79,9 +82,9 @@ def _matrix_of(X: Any) -> Array:
     matrix = np.empty(X.shape, dtype=object)
     for index, name in enumerate(X.columns):
         values = np.asarray(X[name])
-        if values.dtype.kind in "mM":  # dates, which would become numbers
+        if values.dtype.kind == "m":  # which would become numbers
             raise ValueError(f"column {name!r} holds {values.dtype}: {_EXPECTED}")
-        matrix[:, index] = values.tolist()
+        matrix[:, index] = (values.astype("datetime64[us]") if values.dtype.kind == "M" else values).tolist()
     return matrix
 
 
@@ -152,6 +155,26 @@ class _Categories:
         return read
 
 
+@dataclass(frozen=True)
+class _Dates:
+    """A column of dates, or of ISO texts. Other values count as missing."""
+
+    feature: DateTime
+
+    @classmethod
+    def found(cls, name: str, values: list[Any]) -> _Dates | None:
+        """The parts of these dates; None if some are no dates, or all are the same."""
+        if not all(isinstance(value, date) or (isinstance(value, str) and is_iso(value)) for value in values):
+            return None
+        feature = guess_features({name: [*values, None]}, keep=[name]).features[name]
+        return cls(feature) if isinstance(feature, DateTime) else None
+
+    def read(self, column: Array) -> Array:
+        read = np.empty(len(column), dtype=object)
+        read[:] = [value if self.feature.is_valid(value) else None for value in column.tolist()]
+        return read
+
+
 def to_floats(column: Array) -> Array:
     """A column as floats, NaN for missing values."""
     if column.dtype.kind in "fiub":
@@ -159,10 +182,13 @@ def to_floats(column: Array) -> Array:
     return np.array([np.nan if is_missing(value) else float(value) for value in column.tolist()], dtype=np.float64)
 
 
-def _found(name: str, column: Array, ranks: bool, is_category: bool) -> _Numbers | _Categories:
+def _found(name: str, column: Array, ranks: bool, is_category: bool) -> _Numbers | _Categories | _Dates:
     if column.dtype.kind == "f":
         return _Numbers.found(column, ranks)
     values = [value for value in column.tolist() if not is_missing(value)]
+    dates = None if is_category or not values else _Dates.found(name, values)
+    if dates is not None:
+        return dates
     strange = [value for value in values if not isinstance(value, str | bool | int | float)]
     if strange:
         raise ValueError(f"column {name!r} holds {strange[0]!r}: {_EXPECTED}")
@@ -208,12 +234,12 @@ class InferredColumns:
         if not self._ranks and rows.dtype.kind == "f" and not np.isnan(rows[:, ~self._optional]).any():
             return rows
         read = []
-        for name, column, values in zip(self.schema.names, self._columns, rows.T, strict=True):
+        for name, column, values in zip(self.schema.inputs, self._columns, rows.T, strict=True):
             try:
                 read.append(column.read(values))
             except (TypeError, ValueError) as error:
                 raise ValueError(f"column {name!r}: {error}; expected numbers, as in the first rows") from None
-        return np.column_stack(read) if self._all_numbers else Table(dict(zip(self.schema.names, read, strict=True)))
+        return np.column_stack(read) if self._all_numbers else Table(dict(zip(self.schema.inputs, read, strict=True)))
 
 
 class GivenColumns:
@@ -229,8 +255,8 @@ class GivenColumns:
 
     def __init__(self, schema: Any, names: Sequence[str] | None) -> None:
         self.schema = Schema.of(schema)
-        if names is not None and tuple(names) != self.schema.names:
-            wanted = f"those of features, in this order: {list(self.schema.names)!r}"
+        if names is not None and list(names) != list(self.schema.inputs):
+            wanted = f"those of features, in this order: {list(self.schema.inputs)!r}"
             raise ValueError(f"X has the columns {list(names)!r}: expected {wanted}")
 
     def contexts(self, rows: Array) -> Array | Table:

@@ -14,8 +14,9 @@ import numpy as np
 
 from releaf.arrays import Array
 from releaf.decision import ActionName
-from releaf.features import Boolean, Categorical, Feature, is_missing
+from releaf.features import BOOLEAN_TEXTS, is_missing
 from releaf.schema import Encoder, Schema
+from releaf.streams.csv_columns import parse_column
 from releaf.streams.data_files import errors_with_path, open_text
 from releaf.streams.tables import (
     arrow_batches,
@@ -23,7 +24,6 @@ from releaf.streams.tables import (
     file_format,
     is_within,
     normalize_actions,
-    parse_number,
     read_header,
     records,
 )
@@ -35,7 +35,6 @@ MAX_PARTS = 8
 _READ_ROWS = 2**17  # rows per read of a part
 _BUFFER = 1 << 20  # bytes per read of a column
 _SAMPLE_BYTES = 1 << 20  # bytes from which the number of lines is estimated
-_BOOLEANS = {"true": True, "false": False, "1": True, "0": False}
 
 
 class Batch(NamedTuple):
@@ -87,9 +86,9 @@ def read_log(
     size
         Number of rows per batch.
     """
-    check_distinct_columns(schema.names, action=action, reward=reward)
+    check_distinct_columns(schema.inputs, action=action, reward=reward)
     encoder, so_far = schema.encoder(), 0
-    for columns, lines, broken in _read(Path(path), (*schema.names, action, reward), schema, tuple(actions), size):
+    for columns, lines, broken in _read(Path(path), (*schema.inputs, action, reward), schema, tuple(actions), size):
         so_far += len(lines) + len(broken)
         yield _validate(columns, lines, broken, encoder, action, reward, reward_range, so_far)
 
@@ -132,7 +131,7 @@ def read_parts(
     reward_range: tuple[float, float] = (0.0, 1.0),
 ) -> Iterator[tuple[LogPart, Batch, Array | None]]:
     """Read parts in batches, with the propensities of their actions if there is such a column."""
-    names = (*schema.names, action, reward)
+    names = (*schema.inputs, action, reward)
     wanted = names if probability is None else (*names, probability)
     for part in parts:
         for table, start in _tables(part, wanted):
@@ -183,7 +182,7 @@ def _validate(
     found: dict[int, str] | None = None,
 ) -> Batch:
     """Separate usable rows from the problems of unusable ones."""
-    names = encoder.schema.names
+    names = encoder.schema.inputs
     found = {**(found or {}), **encoder.problems([columns[name] for name in names])}
     taken = normalize_actions(columns[action])
     if not isinstance(taken, np.ndarray) and None in taken:
@@ -259,7 +258,7 @@ def _read(
 def _read_csv(
     path: Path, names: tuple[str, ...], schema: Schema, actions: tuple[ActionName, ...], size: int
 ) -> Iterator[tuple[dict[str, Any], list[int], list[tuple[int, str]]]]:
-    features = dict(zip(schema.names, schema.features, strict=True))
+    features = schema.inputs
     with open_text(path) as file:
         reader = csv.reader(file)
         header = read_header(reader, str(path))
@@ -286,14 +285,14 @@ def batched(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
 def _parse_actions(texts: list[str], known: tuple[ActionName, ...]) -> Any:
     """Parse actions as the type of the known ones: numbers, booleans, or else text."""
     if known and all(isinstance(label, bool) for label in known):
-        return [_BOOLEANS.get(text.strip().lower(), text) if text.strip() else None for text in texts]
+        return [BOOLEAN_TEXTS.get(text.strip().lower(), text) if text.strip() else None for text in texts]
     if all(isinstance(label, int | float) for label in known):
         return parse_column(texts, None)
     means = {str(label): label for label in known}
     return [means.get(text, text) if text.strip() else None for text in texts]
 
 
-def check_distinct_columns(features: Sequence[str], **columns: str | None) -> None:
+def check_distinct_columns(features: Iterable[str], **columns: str | None) -> None:
     """Raise a ValueError if a column of a log has two roles."""
     taken = dict.fromkeys(features, "a feature")
     for what, name in columns.items():
@@ -317,16 +316,3 @@ def _check_columns(names: tuple[str, ...], given: list[str], path: Path) -> None
         if name not in given:
             raise ValueError(missing_column_message(path, name, given))
     check_unique_names([name for name in given if name in names], path)
-
-
-def parse_column(texts: list[str], feature: Feature | None) -> Any:
-    """Parse the text of a column as its feature's type; unparsable values stay text, and fail validation later."""
-    if isinstance(feature, Categorical):
-        known = {str(value): value for value in feature.values}
-        return [known.get(text, text) if text.strip() else None for text in texts]
-    if isinstance(feature, Boolean):
-        return [_BOOLEANS.get(text.strip().lower(), text) if text.strip() else None for text in texts]
-    try:
-        return np.array([text if text.strip() else "nan" for text in texts], dtype=np.float64)
-    except ValueError:
-        return [parse_number(text) for text in texts]

@@ -28,6 +28,10 @@ class DataError(RuntimeError):
     """A data file is missing and could not be downloaded, or has the wrong content."""
 
 
+class UnusableRowError(ValueError):
+    """A row of a file can't be used, and ``skip_bad`` was not set; the message names the file and the row."""
+
+
 def cache_folder() -> Path:
     """Folder of downloads: ``$RELEAF_CACHE``, or ``releaf`` in the user's cache folder."""
     if os.environ.get("RELEAF_CACHE"):

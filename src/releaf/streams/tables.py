@@ -12,20 +12,28 @@ from typing import Any
 import numpy as np
 
 from releaf.decision import ActionName
+from releaf.feature_dicts import Declared
 from releaf.features import is_missing
 from releaf.policy import plain_name
 from releaf.schema import Schema
-from releaf.streams.data_files import errors_with_path, open_text, require_pyarrow
+from releaf.streams.csv_columns import infer_column, parse_column
+from releaf.streams.data_files import UnusableRowError, errors_with_path, open_text, require_pyarrow
 from releaf.streams.stream import Log, Stream
 from releaf.table import is_table, table_columns
 
-_NUMERIC_SHARE = 0.9  # share of numbers from which a column counts as numeric with errors in it
-_BOOLEANS = {"true": True, "false": False}
 Columns = dict[str, Any]
 
 
 class TableRows:
-    """Columns of a table, their line numbers, and the skipped lines."""
+    """Columns of a table, their line numbers, and the skipped lines.
+
+    Attributes
+    ----------
+    columns
+        The columns by name.
+    problems
+        Pairs of a skipped line and its problem.
+    """
 
     def __init__(
         self, columns: Columns, lines: Sequence[int] | None, source: str, problems: Sequence[tuple[int, str]] = ()
@@ -71,8 +79,9 @@ def table(
     rewards
         Instead: the columns with the reward of each action, from 0 to 1; or a mapping from columns to actions.
     features
-        The columns of the context; all others when None. A :class:`releaf.Schema` also defines their types; otherwise
-        numbers range from their smallest to their largest value, and text is categorical.
+        The columns of the context. When None, all others that can be features, as :meth:`releaf.Schema.guess` tells.
+        A :class:`releaf.Schema` also defines their types; otherwise numbers range from their smallest to their largest
+        value, ISO dates are :class:`releaf.DateTime`, and text is categorical.
     skip_bad
         Skip unreadable rows and rows without a label or reward. Otherwise the first of them raises, with its line.
     seed
@@ -89,7 +98,7 @@ def table(
     """
     if (label is None) == (rewards is None):
         raise ValueError(f"expected either label or rewards, got label={label!r} and rewards={rewards!r}")
-    rows = _read(data, skip_bad)
+    rows = _read(data, skip_bad, features, rewards or () if label is None else [label])
     if label is not None:
         rows = _drop_invalid(rows, [label], skip_bad)
         values = [normalize_action(value) for value in rows.column(label)]
@@ -142,7 +151,7 @@ def log(
         As for :func:`table`.
     """
     used = [action, reward] + ([probability] if probability is not None else [])
-    rows = _drop_invalid(_read(data, skip_bad), used[:1], skip_bad)
+    rows = _drop_invalid(_read(data, skip_bad, features, used), used[:1], skip_bad)
     rows = _drop_invalid(rows, [reward], skip_bad, limits=reward_range)
     rows = _drop_invalid(rows, used[2:], skip_bad, limits=(0.0, 1.0), above_zero=True)
     if actions is not None:
@@ -161,13 +170,13 @@ def log(
 # --- reading --------------------------------------------------------------------------------------------------
 
 
-def read_first_rows(path: str | os.PathLike[str], rows: int) -> tuple[Columns, bool]:
-    """Columns of the first rows of a file, and whether it may have more rows."""
+def read_first_rows(path: str | os.PathLike[str], rows: int) -> tuple[TableRows, bool]:
+    """The usable ones of the first rows of a file, and whether it may have more rows."""
     path = Path(path)
     if file_format(path) == "csv":
-        read = _read_csv(path, skip_bad=True, most=rows)
-        count = len(next(iter(read.columns.values())))
-        found, more = read.columns, count + len(read.problems) >= rows
+        found = _read_csv(path, skip_bad=True, most=rows)
+        count = len(next(iter(found.columns.values())))
+        more = count + len(found.problems) >= rows
     else:
         require_pyarrow(path)
         import pyarrow
@@ -179,7 +188,8 @@ def read_first_rows(path: str | os.PathLike[str], rows: int) -> tuple[Columns, b
             count += len(batches[-1])
             if count >= rows:
                 break
-        found, more = table_columns(pyarrow.Table.from_batches(batches)) if count else {}, count >= rows
+        columns = table_columns(pyarrow.Table.from_batches(batches)) if count else {}
+        found, more = TableRows(columns, None, str(path)), count >= rows
     if not count:
         raise ValueError(f"{path} has no rows")
     return found, more
@@ -211,7 +221,8 @@ def arrow_batches(path: Path, size: int) -> Iterator[Any]:
                         yield batch.slice(start, size)
 
 
-def _read(data: Any, skip_bad: bool) -> TableRows:
+def _read(data: Any, skip_bad: bool, features: Sequence[str] | Schema | None, used: Iterable[str]) -> TableRows:
+    """Read a table; of a CSV file, only the used columns and those of the given features are parsed."""
     if is_table(data):
         return TableRows(table_columns(data), None, "table")
     if not isinstance(data, str | os.PathLike):
@@ -219,7 +230,10 @@ def _read(data: Any, skip_bad: bool) -> TableRows:
     path = Path(data)
     if file_format(path) != "csv":
         return TableRows(table_columns(_arrow(path, file_format(path))), None, str(path))
-    return _read_csv(path, skip_bad)
+    if features is None:
+        return _read_csv(path, skip_bad)
+    known: Mapping[str, Any] = features.inputs if isinstance(features, Schema) else dict.fromkeys(features)
+    return _read_csv(path, skip_bad, known={**known, **dict.fromkeys(used)})
 
 
 def _arrow(path: Path, kind: str) -> Any:
@@ -231,8 +245,10 @@ def _arrow(path: Path, kind: str) -> Any:
         return parquet.read_table(path) if kind == "parquet" else feather.read_table(path)
 
 
-def _read_csv(path: Path, skip_bad: bool, most: int | None = None) -> TableRows:
-    """Columns of a CSV file, as numbers or booleans if all values are; an empty field is missing."""
+def _read_csv(
+    path: Path, skip_bad: bool, most: int | None = None, known: Mapping[str, Declared | None] | None = None
+) -> TableRows:
+    """Columns of a CSV file: all, or those that are ``known``, with their features or None for an unknown type."""
     with open_text(path) as file:
         reader = csv.reader(file)
         names = read_header(reader, str(path))
@@ -241,17 +257,28 @@ def _read_csv(path: Path, skip_bad: bool, most: int | None = None) -> TableRows:
             if isinstance(row, ValueError):
                 problems.append((line, str(row)))
                 if not skip_bad:
-                    raise ValueError(f"{path}, line {line}: {row}")
+                    raise UnusableRowError(f"{path}, line {line}: {row}")
                 continue
             lines.append(line)
             rows.append(row)
             if len(rows) == most:
                 break
-    texts = {name: [row[index] for row in rows] for index, name in enumerate(names)}
     found = TableRows({}, lines, str(path), problems)
     bad: dict[int, str] = {}
-    for name, column in texts.items():
-        found.columns[name] = _infer_column(found, name, column, bad, skip_bad)
+    for index, name in enumerate(names):
+        texts = [row[index] for row in rows]
+        feature = (known or {}).get(name)
+        wrong: dict[int, str] = {}
+        if known is not None and name not in known:
+            found.columns[name] = texts
+        elif feature is not None:
+            found.columns[name] = list(parse_column(texts, feature))
+        else:
+            found.columns[name], wrong = infer_column(texts)
+        for number, why in wrong.items():
+            bad.setdefault(number, f"{name!r} {why}")
+    if bad and not skip_bad:
+        raise UnusableRowError(f"{found.where(min(bad))}: {bad[min(bad)]}")
     return found.without(bad) if bad else found
 
 
@@ -294,34 +321,6 @@ def check_unique_names(names: Sequence[str], source: Any) -> None:
         raise ValueError(f"{source} has more than one column {twice[0]!r}: expected different names")
 
 
-def _infer_column(rows: TableRows, name: str, column: list[str], bad: dict[int, str], skip_bad: bool) -> list[Any]:
-    values = [parse_number(text) for text in column]
-    present = [value for value in values if value is not None]
-    numbers = sum(isinstance(value, float) for value in present)
-    if numbers == len(present):
-        return values
-    if numbers >= _NUMERIC_SHARE * len(present):
-        wrong = [row for row, value in enumerate(values) if isinstance(value, str)]
-        share = f"{numbers / len(present):.0%} of the column are"
-        for row in wrong:
-            bad.setdefault(row, f"{name!r} is {column[row]!r}: expected a number ({share})")
-        if not skip_bad:
-            raise ValueError(f"{rows.where(wrong[0])}: {bad[wrong[0]]}")
-        return values
-    lowered = {text.strip().lower() for text in column if text.strip()}
-    if lowered <= set(_BOOLEANS):
-        return [None if not text.strip() else _BOOLEANS[text.strip().lower()] for text in column]
-    return [None if not text.strip() else text for text in column]
-
-
-def parse_number(text: str) -> float | str | None:
-    """A number; None for an empty text, and any other text unchanged."""
-    try:
-        return float(text) if text.strip() else None
-    except ValueError:
-        return text
-
-
 # --- checking -------------------------------------------------------------------------------------------------
 
 
@@ -346,7 +345,7 @@ def _drop_invalid(
                 expected = f"one of {known!r}" if known is not None else expected
                 bad.setdefault(row, f"{name!r} is {value!r}: expected {expected}")
                 if not skip_bad:
-                    raise ValueError(f"{rows.where(row)}: {bad[row]}")
+                    raise UnusableRowError(f"{rows.where(row)}: {bad[row]}")
     return rows.without(bad) if bad else rows
 
 
@@ -354,10 +353,10 @@ def _drop_unencodable(rows: TableRows, features: Sequence[str] | Schema | None, 
     """Drop rows that a given schema can't encode."""
     if not isinstance(features, Schema):
         return rows
-    bad = features.encoder().problems([rows.column(name) for name in features.names])
+    bad = features.encoder().problems([rows.column(name) for name in features.inputs])
     if bad and not skip_bad:
         first = min(bad)
-        raise ValueError(f"{rows.where(first)}: {bad[first]}")
+        raise UnusableRowError(f"{rows.where(first)}: {bad[first]}")
     return rows.without(bad) if bad else rows
 
 
@@ -391,19 +390,18 @@ def sorted_actions(labels: Iterable[ActionName]) -> tuple[ActionName, ...]:
 
 
 def _contexts(rows: TableRows, features: Sequence[str] | Schema | None, used: set[str]) -> tuple[Any, Schema]:
-    if isinstance(features, Schema):
-        names = list(features.names)
-    else:
-        names = [name for name in rows.columns if name not in used] if features is None else list(features)
-    if not names:
-        raise ValueError(f"{rows.source} has no columns left to make contexts of")
-    columns = [rows.column(name) for name in names]
-    schema = features if isinstance(features, Schema) else _guess_schema(rows, dict(zip(names, columns, strict=True)))
+    schema = features if isinstance(features, Schema) else _guess_schema(rows, features, used)
+    columns = [rows.column(name) for name in schema.inputs]
     return [list(row) for row in zip(*columns, strict=True)], schema
 
 
-def _guess_schema(rows: TableRows, columns: Columns) -> Schema:
+def _guess_schema(rows: TableRows, features: Sequence[str] | None, used: set[str]) -> Schema:
+    """Features of the given columns, or of all that can be features."""
+    names = [name for name in rows.columns if name not in used] if features is None else list(features)
+    if not names:
+        raise ValueError(f"{rows.source} has no columns left to make contexts of")
     try:
-        return Schema.guess(columns, numbers="range")
+        columns = {name: rows.column(name) for name in names}
+        return Schema.guess(columns, keep=() if features is None else names, numbers="range")
     except ValueError as error:
         raise ValueError(f"{rows.source}: {error}") from None

@@ -14,7 +14,7 @@ from releaf.decision import ActionName
 from releaf.features import Quantile
 from releaf.schema import Schema
 from releaf.streams.batches import Batch, LogPart, read_parts
-from releaf.streams.data_files import errors_with_path
+from releaf.streams.data_files import UnusableRowError, errors_with_path
 from releaf.train import histogram, log_summary
 from releaf.train.log_summary import LogSummary, action_key
 from releaf.train.sequential import MAX_PROBLEMS
@@ -132,7 +132,7 @@ def _batches(job: ReadJob, parts: LogParts) -> Iterator[tuple[LogPart, Batch, Ar
             ):
                 if batch.problems and not columns.skip_bad:
                     line, why = batch.problems[0]
-                    raise ValueError(f"{part.path}, row {line}: {why}")
+                    raise UnusableRowError(f"{part.path}, row {line}: {why}")
                 yield part, batch, probabilities
 
 

@@ -101,7 +101,7 @@ def fit_log(
     parameters = {"seed": 0, **parameters}  # so that the result is reproducible
     prototype = policy(actions or 2, features, **parameters)
     schema = prototype.schema
-    check_distinct_columns(schema.names, reward=reward, action=action, probability=probability)
+    check_distinct_columns(schema.inputs, reward=reward, action=action, probability=probability)
     columns = LogColumns(schema, action, reward, probability, skip_bad, prototype.reward_range)
     passes = LogPasses(
         _all_parts(dataset),

@@ -13,6 +13,7 @@ import numpy as np
 from releaf.decision import ActionName
 from releaf.policy import Policy
 from releaf.streams.batches import ROWS, Batch, read_log
+from releaf.streams.data_files import UnusableRowError
 from releaf.streams.tables import file_format
 
 MAX_ACTIONS = 1_000  # distinct values that a column of actions may plausibly have
@@ -85,7 +86,7 @@ def learn_file(
     for batch in _prefetch(batches):
         if batch.problems and not skip_bad:
             line, why = batch.problems[0]
-            raise ValueError(f"{path}, {unit} {line}: {why}")
+            raise UnusableRowError(f"{path}, {unit} {line}: {why}")
         for label in _new_actions(batch, learner):
             learner.add_action(label)
         learner.learn_log(batch.contexts, batch.actions, batch.rewards)

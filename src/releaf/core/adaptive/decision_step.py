@@ -50,7 +50,7 @@ from releaf.core.runtime.random_generator import unit
 
 OPTIMISM_LEVELS = 16  # from which one is drawn
 MOST_OPTIMISM = 2.0  # times the parameter
-EAGERNESS = 0.6  # to try actions that are known less well than others
+EAGERNESS = 0.45  # to try actions that are known less well than others
 FIRST_LEVELS = 8  # contexts from which the levels are set for the first time
 SURPRISE = 0.9  # of a requested reward, from which on a fit is due at once
 FEW = 1024  # rewards up to which that holds

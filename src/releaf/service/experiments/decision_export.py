@@ -46,10 +46,10 @@ class _ExportColumns:
     fixed = ("decision", "at", "action", "probability", "explored", "wants_reward", "outcome", "reward", "rewarded_at")
 
     def __init__(self, experiment: ServedExperiment) -> None:
-        schema = experiment.live().learner.schema
-        self.features = list(schema.names)
-        self.kinds = [feature.kind for feature in schema.features]
-        self.named = [self._prefixed(name, schema.names) if name in self.fixed else name for name in schema.names]
+        inputs = experiment.live().learner.schema.inputs
+        self.features = list(inputs)
+        self.kinds = [feature.kind for feature in inputs.values()]
+        self.named = [self._prefixed(name, tuple(inputs)) if name in self.fixed else name for name in inputs]
 
     def _prefixed(self, name: str, names: tuple[str, ...]) -> str:
         prefixed = f"context.{name}"
@@ -102,7 +102,7 @@ class _ParquetWriter:
 
         self._columns = columns = _ExportColumns(experiment)
         self._all = experiment.live().learner.wants_all
-        kinds = {"categorical": pa.string(), "boolean": pa.bool_()}
+        kinds = {"categorical": pa.string(), "boolean": pa.bool_(), "datetime": pa.string()}
         self._types = [kinds.get(kind, pa.float64()) for kind in columns.kinds]
         time = pa.timestamp("ms", tz="UTC")
         self._schema = pa.schema(

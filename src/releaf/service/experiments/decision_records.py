@@ -48,7 +48,7 @@ async def with_rewards(experiment: ServedExperiment, events: list[Decided]) -> l
     if not events:
         return []
     state = experiment.live()
-    names = state.learner.schema.names
+    names = tuple(state.learner.schema.inputs)
     pending = {event.number for event in events if event.number in state.pending}
     await experiment.flush()  # a reward is then either in the table or still pending above
     rows = await experiment.store.rewards(experiment.id, events[0].number, events[-1].number)

@@ -86,7 +86,7 @@ def feed_messages(event: AnyEvent, state: ExperimentState | None) -> list[tuple[
     """The messages of an event: pairs of a name ("decision", "reward", "change") and its data."""
     match event:
         case Decided():
-            names = state.learner.schema.names if state else ()
+            names = tuple(state.learner.schema.inputs) if state else ()
             return [("decision", decision_record(event, None, names, True))]
         case Rewarded(_, decision, reward):
             return [("reward", {"decision": decision, "reward": reward, "outcome": "rewarded"})]

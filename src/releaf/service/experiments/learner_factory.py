@@ -102,7 +102,7 @@ def _describe(feature: Any) -> dict[str, Any]:
     if isinstance(feature, str):
         return {"name": feature, "kind": "continuous", "low": 0.0, "high": 1.0}
     if not isinstance(feature.get("name"), str) or "kind" not in feature:
-        raise ValueError(f"{feature!r} needs a name and a kind (continuous, quantile, categorical, boolean)")
+        raise ValueError(f"{feature!r} needs a name and a kind (continuous, quantile, categorical, boolean, datetime)")
     return dict(feature)
 
 
@@ -160,7 +160,7 @@ def precompile(learner: ServedPolicy) -> float:
     Returns the seconds that one decision takes.
     """
     clone = copy.deepcopy(learner)
-    context = [_example_value(feature) for feature in clone.schema.features]
+    context = [_example_value(feature) for feature in clone.schema.inputs.values()]
     choice = clone.preview(context)
     if clone.traits.explains:
         clone.explain(choice)
@@ -181,4 +181,6 @@ def _seconds(do: Callable[[], object]) -> float:
 
 
 def _example_value(feature: Any) -> Any:
+    if feature.kind == "datetime":
+        return "2000-01-01"
     return feature.values[0] if feature.kind == "categorical" else getattr(feature, "low", 0)

@@ -346,7 +346,7 @@ class ExperimentState:
 
     def to_rows(self, contexts: Sequence[Any]) -> list[list[Any]]:
         """Convert contexts to lists in the order of the features."""
-        names = self.learner.schema.names
+        names = tuple(self.learner.schema.inputs)
         try:
             return [context if type(context) is list else list(ordered_values(context, names)) for context in contexts]
         except (ValueError, TypeError) as error:

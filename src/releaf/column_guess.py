@@ -1,0 +1,292 @@
+"""Inference of features from the columns of a table, with a reason for each column that is left out.
+
+>>> found = guess_features({"user_id": range(100), "day": ["2024-01-01", "2024-02-01"] * 50})
+>>> found.features["day"].parts
+('trend', 'weekday')
+>>> found.left_out
+{'user_id': 'has 100 different whole numbers in 100 rows, like an identifier'}
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from releaf.datetimes import DAY, NOT_A_TIME, DateTime, is_iso
+from releaf.feature_dicts import Declared
+from releaf.features import BOOLEAN_TEXTS, Boolean, Categorical, Continuous, Quantile, is_missing
+
+MOST_CATEGORIES = 1_000  # of a guessed feature; rarer ones count as "other"
+MANY_CATEGORIES = 50  # from which the number of categories is worth a note
+IDENTIFIER_VALUES, IDENTIFIER_SHARE = 20, 0.5  # more different texts than both look like an identifier
+UNIQUE_ROWS, UNIQUE_SHARE = 100, 0.95  # so many rows, and share of different ones, for whole numbers
+LARGE_NUMBER = 100_000  # from which whole numbers that are all different look like an identifier
+TYPICAL_SHARE = 0.9  # of a column's values that are of one type, for the others to count as errors
+YEAR_DAYS, WEEK_DAYS = 365, 7  # that dates must span, for a day of the year and a weekday to be told from a trend
+_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
+_ID_WORDS = frozenset(("id", "ids", "uuid", "guid", "uid"))
+_ID_NAMES = frozenset(("", "index", "key", "hash", "token", "rowid"))  # an index without a name is pandas'
+_JOINED_ID = re.compile(r"(user|customer|client|session|visitor|device|order|account|member|product|item|store)ids?")
+_CHANCE_WORDS = frozenset(("prob", "probability", "propensity", "pscore", "propensities", "probabilities"))
+_CHANCE_NAMES = frozenset(("p", "ps", "pi", "pr", "pi_b", "p_score", "p_log", "p_action"))
+_OTHER_DATE = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}([T ].*)?|\d{1,2} [A-Za-z]{3,9} \d{4}.*")
+
+
+class GuessedFeatures(NamedTuple):
+    """Features, the reasons why columns were left out, and remarks on the features."""
+
+    features: dict[str, Declared]
+    left_out: dict[str, str]
+    notes: dict[str, str]
+
+
+class LeftOut(Exception):
+    """A column is no feature; the message is the reason."""
+
+
+class GuessedColumn(NamedTuple):
+    """A column, its values that are not missing, and their rows."""
+
+    name: str
+    present: list[Any]
+    rows: Sequence[int]
+    missing: bool
+    kept: bool  # a feature, whatever it looks like
+    numbers: str
+    row_name: Callable[[int], str]
+
+    def where(self, index: int) -> str:
+        return self.row_name(self.rows[index])
+
+
+Guess = tuple[Declared, str]  # with a remark, or an empty text
+
+
+def guess_features(
+    columns: Mapping[str, Any],
+    keep: Sequence[str] = (),
+    numbers: str = "quantiles",
+    row_name: Callable[[int], str] = "row {}".format,
+) -> GuessedFeatures:
+    """Infer the features of a table, as :meth:`releaf.Schema.guess` describes; ``row_name`` names a row in remarks."""
+    found = GuessedFeatures({}, {}, {})
+    for name, values in columns.items():
+        rows = _present_rows(values)
+        present = [values[row] for row in rows] if len(rows) < len(values) else list(values)
+        column = GuessedColumn(str(name), present, rows, len(present) < len(values), name in keep, numbers, row_name)
+        try:
+            found.features[name], note = _guess(column)
+        except LeftOut as reason:
+            if column.kept:
+                raise ValueError(f"column {name!r} {reason}: say in a schema what it is") from None
+            found.left_out[name] = str(reason)
+        else:
+            if note:
+                found.notes[name] = note
+    return found
+
+
+def _present_rows(values: Any) -> Sequence[int]:
+    """Rows whose value is not missing; of plain floats, texts and whole numbers without a check of each."""
+    types = set(map(type, values))
+    if types <= {str, int, bool}:
+        return range(len(values))
+    if types == {float}:
+        rows: list[int] = np.flatnonzero(~np.isnan(values)).tolist()
+        return rows
+    return [row for row, value in enumerate(values) if not is_missing(value)]
+
+
+def _guess(column: GuessedColumn) -> Guess:
+    if not column.present:
+        raise LeftOut("has no values")
+    classes = dict(zip(map(type, column.present), column.present, strict=True))  # a value of each
+    kinds = set(map(_type_of, classes.values()))
+    if len(kinds) > 1:
+        raise LeftOut(f"has mixed types, {_examples(column, _type_of)}")
+    (kind,) = kinds
+    if kind not in _GUESSES:
+        raise LeftOut(f"has values of type {type(column.present[0]).__name__}")
+    return _GUESSES[kind](column)
+
+
+def _type_of(value: Any) -> str:
+    if isinstance(value, bool | np.bool_):
+        return "booleans"
+    if isinstance(value, int | float | np.number | Decimal):
+        return "numbers"
+    if isinstance(value, date | np.datetime64):
+        return "dates"
+    return "texts" if isinstance(value, str) else type(value).__name__
+
+
+def _examples(column: GuessedColumn, type_of: Callable[[Any], str]) -> str:
+    """How many values of each type there are, with the first of each."""
+    types = [type_of(value) for value in column.present]
+    told = []
+    for kind, count in Counter(types).most_common():
+        index = types.index(kind)
+        told.append(f"{count:,} {kind} such as {column.present[index]!r} ({column.where(index)})")
+    return " and ".join(told)
+
+
+def _require_variation(column: GuessedColumn, different: int) -> None:
+    if different == 1 and not column.missing and len(column.present) > 1 and not column.kept:
+        raise LeftOut(f"is always {column.present[0]!r}")
+
+
+def _words(name: str) -> set[str]:
+    return {word.lower() for word in _WORDS.findall(name)}
+
+
+# --- one kind of values ---------------------------------------------------------------------------------------------
+
+
+def _guess_booleans(column: GuessedColumn) -> Guess:
+    _require_variation(column, len(set(column.present)))
+    return Boolean(missing=column.missing), ""
+
+
+def _guess_numbers(column: GuessedColumn) -> Guess:
+    try:
+        values = np.array([float(value) for value in column.present])
+    except OverflowError:
+        raise LeftOut("has numbers that are too large") from None
+    different, finite = np.unique(values), values[np.isfinite(values)]
+    if not column.kept:
+        _require_no_propensity(column.name, values)
+    _require_variation(column, len(different))
+    if different.tolist() == [0.0, 1.0]:
+        return Boolean(missing=column.missing), ""
+    if not len(finite):
+        raise LeftOut("has no finite numbers")
+    whole = bool((finite == np.round(finite)).all())
+    if whole and _names_identifier(column.name) and len(different) <= MANY_CATEGORIES:
+        codes = sorted(int(value) for value in np.unique(finite))
+        return Categorical(codes, missing=column.missing, other=True), "has whole numbers, taken for categories"
+    if whole and not column.kept and _numbers_identify(column.name, finite, len(different)):
+        rows = f"{len(different):,} different whole numbers in {len(values):,} rows"
+        raise LeftOut(f"has {rows}, like an identifier")
+    note = ""
+    if len(finite) < len(values):
+        index = int(np.flatnonzero(~np.isfinite(values))[0])
+        note = f"is {values[index]} in {column.where(index)}: such rows are unusable"
+    if column.numbers == "quantiles":
+        return Quantile(missing=column.missing), note
+    low, high = float(finite.min()), float(finite.max())
+    return Continuous(low, high if high > low else low + 1.0, missing=column.missing), note
+
+
+def _require_no_propensity(name: str, values: Any) -> None:
+    named = bool(_words(name) & _CHANCE_WORDS) or name.lower() in _CHANCE_NAMES
+    if named and values.min() >= 0.0 and values.max() <= 1.0:
+        raise LeftOut("looks like a propensity, by its name and its values in [0, 1]")
+
+
+def _names_identifier(name: str) -> bool:
+    lowered = name.lower()
+    if lowered in _ID_NAMES or _JOINED_ID.fullmatch(lowered) or name.startswith("Unnamed:"):
+        return True
+    return bool(_words(name) & _ID_WORDS)
+
+
+def _numbers_identify(name: str, values: Any, different: int) -> bool:
+    """Whether whole numbers are codes: by their name, or numbered through, or large and each of them once."""
+    if _names_identifier(name):
+        return True
+    if len(values) < UNIQUE_ROWS or different < UNIQUE_SHARE * len(values):
+        return False
+    dense = float(values.max() - values.min()) < 2 * different
+    return dense or (different == len(values) and float(np.median(np.abs(values))) >= LARGE_NUMBER)
+
+
+def _guess_dates(column: GuessedColumn, unusable: str = "") -> Guess:
+    moments = DateTime(parts="weekday").moments(column.present)
+    moments = np.sort(moments[moments != NOT_A_TIME])
+    _require_variation(column, len(np.unique(moments)))
+    first, last = int(moments[0]), int(moments[-1])
+    times = bool((moments % DAY).any())
+    days = last // DAY - first // DAY
+    parts = ["trend", "weekday"] if days >= WEEK_DAYS else ["trend"]
+    parts += ["hour"] if times and len(np.unique(moments % DAY * 24 // DAY)) > 1 else []
+    parts += ["day of year"] if days >= YEAR_DAYS else []
+    if days:  # whole days read better
+        first, last = first // DAY * DAY, -(-last // DAY) * DAY
+    start, end = (datetime(1970, 1, 1) + timedelta(microseconds=moment) for moment in (first, max(last, first + 1)))
+    return DateTime(start, end, parts, missing=column.missing), unusable
+
+
+def _guess_texts(column: GuessedColumn) -> Guess:
+    counts = Counter(column.present)
+    if _are_booleans(counts):
+        return Boolean(missing=column.missing), ""
+    dates = sum(count for text, count in counts.items() if is_iso(text))
+    if dates >= TYPICAL_SHARE * len(column.present):
+        return _guess_text_dates(column)
+    if not column.kept and sum(c for text, c in counts.items() if _OTHER_DATE.fullmatch(text.strip())) >= (
+        TYPICAL_SHARE * len(column.present)
+    ):
+        raise LeftOut(f"has dates that are not ISO, such as {column.present[0]!r}: write them as 2024-01-31")
+    _require_variation(column, len(counts))
+    mixed = sum(count for text, count in counts.items() if _is_number(text)) / len(column.present)
+    if mixed and len(counts) > MANY_CATEGORIES and mixed > 1 - TYPICAL_SHARE and not column.kept:
+        raise LeftOut(f"has mixed types, {_examples(column, _text_type)}")
+    note = f"has mixed types, {_examples(column, _text_type)}, taken for categories" if mixed else ""
+    return _categories(column, counts, note)
+
+
+def _categories(column: GuessedColumn, counts: Counter[str], note: str) -> Guess:
+    different, rows = len(counts), len(column.present)
+    unique = different > IDENTIFIER_VALUES and different > IDENTIFIER_SHARE * rows
+    if not column.kept and (unique or (_names_identifier(column.name) and different > MANY_CATEGORIES)):
+        raise LeftOut(f"has {different:,} different texts in {rows:,} rows, like an identifier")
+    values = sorted(text for text, _ in counts.most_common(MOST_CATEGORIES))
+    if different > MOST_CATEGORIES:
+        rest = f'all but the {MOST_CATEGORIES:,} most frequent count as "other"'
+        note = f"has high cardinality, {different:,} different texts in {rows:,} rows: {rest}"
+    elif different > MANY_CATEGORIES and not note and not column.kept:
+        note = f"has high cardinality, {different:,} different texts in {rows:,} rows"
+    return Categorical(values, missing=column.missing, other=True), note
+
+
+def _guess_text_dates(column: GuessedColumn) -> Guess:
+    usable = [is_iso(text) for text in column.present]
+    note = ""
+    if not all(usable):
+        index = usable.index(False)
+        what = f"{usable.count(False):,} texts that are no dates, such as {column.present[index]!r}"
+        note = f"has {what} ({column.where(index)}): such rows are unusable"
+    kept = [index for index, is_date in enumerate(usable) if is_date]
+    dates = column._replace(present=[column.present[i] for i in kept], rows=[column.rows[i] for i in kept])
+    return _guess_dates(dates, note)
+
+
+def _are_booleans(counts: Counter[str]) -> bool:
+    found = {BOOLEAN_TEXTS.get(text.strip().lower()) for text in counts}
+    return found == {True, False}
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def _text_type(text: str) -> str:
+    return "numbers" if _is_number(text) else "texts"
+
+
+_GUESSES: dict[str, Callable[[GuessedColumn], Guess]] = {
+    "booleans": _guess_booleans,
+    "numbers": _guess_numbers,
+    "dates": _guess_dates,
+    "texts": _guess_texts,
+}
