@@ -77,7 +77,7 @@ def test_small_fits_in_a_thread_and_thinned_samples(monkeypatch: pytest.MonkeyPa
     [
         {"label_budget": 150},
         {"observation_cost": 0.5},
-        {"delta": 0.1, "epsilon": 0.2},
+        {"delta": 0.2, "epsilon": 0.5},
         {"least_probability": 0.1},
         {"optimism": 2.0},
         {"observe": "labels"},
