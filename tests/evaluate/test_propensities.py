@@ -97,7 +97,7 @@ def test_propensities_are_calibrated_where_the_policy_is_not_logistic() -> None:
     assert found.classifier == "HistGradientBoostingClassifier"
     assert abs(found.table[:, 0] - first).mean() < 0.05
     for part in found.calibration():
-        assert part.observed == pytest.approx(part.predicted, abs=0.05)
+        assert part.observed == pytest.approx(part.predicted, abs=0.07)
     assert found.log_loss < 0.75 * found.base_loss
 
 

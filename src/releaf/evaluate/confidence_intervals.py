@@ -17,7 +17,7 @@ from releaf.statistics import Z95, standard_error
 
 INTERVALS = ("auto", "normal", "bernstein")
 MIN_VARIANCE_ROWS = (
-    50.0  # below which the asymptotic interval is not trusted; benchmarks/coverage counts what that gives
+    50.0  # below which the asymptotic interval is not trusted; benchmarks/off_policy.py counts what that gives
 )
 THRESHOLDS = 10  # of the weights, from which the clipped interval takes the best
 _MISS = 0.025  # probability that one end misses
@@ -45,7 +45,7 @@ def confidence_interval(kind: str, values: Array, rows: WeightedRewards) -> Inte
     Parameters
     ----------
     kind
-        "normal": mean ± 1.96 standard errors. "auto": also corrected for skewness, and widened by the clipped interval
+        "normal": from the standard error. "auto": also corrected for skewness, and widened by the clipped interval
         where fewer than 50 rows carry the variance of the weights. "bernstein": holds for any number of rows.
     values
         The value of each row.
@@ -65,7 +65,7 @@ def confidence_interval(kind: str, values: Array, rows: WeightedRewards) -> Inte
 
 
 def normal_interval(values: Array) -> Interval95:
-    """Mean ± 1.96 standard errors."""
+    """Interval of a mean from its standard error."""
     mean, half = float(values.mean()), Z95 * standard_error(values)
     return Interval95(mean - half, mean + half)
 

@@ -147,7 +147,9 @@ def _better_classifier(columns: Array, taken: Array, seed: int) -> Any:
 
     candidates = [
         make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)),
-        HistGradientBoostingClassifier(max_iter=60, min_samples_leaf=50, early_stopping=False, random_state=seed),
+        HistGradientBoostingClassifier(
+            max_iter=60, max_leaf_nodes=8, min_samples_leaf=50, early_stopping=False, random_state=seed
+        ),
     ]
     rows = np.random.default_rng([seed, len("compared")]).permutation(len(taken))[:COMPARED_ROWS]
     fitted, held_out = rows[: 2 * len(rows) // 3], rows[2 * len(rows) // 3 :]
@@ -196,5 +198,6 @@ def _log_loss(table: Array, taken: Array) -> float:
 
 
 def _last_step(model: Any) -> Any:
-    steps = getattr(model, "steps", None)
-    return steps[-1][1] if steps else model
+    from sklearn.pipeline import Pipeline
+
+    return model[-1] if isinstance(model, Pipeline) else model
