@@ -180,11 +180,11 @@ def test_rows_that_carry_the_variance_are_counted() -> None:
 
 
 def test_the_threshold_of_switch_dr_minimises_variance_plus_squared_bias() -> None:
-    planted = planted_log(2_000, 2, strength=8.0)
+    planted = planted_log(1_000, 2, strength=8.0)
     predictions = evaluate.cross_fit_rewards(planted.log)
     found = evaluate.switch_dr(planted.log, planted.chosen, predictions, reward_range=(0, 1))
     weights = evaluate.importance_weights(planted.log, planted.chosen)
-    rows = np.arange(2_000)
+    rows = np.arange(1_000)
     residuals = planted.log.rewards - predictions[rows, planted.log.taken]
 
     def error(threshold: float) -> float:
@@ -194,9 +194,9 @@ def test_the_threshold_of_switch_dr_minimises_variance_plus_squared_bias() -> No
         share = 0.0
         if large.any():
             share = np.average([large.mean(), 1.0 - kept.mean()], weights=[1 / large.var(), 1 / kept.var()])
-        return float(values.var() / 2_000 + max(share, 0.0) ** 2)
+        return float(values.var() / 1_000 + max(share, 0.0) ** 2)
 
-    candidates = [np.sort(weights)[-1 - left_out] for left_out in (0, *(2**power for power in range(10)))]
+    candidates = [np.sort(weights)[-1 - left_out] for left_out in (0, *(2**power for power in range(9)))]
     assert found.threshold is not None
     assert error(found.threshold) == pytest.approx(min(map(error, candidates)))
     assert found.threshold < weights.max()
