@@ -23,7 +23,12 @@ TESTS = Path(__file__).parent
 SLOW = (  # folders and files of tests that take long to run, by measured CPU time
     *("docs/test_docs.py", "end_to_end/", "executors/", "paper/"),
     *("cli/test_cli.py", "cli/test_commands.py", "service/test_experiment_state.py", "train/test_parallel_fit.py"),
-    *("evaluate/test_ledger_and_estimators.py", "evaluate/test_sweeps.py", "core/test_exactness.py"),
+    *(
+        "evaluate/test_ledger_and_estimators.py",
+        "evaluate/test_propensities.py",
+        "evaluate/test_sweeps.py",
+        "core/test_exactness.py",
+    ),
     *("core/test_interval_rewards.py", "core/test_kernel_cache.py", "core/test_state_check.py"),
     *("core/test_compile_notice.py", "core/test_learner_state.py", "docs/test_life_of_a_decision.py"),
     *("policies/test_adaptive_", "policies/test_guarantees.py", "policies/test_zooming.py"),

@@ -1,4 +1,4 @@
-"""Draw the pictures of docs/explanation/algorithm.md from learners that run.
+"""Draw the pictures of docs/explanation/algorithm.md and docs/how-to/off-policy-evaluation.md from learners that run.
 
 python tools/make_doc_pictures.py [FOLDER]
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ import numpy as np
 import vl_convert
 
 import releaf
-from releaf import streams
+from releaf import evaluate, streams
 from releaf.core.adaptive.decision_step import predict_with_columns
 from releaf.statistics import Z95
 
@@ -178,11 +179,36 @@ def _panel(values: list[dict[str, float]], name: str, title: str | None) -> Any:
     return (band + truth + line).properties(width=165, height=120)
 
 
+def _visits() -> tuple[Any, Any]:
+    """The log of docs/how-to/off-policy-evaluation.md, and the decisions of a policy trained on its first half."""
+    stream = streams.clicks(20_000)
+    chances = np.exp(3.0 * stream.contexts)
+    log = evaluate.sample_log(stream, chances / chances.sum(axis=1, keepdims=True))
+    first, second = evaluate.halves(log)
+    policy = releaf.AdaptiveReleaf(log.actions, log.features, seed=0)
+    policy.learn_log(first.contexts, [log.actions[index] for index in first.taken], first.rewards)
+    return second, evaluate.choices(policy, second)
+
+
+def weights() -> Any:
+    """Share of the weight that the heaviest rows of a log carry, for two policies."""
+    log, chosen = _visits()
+    return releaf.plot.weights(log, {"AdaptiveReleaf": chosen, "always article a": np.zeros(len(log), dtype=int)})
+
+
+def overlap() -> Any:
+    """Estimated propensities of the rows that took each action, and of those in which a policy would."""
+    log, chosen = _visits()
+    return releaf.plot.overlap(evaluate.estimate_propensities(replace(log, probabilities=None)), chosen)
+
+
 DRAWN: dict[str, Callable[[], Any]] = {
     "partition": partition,
     "pairs": pairs,
     "exploring": exploring,
     "tables": tables,
+    "weights": weights,
+    "overlap": overlap,
 }
 
 

@@ -38,6 +38,7 @@ SHOWN = (
     "VW squarecb elim²",
     "VW regcbopt²",
 )
+OFF_POLICY = ROOT / "benchmarks" / "results" / "off_policy.json"
 HEADINGS = ("base classifiers", "prior training", "learns online", "learns actively", "uses context", "finds relevance")
 
 
@@ -69,6 +70,29 @@ def errors() -> str:
         labels = f"{detail['labels']:,.0f}"
         rows.append([policy(name).traits.name, f"{error:.2f}", spread, f"{paper:.2f}" if paper else "", labels])
     return _table(["policy", "error %", "least – most", "the paper %", "labels"], rows)
+
+
+def coverage() -> dict[str, str]:
+    """How often the intervals of off-policy estimates held the truth: a row per kind of log."""
+    kinds = ("ips", "snips", "dm", "dr", "sndr", "switch-dr", "ips, normal", "dr, normal")
+    worlds: dict[tuple[float, ...], dict[str, Any]] = {}
+    for finding in json.loads(OFF_POLICY.read_text())["findings"]:
+        detail = finding["detail"]
+        if "rate" in detail:
+            world = worlds.setdefault((detail["strength"], detail["rate"], detail["rows"]), detail | {"held": {}})
+            world["held"][detail["estimator"]] = finding["value"]
+    rows = [
+        [
+            f"{strength:g}",
+            "often" if rate == 1 else "rare",
+            f"{count:,}",
+            f"{world['effective_rows']:,.0f}",
+            *(f"{100 * world['held'][kind]:.0f} %" for kind in kinds),
+        ]
+        for (strength, rate, count), world in worlds.items()
+    ]
+    names = [kind.upper().replace(", NORMAL", ", normal") for kind in kinds]
+    return {"coverage": _table(["strength", "rewards", "rows", "effective", *names], rows)}
 
 
 def _table(headings: list[str], rows: list[list[str]]) -> str:
@@ -156,6 +180,7 @@ def pages() -> dict[Path, str]:
     wanted = {ROOT / "docs" / "policies.md": {"properties": properties(), "errors": errors()}}
     wanted[ROOT / "docs" / "evidence.md"] = evidence()
     wanted[ROOT / "docs" / "adaptive.md"] = quality()
+    wanted[ROOT / "docs" / "explanation" / "off-policy-evaluation.md"] = coverage()
     scale = {name: _table(headings, lines) for name, (headings, lines) in scale_tables.tables().items()}
     wanted[ROOT / "docs" / "explanation" / "scale.md"] = scale
     return {path: _with_tables(path, tables) for path, tables in wanted.items()}

@@ -1,4 +1,4 @@
-"""Altair charts of learners and runs: relevance, regret, labels and partitions.
+"""Altair charts of learners and runs: relevance, regret, labels and partitions; and of off-policy evaluation.
 
 Notebooks display them, and ``chart.save("x.png")``, ``"x.svg"`` or ``"x.html"`` writes a file that needs no network.
 They are Altair charts, so ``chart.properties(title="Clicks")`` and the like work.
@@ -29,10 +29,21 @@ from releaf.datetimes import Trend
 from releaf.evaluate.ledger import Ledger, account, thin_steps
 from releaf.features import Continuous, Feature
 from releaf.inspection import Interval
+from releaf.off_policy_charts import calibration, estimates, overlap, sensitivity, weights
 from releaf.policy import Policy, Trace
 from releaf.streams import Stream
 
-__all__ = ["labels", "partition", "regret", "relevance"]
+__all__ = [
+    "calibration",
+    "estimates",
+    "labels",
+    "overlap",
+    "partition",
+    "regret",
+    "relevance",
+    "sensitivity",
+    "weights",
+]
 
 POINTS = 498  # maximum number of points of a line
 MAX_WRITTEN = 200  # tiles up to which a heat map shows values

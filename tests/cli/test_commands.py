@@ -431,7 +431,7 @@ def test_a_log_tells_what_others_would_have_earned(folder: Path) -> None:
     lines = told("evaluate", folder / "log.parquet", *arguments, "--policy", "AdaptiveReleaf", "--policy", "UCB1")
     own, ours, blind = lines
     assert own["policy"] == "the log's own"
-    for method in ("ips", "snips", "dr"):
+    for method in ("ips", "snips", "dr", "sndr", "switch-dr"):
         assert ours[method]["low"] > own[method]["high"]
         assert blind[method]["value"] < ours[method]["low"]
     assert ours[method]["low"] < 0.63 < ours[method]["high"]  # what the best policy earns: 1 - 0.9 · P(neither)
@@ -463,6 +463,42 @@ def test_broken_rows_of_a_log_to_evaluate_are_named(folder: Path, tmp_path: Path
 def test_a_log_without_probabilities_cannot_be_evaluated(folder: Path) -> None:
     result = run("evaluate", folder / "log.csv", "--action", "shown", "--reward", "clicked", expect=1)
     assert "has no column 'probability' of propensities, which off-policy estimates need" in result.stderr
+    assert "--estimate-propensities" in result.stderr
+
+
+def test_a_log_without_probabilities_is_evaluated_by_estimated_ones(folder: Path, tmp_path: Path) -> None:
+    columns = ("--action", "shown", "--reward", "clicked", "--policy", "LinUCB")
+    clicks().drop("p").write_parquet(tmp_path / "without.parquet")
+    own, ours = told("evaluate", tmp_path / "without.parquet", *columns, "--estimate-propensities")
+    _, known = told("evaluate", folder / "log.parquet", *columns, "--probability", "p")
+    assert ours["dr"]["value"] == pytest.approx(known["dr"]["value"], abs=0.02)
+    assert ours["effective_rows"] > 0.9 * known["effective_rows"]
+    assert ours["breakdown"] > 1.2
+    assert own["dr"]["high"] < ours["dr"]["low"]
+    shown = run("evaluate", tmp_path / "without.parquet", *columns, "--estimate-propensities").stdout
+    assert "no unobserved confounders" in " ".join(shown.split())
+    assert "breakdown" in shown
+
+
+def test_estimators_are_chosen_and_weights_drawn(folder: Path, tmp_path: Path) -> None:
+    arguments = ("--action", "shown", "--reward", "clicked", "--probability", "p", "--policy", "UCB1")
+    picture = tmp_path / "weights.png"
+    shown = run("evaluate", folder / "log.parquet", *arguments, "--estimator", "dm", "--png", picture).stdout
+    assert "DM" in shown
+    assert "SNIPS" not in shown
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    result = run("evaluate", folder / "log.parquet", *arguments, "--estimator", "xx", expect=1)
+    assert "there is no estimator 'xx': expected ips, snips, dm, dr, sndr, switch-dr" in result.stderr
+
+
+def test_a_log_that_hardly_overlaps_says_so(tmp_path: Path) -> None:
+    rare = clicks().with_columns(p=pl.when(pl.col("shown") == "sport").then(0.999).otherwise(0.001))
+    rare.filter((pl.col("shown") == "sport") | (pl.int_range(pl.len()) % 500 == 0)).write_parquet(
+        tmp_path / "rare.parquet"
+    )
+    arguments = ("--action", "shown", "--reward", "clicked", "--probability", "p", "--policy", "LinUCB")
+    shown = " ".join(run("evaluate", tmp_path / "rare.parquet", *arguments).stdout.split())
+    assert "carry the variance of the weights" in shown
 
 
 def test_rewards_of_another_range_are_evaluated(tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ CHOSEN = np.array([0, 1, 1, 1])  # agrees on the first three: weights 2, 4, 4, 0
 
 def test_the_estimates_of_four_rows_worked_out_by_hand() -> None:
     """IPS: (2·1 + 4·0 + 4·1 + 0)/4 = 1.5. SNIPS: 6/10. With q = ½ everywhere, DR: ½ + (2·½ - 4·½ + 4·½)/4 = 0.75."""
-    estimate = evaluate.ips(SMALL, CHOSEN)
+    estimate = evaluate.ips(SMALL, CHOSEN, interval="normal")
     assert (estimate.value, estimate.matched) == (1.5, 3)
     half = 1.959963984540054 * np.std([2, 0, 4, 0], ddof=1) / 2
     assert (estimate.low, estimate.high) == pytest.approx((1.5 - half, 1.5 + half))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -24,24 +24,47 @@ from releaf.cli.policies import policy_class
 from releaf.cli.schema import GUESS_ROWS, guess_schema, read_schema, show_guess
 
 POLICIES = ("AdaptiveReleaf", "LinUCB", "LinTS", "Releaf", "UCB1")
-METHODS = ("ips", "snips", "dr")
-MIN_EFFECTIVE_ROWS = 100.0  # effective sample size below which an estimate is unreliable
+METHODS = ("ips", "snips", "dm", "dr", "sndr", "switch-dr")
+SHOWN = ("snips", "dr", "switch-dr")  # in the table, by default
+OWN = "the log's own"
+
+
+class Shared(NamedTuple):
+    """What the estimates of all policies share: both halves of the log, and the models of the second."""
+
+    first: Any
+    second: Any
+    rewards: Any  # predicted reward of each action in each row of the second half
+    propensities: Any  # estimated ones, if the log has none
+    reward_range: tuple[float, float]
 
 
 def evaluate(
-    log: Annotated[Path, typer.Argument(help="A CSV, Parquet or Arrow file of decisions with their probabilities.")],
+    log: Annotated[Path, typer.Argument(help="A CSV, Parquet or Arrow file of decisions.")],
     action: Annotated[str, typer.Option(help="Column of the action taken.")] = "action",
     reward: Annotated[str, typer.Option(help="Column of its reward.")] = "reward",
     probability: Annotated[str, typer.Option(help="Column of its propensity.")] = "probability",
+    estimate_propensities: Annotated[
+        bool,
+        typer.Option(
+            "--estimate-propensities",
+            help="Estimate propensities from the features, where the log has none. Assumes no unobserved confounders.",
+        ),
+    ] = False,
     schema: Annotated[Path | None, typer.Option(help="Features as TOML (guessed).")] = None,
     leave_out: Annotated[list[str] | None, typer.Option(help="A column that is no feature; may be repeated.")] = None,
     policy: Annotated[
         list[str] | None, typer.Option(help=f"A policy; may be repeated ({', '.join(POLICIES)}).")
     ] = None,
     model: Annotated[list[Path] | None, typer.Option(help="A trained learner to evaluate; may be repeated.")] = None,
+    estimator: Annotated[
+        list[str] | None,
+        typer.Option(help=f"An estimator to show; may be repeated ({', '.join(METHODS)}). JSON has all."),
+    ] = None,
     reward_range: Annotated[tuple[float, float], typer.Option(help="Lowest and highest reward.")] = (0.0, 1.0),
     seed: Annotated[int, typer.Option(min=0, help="Seed of the policies.")] = 0,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip unusable rows.")] = False,
+    png: Annotated[Path | None, typer.Option(help="Draw the weights of all policies into this file.")] = None,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Number of parallel policies (one; on Ray, one per CPU).")
     ] = None,
@@ -50,44 +73,59 @@ def evaluate(
 ) -> None:
     """Off-policy evaluation: estimate the mean reward of policies from a log of another policy's decisions.
 
-    Each policy is trained on the first half of the log and evaluated on the second half, by inverse propensity scoring
-    (IPS), its self-normalised form (SNIPS) and the doubly robust estimator (DR), with 95 % confidence intervals. A
-    model from a file is not trained; if it was trained on the same log, its estimate is biased upwards.
+    Each policy is trained on the first half of the log and evaluated on the second half, with 95 % confidence
+    intervals: by inverse propensity (ips, self-normalised: snips), by a model of rewards (dm), or by both (dr, sndr,
+    switch-dr). A model from a file is not trained; if it was trained on the same log, its estimate is biased upwards.
     """
     check_ray_address(ray)
     from releaf import load
     from releaf.executors import executor_for
     from releaf.streams.tables import file_format
 
+    shown = _checked_estimators(estimator)
     with error_messages():
         models = {str(path): load(path) for path in model or []}
         features = _features_of(models, None if schema is None else read_schema(schema))
         known = next((learner.actions for learner in models.values()), None)
-        decisions = _read(log, action, reward, probability, features, leave_out or [], known, reward_range, skip_bad)
+        column = None if estimate_propensities else probability
+        unused = [*(leave_out or []), *([probability] if estimate_propensities else [])]
+        decisions = _read(log, action, reward, column, features, unused, known, reward_range, skip_bad)
         policies = {name: _made(name, decisions, seed, reward_range) for name in policy or ([] if model else POLICIES)}
         policies |= models
         tasks = [(name, learner, name not in models) for name, learner in policies.items()]
         with executor_for(workers or (None if ray else 1), ray) as executor, progress_bar() as progress:
-            bar, lines = progress.add_task("evaluating", total=len(tasks)), {}
-            for index, line in executor.map(partial(_line, decisions), tasks):
-                lines[index] = line
+            bar, found = progress.add_task("evaluating", total=len(tasks) + 1), {}
+            shared = _share(decisions, estimate_propensities, reward_range)
+            progress.advance(bar)
+            for index, result in executor.map(partial(_line, shared), tasks):
+                found[index] = result
                 progress.advance(bar)
     if decisions.skipped:
         show_problems(
             str(log), "line" if file_format(log) == "csv" else "row", list(decisions.problems), decisions.skipped
         )
-    results = [_logged(decisions), *(lines[index] for index in range(len(tasks)))]
+    ordered = [found[index] for index in range(len(tasks))]
+    results = [_logged(shared.second), *(line for line, _ in ordered)]
+    if png is not None:
+        _draw(png, shared.second, {line["policy"]: chosen for line, chosen in ordered})
     if as_json:
         print_json(results)
         return
-    _show(results)
+    _show(results, shown, shared.propensities)
+
+
+def _checked_estimators(given: list[str] | None) -> tuple[str, ...]:
+    unknown = [name for name in given or [] if name not in METHODS]
+    if unknown:
+        fail(f"there is no estimator {unknown[0]!r}: expected {', '.join(METHODS)}")
+    return tuple(given or SHOWN)
 
 
 def _read(
     log: Path,
     action: str,
     reward: str,
-    probability: str,
+    probability: str | None,
     features: Any,
     leave_out: list[str],
     known: Any,
@@ -98,10 +136,14 @@ def _read(
     from releaf.streams.tables import read_first_rows
 
     rows, more = read_first_rows(log, GUESS_ROWS)
-    if probability not in rows.columns:
-        fail(f"{log} has no column {probability!r} of propensities, which off-policy estimates need")
+    if probability is not None and probability not in rows.columns:
+        fail(
+            f"{log} has no column {probability!r} of propensities, which off-policy estimates need: "
+            "name it with --probability, or estimate them with --estimate-propensities"
+        )
     if features is None:
-        features = guess_schema(rows, [action, reward, probability, *leave_out], [], more)
+        used = [name for name in (action, reward, probability, *leave_out) if name is not None]
+        features = guess_schema(rows, used, [], more)
         show_guess(features)
     return streams.log(
         log,
@@ -134,54 +176,96 @@ def _made(name: str, log: Any, seed: int, reward_range: tuple[float, float]) -> 
     return made(log.actions, log.features, seed=seed, **further)
 
 
+def _share(log: Any, estimates_propensities: bool, reward_range: tuple[float, float]) -> Shared:
+    """Split the log, and fit the models that all policies share to its second half."""
+    from releaf.evaluate import cross_fit_rewards, estimate_propensities, halves
+
+    first, second = halves(log)
+    propensities = None
+    if estimates_propensities:
+        propensities = estimate_propensities(second)
+        second = propensities.log
+    return Shared(first, second, cross_fit_rewards(second), propensities, reward_range)
+
+
 def _logged(log: Any) -> dict[str, Any]:
-    """Mean reward of the logged decisions in the second half."""
-    from releaf.evaluate.off_policy import mean_estimate
+    """Mean reward of the logged decisions."""
+    from releaf.evaluate.estimators import mean_estimate
 
-    half = len(log) // 2
-    value = mean_estimate(log.rewards[half:], len(log) - half)
+    value = mean_estimate(log.rewards, len(log))
     estimate = {"value": value.value, "low": value.low, "high": value.high}
-    return {"policy": "the log's own", **dict.fromkeys(METHODS, estimate), "effective_rows": len(log) - half}
+    return {"policy": OWN, **dict.fromkeys(METHODS, estimate), "effective_rows": len(log), "problems": []}
 
 
-def _line(log: Any, task: tuple[str, Any, bool]) -> dict[str, Any]:
-    """Estimates of a policy's mean reward, after training on the first half of the log unless it is a model."""
-    from releaf import evaluate as estimates
-    from releaf.evaluate.off_policy import effective_rows, halves
+def _line(shared: Shared, task: tuple[str, Any, bool]) -> tuple[dict[str, Any], Any]:
+    """Estimates of a policy's mean reward, and its decisions; it is trained on the first half unless it is a model."""
+    from dataclasses import asdict
+
+    from releaf import evaluate as off_policy
 
     name, learner, learns = task
-    first, second = halves(log)
+    first, second = shared.first, shared.second
     if learns:
-        low, high = log.rewards.min(initial=0.0), log.rewards.max(initial=1.0)
+        low, high = shared.reward_range
         scaled = first.rewards if learner.traits.has_reward_range else (first.rewards - low) / (high - low)
-        learner.learn_log(first.contexts, [log.actions[index] for index in first.taken], scaled)
-    chosen = estimates.choices(learner, second)
-    line: dict[str, Any] = {"policy": name, "effective_rows": effective_rows(second, chosen)}
-    for method, estimator in zip(METHODS, (estimates.ips, estimates.snips, estimates.doubly_robust), strict=True):
-        value = estimator(second, chosen)
+        learner.learn_log(first.contexts, [first.actions[index] for index in first.taken.tolist()], scaled)
+    chosen = off_policy.choices(learner, second)
+    overlap = off_policy.overlap(shared.propensities or second, chosen)
+    line: dict[str, Any] = {"policy": name, "effective_rows": overlap.effective_rows}
+    found = off_policy.estimate_all(second, chosen, shared.rewards, reward_range=shared.reward_range)
+    for method, value in found.items():
         line[method] = {"value": value.value, "low": value.low, "high": value.high}
-    return line
+    line |= {"overlap": asdict(overlap), "problems": overlap.problems}
+    if shared.propensities is not None:
+        line["breakdown"] = off_policy.breakdown(second, chosen, float(second.rewards.mean()))
+    return line, chosen
 
 
-def _show(lines: list[dict[str, Any]]) -> None:
+def _draw(path: Path, log: Any, chosen: dict[str, Any]) -> None:
+    from releaf import plot
+
+    with error_messages():
+        plot.weights(log, chosen).save(str(path))
+
+
+def _show(lines: list[dict[str, Any]], shown: tuple[str, ...], propensities: Any) -> None:
     from releaf.report.terminal import table
 
-    made = table(
-        "Mean reward, estimated on the second half of the log",
-        "95 % confidence intervals in brackets. Effective rows: the effective sample size.",
-    )
-    made.add_column("", no_wrap=True)
-    for name in ("IPS", "SNIPS", "DR", "effective rows"):
-        made.add_column(name, justify="right", no_wrap=True)
-    for line in lines:
-        cells = [_interval(line[method]) for method in METHODS]
-        rows = f"{line['effective_rows']:,.0f}"
-        made.add_row(
-            line["policy"], *cells, rows if line["effective_rows"] >= MIN_EFFECTIVE_ROWS else f"[yellow]{rows}[/]"
+    note = "95 % confidence intervals in brackets. Effective rows: the effective sample size."
+    if propensities is not None:
+        note += (
+            " Breakdown: the largest factor Λ by which hidden confounders may change the odds of an action while the "
+            "policy is still shown to be better than the log's own (0: it is not shown)."
         )
+    made = table("Mean reward, estimated on the second half of the log", note)
+    made.add_column("", no_wrap=True)
+    for name in (*(method.upper() for method in shown), "effective rows"):
+        made.add_column(name, justify="right", no_wrap=True)
+    if propensities is not None:
+        made.add_column("breakdown", justify="right", no_wrap=True)
+    for line in lines:
+        rows = f"{line['effective_rows']:,.0f}"
+        cells = [_interval(line[method]) for method in shown]
+        cells.append(f"[yellow]{rows}[/]" if line["problems"] else rows)
+        if propensities is not None:
+            cells.append(f"{line['breakdown']:.2f}" if "breakdown" in line else "")
+        made.add_row(line["policy"], *cells)
     console.print(made)
-    if any(line["effective_rows"] < MIN_EFFECTIVE_ROWS for line in lines):
-        console.print("[yellow]Few effective rows:[/] the log rarely took the actions of these policies.")
+    for line in lines:
+        for problem in line["problems"]:
+            console.print(f"[yellow]{line['policy']}:[/] {problem}.")
+    if propensities is not None:
+        _show_propensities(propensities)
+
+
+def _show_propensities(propensities: Any) -> None:
+    from releaf.evaluate.propensities import ASSUMPTION
+
+    console.print(
+        f"Propensities were estimated by {propensities.classifier}: log loss {propensities.log_loss:.3f}, "
+        f"{propensities.base_loss:.3f} without features."
+    )
+    console.print(f"[yellow]{ASSUMPTION}[/]")
 
 
 def _interval(estimate: dict[str, float]) -> str:

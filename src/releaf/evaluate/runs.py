@@ -23,7 +23,13 @@ from releaf.evaluate.ledger import Ledger, check_checkpoints, ledger_of_rejectio
 from releaf.evaluate.off_policy import rejection
 from releaf.policy import Previewable, Replayable
 
-UNRELATED_MODULES = ("__main__.py", "charts.py", "plot.py", "river.py")  # modules that can't change the result of a run
+UNRELATED_MODULES = (
+    "__main__.py",
+    "charts.py",
+    "off_policy_charts.py",
+    "plot.py",
+    "river.py",
+)  # modules that can't change the result of a run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from releaf.arrays import Array
-from releaf.core.adaptive.decision_step import ADAPTIVE, ADAPTIVE_OF_LABELS, predict_many
+from releaf.core.adaptive.decision_step import ADAPTIVE, ADAPTIVE_OF_LABELS, predict_many, set_levels
 from releaf.core.adaptive.engine import MOST_WINDOW, Mapper, MixtureEngine
 from releaf.core.adaptive.initial_state import Settings
 from releaf.core.adaptive.merging import SampledRows, build_engine, merge_engines
@@ -96,6 +96,7 @@ class AdaptiveReleaf(CompiledPolicy):
         observes="the reward of its action, always or where it can change a decision",
     )
     _entry_points = ADAPTIVE
+    _changed_by_choice = ("clock", "seen", "seen_keys", "seen_counts", "fresh_knots", "fresh_levels", "sums")
 
     def __init__(
         self,
@@ -271,6 +272,16 @@ class AdaptiveReleaf(CompiledPolicy):
             for decision, chance, expected in zip(decisions.tolist(), chances.tolist(), estimates.tolist(), strict=True)
         ]
 
+    def _choose_each(self, units: Array, states: Array) -> Array:
+        time = int(self._state.clock[TIME]) + 1
+        if time & (time - 1) == 0:  # levels are set from the sampled contexts then: once, not for each row
+            set_levels(self._pointer_table)
+            self._state.clock[TIME] = time
+        return super()._choose_each(units, states)
+
+    def _arrays_read_by_choice(self) -> list[Array]:
+        return [self._state.clock, self._state.sums]  # the sampled contexts matter to the next fit only
+
     def _name_relevant(self) -> Relevant:
         """Relevant features of each action, cached until the next refit."""
         named = relevant_features(self._strengths(), self._certainties())
@@ -288,14 +299,6 @@ class AdaptiveReleaf(CompiledPolicy):
     def _remove_action(self, index: int) -> None:
         kept = [action for action in range(len(self._engine.samples)) if action != index]
         self._use_engine(self._engine.with_actions(self._settings(len(kept)), kept))
-
-    def _changed_by_decision(self) -> dict[str, Array]:
-        names = ("clock", "seen", "seen_keys", "seen_counts", "fresh_knots", "fresh_levels", "sums")
-        return {name: getattr(self._state, name).copy() for name in names}
-
-    def _undo_decision(self, arrays: dict[str, Array]) -> None:
-        for name, array in arrays.items():
-            getattr(self._state, name)[...] = array
 
     def _arrays(self) -> dict[str, Array]:
         return self._engine.learnt_arrays()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import secrets
 import threading
 from abc import ABC, abstractmethod
@@ -37,11 +38,17 @@ from releaf.schema import Features, Schema
 from releaf.traits import Traits
 
 _FLOAT64 = np.dtype(np.float64)
+PREVIEWS = 10  # the stream of random numbers that previews draw from
 
 Relevant = tuple[tuple[int, ...] | None, ...]
 # Result of a policy's rule for one context: action, explored, probability, estimates, relevant. Plain tuples, also for
 # pending decisions, because every decision creates one.
 Selection = tuple[int, bool, float | None, tuple[float, ...] | None, Relevant | None]
+
+
+def preview_states(seed: int, count: int) -> Array:
+    """States of the random generator for previews; another stream than ``default_rng(seed)``, which others use."""
+    return np.random.default_rng([seed, PREVIEWS]).integers(-(2**63), 2**63 - 1, count)
 
 
 class OnlinePolicy(Serializable, ContextEncoding, LogLearning, OptionalMethods, ServiceHooks, ABC):
@@ -236,6 +243,33 @@ class OnlinePolicy(Serializable, ContextEncoding, LogLearning, OptionalMethods, 
                 self._pending, self._steps = pending, steps
                 self._undo_decision(arrays)
                 self._encoder.restore(encoder)
+
+    def preview_actions(self, contexts: Any, *, seed: int = 0) -> Array:
+        """Positions of the actions that the policy would take now in each of many contexts; state is unchanged.
+
+        Each row is decided as if it came next, so no row affects another: ``preview`` for many contexts. A randomised
+        policy draws independently for each row. Quantiles are not updated.
+
+        Parameters
+        ----------
+        contexts
+            A matrix, a table, or a sequence of contexts.
+        seed
+            Seed of the draws; the policy's own random generator is unchanged.
+        """
+        with self._lock:
+            units, twin = self._encode_many(contexts, learns=False), copy.deepcopy(self)
+        return twin._choose_each(units, preview_states(seed, len(units)))
+
+    def _choose_each(self, units: Array, states: Array) -> Array:
+        """Choose for each encoded context from the same state, but for that of the random generator."""
+        chosen = np.zeros(len(units), dtype=np.int64)
+        for row, (unit, state) in enumerate(zip(units, states.tolist(), strict=True)):
+            changed = self._changed_by_decision()
+            self.set_random_state(state)
+            chosen[row] = self._choose(unit)[0]
+            self._undo_decision(changed)
+        return chosen
 
     def learn(self, choice: Decision | int, reward: Any, action: ActionName | None = None) -> None:
         """Learn the reward of a pending decision: at once, late, or in any order.

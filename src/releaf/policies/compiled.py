@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -22,6 +22,9 @@ class CompiledPolicy(OnlinePolicy):
 
     _entry_points: EntryPoints
     _state: Any
+    _changed_by_choice: ClassVar[tuple[str, ...] | None] = (
+        None  # arrays that ``choose`` changes, where ``update`` reads no scratch
+    )
 
     def __init__(
         self,
@@ -108,6 +111,38 @@ class CompiledPolicy(OnlinePolicy):
                 reached = self._entry_points.learn_log(self._pointer_table, units, taken, rewards, reached)
         finally:
             self._steps = int(self._state.clock[TIME])
+
+    # --- previews ---------------------------------------------------------------------------------------------
+
+    def _choose_each(self, units: Array, states: Array) -> Array:
+        decide, chosen = self._entry_points.decide, np.zeros(len(units), dtype=np.int64)
+        if self._state.grows:
+            self._grow_if_full()
+        changed = [(array, array.copy()) for array in self._arrays_read_by_choice()]
+        pointer_table, clock = self._pointer_table, self._state.clock
+        for row, (unit, state) in enumerate(zip(units, states.tolist(), strict=True)):
+            clock[RANDOM] = state
+            chosen[row] = decide(pointer_table, unit)
+            for array, before in changed:
+                array[...] = before
+        return chosen >> 1
+
+    def _arrays_read_by_choice(self) -> list[Array]:
+        """Arrays that a decision may change and a later one reads."""
+        names = self._changed_by_choice or self._state.layout.names("learnt")
+        return [getattr(self._state, name) for name in names]
+
+    def _changed_by_decision(self) -> dict[str, Array]:
+        if self._changed_by_choice is None:
+            return super()._changed_by_decision()
+        return {name: getattr(self._state, name).copy() for name in self._changed_by_choice}
+
+    def _undo_decision(self, arrays: dict[str, Array]) -> None:
+        if self._changed_by_choice is None:
+            super()._undo_decision(arrays)
+            return
+        for name, array in arrays.items():
+            getattr(self._state, name)[...] = array
 
     # --- capacity ---------------------------------------------------------------------------------------------
 

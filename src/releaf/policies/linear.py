@@ -20,6 +20,8 @@ LEAST_RIDGE = 1e-8
 class LinearPolicy(CompiledPolicy):
     """Ridge regression for each action; a subclass defines the rule of choice."""
 
+    _changed_by_choice = ("clock", "taken")
+
     def __init__(
         self,
         actions: Actions,

@@ -13,7 +13,7 @@ from releaf.arrays import Array
 from releaf.core.releaf import decision_step, merging
 from releaf.core.releaf.engine import Engine, EngineSettings
 from releaf.core.releaf.marginals import observed_in_leaves
-from releaf.core.releaf.state import EXPLOITED, EXPLORED, OBSERVED, RANDOM, TIME, UNDER_EXPLORED
+from releaf.core.releaf.state import EXPLOITED, EXPLORED, OBSERVED, PENDING, RANDOM, TIME, UNDER_EXPLORED
 from releaf.decision import ActionName, Decision
 from releaf.explanation import ActionExplanation, Explanation, Term
 from releaf.features import MISSING, Continuous, Quantile
@@ -117,6 +117,21 @@ class PartitionedPolicy(OnlinePolicy):
         relevant = tuple([self._tuples[candidate] for candidate in np.frombuffer(found, dtype=np.int64)])
         self._known[found] = (relevant, None if None in relevant else 1.0)
         return self._known[found]
+
+    def _choose_each(self, units: Array, states: Array) -> Array:
+        chosen = np.zeros(len(units), dtype=np.int64)
+        if not len(units):
+            return chosen
+        time = self._engine.clock(TIME)
+        self._engine.decide(units[0])  # counts the latest arrival, which belongs to the decision before
+        clock, pointer_table = self._engine.state.clock, self._engine.state.pointer_table
+        clock[TIME], clock[PENDING] = time, 0
+        before = clock.copy()
+        for row, (unit, random) in enumerate(zip(units, states.tolist(), strict=True)):
+            clock[:] = before
+            clock[RANDOM] = random
+            chosen[row] = decision_step.decide(pointer_table, unit)
+        return chosen >> 1
 
     def _learn(self, context: Array, step: int, index: int, reward: float) -> None:
         if decision_step.learn(self._engine.state.pointer_table, context, step, index, reward):

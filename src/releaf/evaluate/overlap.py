@@ -1,0 +1,138 @@
+"""Overlap of a log with a policy: how much of the log tells something about the policy."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from releaf.arrays import Array
+from releaf.evaluate.confidence_intervals import MIN_VARIANCE_ROWS, variance_rows
+from releaf.evaluate.estimators import checked_target, importance_weights
+from releaf.evaluate.propensities import Propensities
+from releaf.statistics import effective_sample_size
+from releaf.streams import Log
+
+TINY = 0.01  # propensities below that are tiny
+MIN_EFFECTIVE_ROWS = 100.0  # effective sample size below which an estimate is unreliable
+MOST_UNSUPPORTED = 0.01  # share of rows in which the log hardly ever takes the policy's action
+_FAR = 3.0  # standard errors
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """How well a log covers the decisions of a policy.
+
+    Attributes
+    ----------
+    rows, matched
+        Number of rows; of those with a weight above 0, in which the policy may take the logged action.
+    effective_rows
+        Effective sample size: as many rows of equal weight would tell as much.
+    variance_rows
+        Number of rows that carry the variance of the weights. Below 50, intervals are not asymptotic.
+    mean_weight, mean_weight_error
+        Mean of the weights and its standard error. It is 1 where the propensities are right and the log takes every
+        action of the policy.
+    largest_weight
+        The largest weight.
+    top_share
+        Share of all weight in the one percent of rows with the largest weights.
+    least_propensity
+        The smallest propensity of a logged action.
+    tiny_share
+        Share of rows whose logged action had a propensity below 0.01.
+    unsupported_share
+        Share of rows in which the policy's action has a propensity below 0.01; None unless the propensities of all
+        actions are known (:class:`Propensities`).
+    """
+
+    rows: int
+    matched: int
+    effective_rows: float
+    variance_rows: float
+    mean_weight: float
+    mean_weight_error: float
+    largest_weight: float
+    top_share: float
+    least_propensity: float
+    tiny_share: float
+    unsupported_share: float | None = None
+
+    @property
+    def problems(self) -> list[str]:
+        """What speaks against an estimate, in words; none if the overlap is good."""
+        found = []
+        if self.effective_rows < MIN_EFFECTIVE_ROWS:
+            found.append(
+                f"the effective sample size is {self.effective_rows:,.0f} of {self.rows:,} rows: "
+                "the log rarely took the policy's actions"
+            )
+        if self.variance_rows < MIN_VARIANCE_ROWS:
+            found.append(
+                f"{self.variance_rows:,.0f} rows carry the variance of the weights: intervals are widened by what "
+                "other rows could have earned"
+            )
+        off = abs(self.mean_weight - 1.0)
+        if off > _FAR * self.mean_weight_error and off > 0.01:
+            found.append(
+                f"the mean weight is {self.mean_weight:.3f} ± {self.mean_weight_error:.3f}, expected 1: "
+                "the propensities are wrong, or the log never takes some of the policy's actions"
+            )
+        if self.unsupported_share is not None and self.unsupported_share > MOST_UNSUPPORTED:
+            found.append(
+                f"in {self.unsupported_share:.1%} of rows the policy's action has a propensity below {TINY:g}: "
+                "nothing in the log tells what it earns there"
+            )
+        return found
+
+
+def overlap(log: Log | Propensities, chosen: Any) -> Overlap:
+    """Diagnose the overlap of a log with a policy.
+
+    Parameters
+    ----------
+    log
+        A log with propensities, or the result of :func:`estimate_propensities`.
+    chosen
+        As for :func:`ips`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from releaf import evaluate, streams
+    >>> log = evaluate.sample_log(streams.clicks(4_000))
+    >>> found = evaluate.overlap(log, np.zeros(len(log), dtype=int))
+    >>> round(found.mean_weight), found.problems
+    (1, [])
+    """
+    known = log.log if isinstance(log, Propensities) else log
+    weights = importance_weights(known, chosen)
+    if known.probabilities is None or not len(known):
+        raise ValueError("the log is empty: expected at least one row")
+    count, total = len(weights), float(weights.sum())
+    top = np.sort(weights)[count - max(1, count // 100) :]
+    return Overlap(
+        rows=count,
+        matched=int((weights > 0).sum()),
+        effective_rows=effective_sample_size(total, float((weights**2).sum())),
+        variance_rows=variance_rows(weights),
+        mean_weight=total / count,
+        mean_weight_error=float(weights.std()) / math.sqrt(count),
+        largest_weight=float(weights.max()),
+        top_share=float(top.sum()) / total if total else 0.0,
+        least_propensity=float(known.probabilities.min()),
+        tiny_share=float((known.probabilities < TINY).mean()),
+        unsupported_share=_unsupported(log.table, checked_target(known, chosen))
+        if isinstance(log, Propensities)
+        else None,
+    )
+
+
+def _unsupported(table: Array, target: Array) -> float:
+    """Share of the policy's decisions on actions with a tiny propensity."""
+    if target.ndim == 2:
+        return float((target * (table < TINY)).sum(axis=1).mean())
+    return float((table[np.arange(len(target)), target] < TINY).mean())
