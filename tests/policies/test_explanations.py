@@ -1,0 +1,175 @@
+"""Explanations: terms that add up, planted features that lead, counterfactuals that hold, and what is not known."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+import releaf
+
+SCHEMA = releaf.Schema(
+    {
+        "hour": releaf.Continuous(0, 24),
+        "age": releaf.Continuous(18, 80),
+        "site": releaf.Categorical("a", "b", "c", missing=True),
+        "noise": releaf.Continuous(),
+    }
+)
+ACTIONS = ["news", "deal"]
+
+
+def planted(rows: int, seed: int) -> tuple[list[list[Any]], Any]:
+    """Contexts, and the chance of a click: an evening peak of news, and a deal for the young in the morning."""
+    draw = np.random.default_rng(seed)
+    hour, age, noise = draw.uniform(0, 24, rows), draw.uniform(18, 80, rows), draw.random(rows)
+    site = draw.choice(["a", "b", "c"], rows)
+    chances = np.column_stack([0.1 + 0.3 * ((hour > 17) & (hour < 22)), 0.1 + 0.4 * ((age < 40) & (hour < 12))])
+    return [list(row) for row in zip(hour.tolist(), age.tolist(), site.tolist(), noise.tolist(), strict=True)], chances
+
+
+def learner_of_log(rows: int = 12_000, seed: int = 0, **parameters: Any) -> releaf.AdaptiveReleaf:
+    contexts, chances = planted(rows, seed)
+    draw = np.random.default_rng(seed + 1)
+    taken = draw.integers(0, 2, rows)
+    rewards = (draw.random(rows) < chances[np.arange(rows), taken]).astype(float)
+    low, high = parameters.get("reward_range", (0.0, 1.0))
+    bandit = releaf.AdaptiveReleaf(ACTIONS, SCHEMA, seed=seed, **parameters)
+    bandit.learn_log(contexts, [ACTIONS[index] for index in taken], low + (high - low) * rewards)
+    return bandit
+
+
+@pytest.fixture(scope="module")
+def bandit() -> releaf.AdaptiveReleaf:
+    return learner_of_log()
+
+
+def test_terms_add_up_to_the_estimate_less_the_base_rate(bandit: releaf.AdaptiveReleaf) -> None:
+    for context in planted(50, 7)[0]:
+        told = bandit.explain(context).to_dict()
+        estimates = dict(zip(ACTIONS, bandit.estimate([context])[0], strict=True))
+        for known in told["actions"]:
+            assert known["estimate"] == pytest.approx(estimates[known["action"]], abs=1e-12)
+            total = sum(term["effect"] for term in known["terms"])
+            assert total == pytest.approx(known["estimate"] - known["base_rate"], abs=1e-12)
+            sizes = [abs(term["effect"]) for term in known["terms"]]
+            assert sizes == sorted(sizes, reverse=True)
+            assert known["low"] <= known["estimate"] <= known["high"]
+
+
+def test_the_base_rate_is_the_mean_of_the_action_s_rewards() -> None:
+    bandit = releaf.AdaptiveReleaf(["one", "other"], 1, seed=0)
+    bandit.learn_log([[0.1]] * 10, ["one"] * 10, [1.0] * 2 + [0.0] * 8)
+    told = {known.action: known for known in bandit.explain([0.1]).actions}
+    assert told["one"].base_rate == pytest.approx(0.2)
+    assert told["one"].rewards == 10
+    assert "base rate: mean of its 10 rewards" in bandit.explain([0.1])
+    assert told["other"].rewards == 0
+
+
+def test_a_planted_feature_leads_where_it_matters(bandit: releaf.AdaptiveReleaf) -> None:
+    leading = {"news": 0, "deal": 0}
+    contexts = planted(200, 11)[0]
+    for context in contexts:
+        for known in bandit.explain(context).actions:
+            leading[str(known.action)] += set(known.terms[0].features) <= {"hour", "age"} and bool(
+                known.terms[0].features
+            )
+    assert min(leading.values()) >= 0.95 * len(contexts)
+    evening = {known.action: known.terms[0] for known in bandit.explain([19.5, 60.0, "a", 0.5]).actions}
+    assert evening["news"].features == ("hour",)
+    assert evening["news"].effect > 0.1
+
+
+def test_an_interaction_is_named_together(bandit: releaf.AdaptiveReleaf) -> None:
+    morning = {known.action: known for known in bandit.explain([8.0, 25.0, "b", 0.5]).actions}
+    together = [term for term in morning["deal"].terms if set(term.features) == {"hour", "age"}]
+    assert together
+    assert together[0].effect > 0.05
+    assert "hour = 8 and age = 25 together" in bandit.explain([8.0, 25.0, "b", 0.5])
+
+
+def test_a_counterfactual_changes_the_decision_and_less_does_not(bandit: releaf.AdaptiveReleaf) -> None:
+    context = [19.5, 30.0, "a", 0.5]
+    told = bandit.explain(context)
+    assert told.action == "news"
+    found = told.counterfactual
+    assert found is not None
+    assert found.feature == "hour"
+    changed = [found.value, *context[1:]]
+    assert bandit.actions[int(np.argmax(bandit.estimate([changed])))] == found.action == "deal"
+    nearer = [found.value + 0.2 * (context[0] - found.value), *context[1:]]
+    assert bandit.actions[int(np.argmax(bandit.estimate([nearer])))] == "news"
+    assert found.text in told.text
+
+
+def test_no_counterfactual_where_one_feature_changes_nothing() -> None:
+    bandit = releaf.AdaptiveReleaf(["good", "bad"], 2, seed=0)
+    draw = np.random.default_rng(0)
+    bandit.learn_log(draw.random((200, 2)), ["good", "bad"] * 100, [1.0, 0.0] * 100)
+    assert bandit.explain([0.5, 0.5]).counterfactual is None
+
+
+def test_what_was_never_seen_is_said_to_be_unknown() -> None:
+    draw = np.random.default_rng(0)
+    bandit = releaf.AdaptiveReleaf(["a", "b"], releaf.Schema({"x": releaf.Continuous(0, 10), "y": releaf.Continuous()}))
+    contexts = np.column_stack([draw.uniform(0, 5, 400), draw.random(400)])
+    bandit.learn_log(contexts, ["a", "b"] * 200, (contexts[:, 0] > 2).astype(float))
+    inside, outside = bandit.explain([4.0, 0.5]).actions[0], bandit.explain([9.0, 0.5]).actions[0]
+    assert inside.unknown == ()
+    assert inside.low is not None
+    assert inside.high is not None
+    assert inside.high - inside.low < 0.5
+    assert outside.unknown == ("x",)
+    assert (outside.low, outside.high) == (0.0, 1.0)
+    assert "x: unlike all values with which it was rewarded" in bandit.explain([9.0, 0.5])
+
+
+def test_explanations_are_plain_data_and_in_the_units_of_the_reward() -> None:
+    bandit = learner_of_log(3_000, reward_range=(-50.0, 150.0))
+    told = bandit.explain({"hour": 19.0, "age": 30.0, "site": None, "noise": 0.1})
+    data = json.loads(told.to_json())
+    assert data["action"] == told.action
+    assert {"action", "estimate", "low", "high", "base_rate", "terms"} <= set(data["actions"][0])
+    news = next(known for known in told.actions if known.action == "news")
+    assert -50 <= news.low <= news.estimate <= news.high <= 150  # type: ignore[operator]
+    assert news.base_rate == pytest.approx(-50 + 200 * 0.1625, abs=8)
+
+
+def test_explaining_changes_nothing(bandit: releaf.AdaptiveReleaf) -> None:
+    before = bandit.to_bytes()
+    bandit.explain([3.0, 30.0, None, 0.2])
+    assert bandit.to_bytes() == before
+
+
+@pytest.mark.parametrize("action", [None, "deal"])
+def test_a_waterfall_goes_from_the_base_rate_to_the_estimate(bandit: releaf.AdaptiveReleaf, action: str | None) -> None:
+    told = bandit.explain([19.5, 30.0, "a", 0.5])
+    chart = told.plot(action).to_dict()
+    bars = chart["data"]["values"]
+    known = next(known for known in told.actions if known.action == (action or told.action))
+    assert bars[0]["to"] == pytest.approx(known.base_rate)
+    assert bars[-1]["to"] == pytest.approx(known.estimate)
+    steps = bars[1:-1]
+    assert [bar["from"] for bar in steps[1:]] == pytest.approx([bar["to"] for bar in steps[:-1]])
+    with pytest.raises(ValueError, match="'other' has no estimate"):
+        told.plot("other")
+
+
+def test_a_learner_that_knows_nothing_explains_that() -> None:
+    bandit = releaf.AdaptiveReleaf(["a", "b"], 2, seed=0)
+    told = bandit.explain([0.2, 0.3])
+    assert {known.rewards for known in told.actions} == {0}
+    assert "no other is estimated higher" in told
+
+
+def test_the_paper_s_learner_explains_a_context_too() -> None:
+    bandit = releaf.Releaf(["a", "b"], 2, seed=0)
+    draw = np.random.default_rng(0)
+    contexts = draw.random((3_000, 2))
+    bandit.replay(contexts, np.column_stack([contexts[:, 0] > 0.5, contexts[:, 0] <= 0.5]).astype(float))
+    told = bandit.explain([0.9, 0.5])
+    assert told.to_dict()["action"] in ("a", "b")
+    assert told.text.startswith(("It would choose", "It would explore"))
