@@ -9,7 +9,7 @@ import pytest
 
 import releaf
 from releaf.core.adaptive import engine, fitting
-from releaf.core.adaptive.state import RATE
+from releaf.core.adaptive.state import RATE, ROWS
 
 
 def bytes_of(states: Any) -> int:
@@ -65,3 +65,28 @@ def test_samples_and_trees_stay_below_their_bounds(monkeypatch: pytest.MonkeyPat
     assert bandit.observations == 20_000
     tried = draw.random((500, 6))
     assert np.abs(bandit.estimate(tried) - tried[:, :5]).mean() < 0.1
+
+
+def test_a_fit_that_fails_leaves_room_for_later_rewards(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Samples grow before anything can fail, and what was due stays due."""
+    bandit = releaf.AdaptiveReleaf(["one"], 1, seed=0)
+    draw = np.random.default_rng(0)
+
+    def failing(*arguments: Any) -> Any:
+        raise MemoryError("no memory for a fit")
+
+    monkeypatch.setattr(engine, "fit", failing)
+    failures = 0
+    for value in draw.random(300):
+        choice = bandit.decide([value])
+        try:
+            bandit.learn(choice, float(value > 0.5))
+        except MemoryError:
+            failures += 1
+    assert failures > 0
+    sample = bandit._engine.samples[0]
+    assert sample.counts[ROWS] == 300 <= len(sample.rewards)
+    monkeypatch.undo()
+    bandit.learn_log([[0.1], [0.9]] * 50, ["one"] * 100, [0.0, 1.0] * 50)
+    assert bandit.observations == 400
+    np.testing.assert_allclose(bandit.estimate([[0.1], [0.9]])[:, 0], [0.0, 1.0], atol=0.1)

@@ -231,3 +231,36 @@ def test_rewards_of_learners_with_few_different_contexts_all_count() -> None:
         parts.append(releaf.AdaptiveReleaf(2, releaf.Schema(sure=releaf.Boolean()), seed=0))
         parts[-1].replay((draw.random((1_000, 1)) < 0.5).tolist(), (draw.random((1_000, 2)) < 0.5).astype(float))
     assert parts[0].merge(parts[1]).observations >= 1_990
+
+
+def test_equal_rewards_of_learners_with_other_seeds_all_count() -> None:
+    """Nothing but the seed tells the rewards of one from those of the other."""
+    parts = [releaf.AdaptiveReleaf(["one"], 1, seed=seed) for seed in (0, 1)]
+    for part in parts:
+        part.learn_log([[0.5]] * 1_000, ["one"] * 1_000, [1.0] * 1_000)
+    assert parts[0].merge(parts[1]).observations == 2_000
+
+
+def test_copies_with_random_states_of_their_own_lose_no_equal_rewards() -> None:
+    first = releaf.AdaptiveReleaf(["one"], 1, seed=0)
+    first.learn_log([[0.5]] * 100, ["one"] * 100, [1.0] * 100)
+    copies = [releaf.from_bytes(first.to_bytes()) for _ in range(2)]
+    for state, copy in enumerate(copies):
+        copy.set_random_state(state + 1)
+        copy.learn_log([[0.5]] * 300, ["one"] * 300, [1.0] * 300)
+    assert copies[0].merge(copies[1]).observations == 700
+
+
+def test_a_merged_learner_may_spend_what_both_have_left() -> None:
+    draw = np.random.default_rng(0)
+    parts = [releaf.AdaptiveReleaf(2, 2, seed=seed, label_budget=100) for seed in (0, 1)]
+    for part in parts:
+        contexts = draw.random((400, 2))
+        part.replay(contexts, contexts)
+    left = sum(part.label_budget - part.explorations for part in parts)
+    whole = parts[0].merge(parts[1])
+    assert whole.label_budget == whole.explorations + left
+    contexts = draw.random((5_000, 2))
+    whole.replay(contexts, (draw.random((5_000, 2)) < 0.5).astype(float))
+    assert whole.explorations == whole.label_budget
+    assert releaf.from_bytes(whole.to_bytes()).label_budget == whole.label_budget

@@ -58,3 +58,5 @@ def _compile(policy: Policy) -> None:
     policy.estimate(contexts)
     if policy.traits.learns_from_logs:
         policy.learn_log(contexts, [policy.actions[0]] * len(contexts), np.ones(len(contexts)))
+    if policy.traits.explains:
+        policy.explain(contexts[0])

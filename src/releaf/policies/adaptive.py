@@ -25,7 +25,7 @@ from releaf.policies.argument_checks import positive, whole
 from releaf.policies.base import Relevant, Selection
 from releaf.policies.compiled import CompiledPolicy
 from releaf.policies.context_encoding import require_same_quantiles
-from releaf.policies.effects import Relevance, effects, relevant_features
+from releaf.policies.effects import Relevance, are_certain, effects, relevant_features
 from releaf.policies.explainer import Explainer
 from releaf.policies.parameters import parameters_of
 from releaf.policy import Actions, Trace
@@ -438,11 +438,12 @@ class AdaptiveReleaf(CompiledPolicy):
     def relevance(self) -> RelevanceTable:
         """Share of each feature in the explained variance of each action's reward (A × D).
 
-        A row sums to 1, or to 0 while nothing is explained. An interaction counts for both of its features. The table
-        prints with names, takes them in brackets (``relevance()["treat", "age"]``), and has ``to_pandas``.
+        A row sums to 1, or to 0 while no feature is relevant with sufficient certainty. An interaction counts for both
+        of its features. The table prints with names, takes them in brackets (``relevance()["treat", "age"]``), and has
+        ``to_pandas``.
         """
         with self._lock:
-            strengths = self._strengths()
+            strengths = np.where(are_certain(self._certainties()), self._strengths(), 0.0)
             total = strengths.sum(axis=1, keepdims=True)
             shares = np.divide(strengths, total, out=np.zeros_like(strengths), where=total > 0)
             return RelevanceTable(shares, self.actions, self.schema.names)

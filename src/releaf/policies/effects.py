@@ -30,9 +30,14 @@ class Relevance(NamedTuple):
 def relevant_features(strengths: Array, certainties: Array) -> list[tuple[int, ...]]:
     """Features of each action with a sufficient share and certainty, in their order."""
     total = strengths.sum(axis=1, keepdims=True)
-    certain = certainties >= 1.0 - (1.0 - LEAST_CERTAINTY) / strengths.shape[1]
-    named = certain & (strengths >= LEAST_SHARE * total) & (total > 0)
+    named = are_certain(certainties) & (strengths >= LEAST_SHARE * total) & (total > 0)
     return [tuple(np.flatnonzero(row).tolist()) for row in named]
+
+
+def are_certain(certainties: Array) -> Array:
+    """Which features are relevant to which actions with sufficient certainty."""
+    certain: Array = certainties >= 1.0 - (1.0 - LEAST_CERTAINTY) / certainties.shape[1]
+    return certain
 
 
 def effects(engine: MixtureEngine, encoder: Encoder, position: int, span: float) -> list[list[Effect]]:
