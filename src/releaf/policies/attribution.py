@@ -1,14 +1,17 @@
 """What each feature adds to an estimate of AdaptiveReleaf: effects in the order of an analysis of variance.
 
-Let v(S) be the mean estimate of an action over rows it was rewarded for, where the features in S have the values of the
-context to explain. The main effect of a feature is v({i}) - v({}); what a pair adds beyond both main effects comes
-next, and what all named features do together beyond that comes last. So joint effects get only what main effects leave.
-Named are features with a share in the variance of the estimate over those rows; all others add up to one term.
+Named are the features with a share in the variance of an action's estimate over rows it was rewarded for. Let v(S) be
+its mean estimate over those rows' values of the named features, where those in S and all that are not named have the
+values of the context to explain. The main effect of a feature is v({i}) - v({}); what a pair adds beyond both main
+effects comes next, and what all named features do together beyond that comes last. So joint effects get only what main
+effects leave. All other features have one term, v({}) less the base rate, if they have most of the variance; else what
+they add is mostly noise of the estimate, and part of the last term.
 """
 
 from __future__ import annotations
 
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,6 +31,13 @@ LEAST_TOGETHER = 0.1  # of the largest main effect, for a pair to have a term of
 Effects = list[tuple[tuple[int, ...], float]]
 
 
+class Named(NamedTuple):
+    """Features with terms of their own, and whether they have most of the variance."""
+
+    features: tuple[int, ...]
+    have_most: bool
+
+
 class Attribution:
     """Attribution of an action's estimates.
 
@@ -39,7 +49,7 @@ class Attribution:
         Features with a term of their own, as an earlier attribution found them; None to find them.
     """
 
-    def __init__(self, engine: MixtureEngine, named: tuple[int, ...] | None = None) -> None:
+    def __init__(self, engine: MixtureEngine, named: Named | None = None) -> None:
         (sample,), self._engine = engine.samples, engine
         count = int(sample.counts[ROWS])
         self.base_rate = float(sample.rewards[:count].mean()) if count else float(sample.offsets[0])
@@ -52,26 +62,26 @@ class Attribution:
         estimate = float(self._predict(context[None, :])[0])
         if not len(self._background):
             return estimate, _sorted([((), estimate - self.base_rate)])
-        subsets = [(), *((i,) for i in self.named), *combinations(self.named, 2), self.named]
+        named = self.named.features
+        subsets = [(), *((i,) for i in named), *combinations(named, 2)]
         value = dict(zip(subsets, self._means(context, subsets), strict=True))
-        terms: dict[tuple[int, ...], float] = {(i,): value[(i,)] - value[()] for i in self.named}
+        terms: dict[tuple[int, ...], float] = {(i,): value[(i,)] - value[()] for i in named}
         least = LEAST_TOGETHER * max(map(abs, terms.values()), default=0.0)
-        for one, other in combinations(self.named, 2):
+        for one, other in combinations(named, 2):
             joint = value[(one, other)] - value[(one,)] - value[(other,)] + value[()]
-            if abs(joint) > least or len(self.named) == 2:
+            if abs(joint) > least or len(named) == 2:
                 terms[(one, other)] = joint
-        left = value[self.named] - value[()] - sum(terms.values()) if self.named else 0.0
-        if len(self.named) > 2:
-            terms[self.named] = left
-        terms[()] = estimate - self.base_rate - sum(terms.values())
+        if named and not self.named.have_most:
+            terms[()] = value[()] - self.base_rate
+        terms[named] = terms.get(named, 0.0) + estimate - self.base_rate - sum(terms.values())
         return estimate, _sorted(list(terms.items()))
 
-    def _important_features(self) -> tuple[int, ...]:
+    def _important_features(self) -> Named:
         """Features with a share in the variance of the estimate (total Sobol index), by exchange of values of rows."""
         rows = self._background[:SHARE_ROWS]
         screened = np.argsort(-self._engine.models[0].strengths, kind="stable")[:MOST_SCREENED]
         if len(rows) < 2:
-            return ()
+            return Named((), True)
         estimates, others = self._predict(rows), np.roll(rows, 1, axis=0)
         exchanged = np.repeat(rows[None], len(screened), axis=0)
         for place, feature in enumerate(screened):
@@ -80,13 +90,15 @@ class Attribution:
         shares = (changes**2).mean(axis=1)
         order = np.argsort(-shares, kind="stable")[:MOST_NAMED]
         kept = [place for place in order if shares[place] >= max(LEAST_SHARE * shares.max(), LEAST_VARIANCE)]
-        return tuple(sorted(int(screened[place]) for place in kept))
+        features = tuple(sorted(int(screened[place]) for place in kept))
+        return Named(features, shares[kept].sum() >= 0.5 * shares.sum())
 
     def _means(self, context: Array, subsets: list[tuple[int, ...]]) -> list[float]:
-        """Mean estimate over the background, for each subset of features that have the context's values."""
-        rows = np.repeat(self._background[None], len(subsets), axis=0)
+        """Mean estimate over the background, for each subset of named features that have the context's values."""
+        rows = np.tile(context, (len(subsets), len(self._background), 1))
         for place, subset in enumerate(subsets):
-            rows[place][:, list(subset)] = context[list(subset)]
+            others = [feature for feature in self.named.features if feature not in subset]
+            rows[place][:, others] = self._background[:, others]
         predicted = self._predict(rows.reshape(-1, rows.shape[2])).reshape(len(subsets), -1)
         return [float(mean) for mean in predicted.mean(axis=1)]
 

@@ -13,7 +13,7 @@ from releaf.core.adaptive.state import LEARNT, Model
 from releaf.decision import ActionName, Decision
 from releaf.explanation import ActionExplanation, Counterfactual, Explanation, Term
 from releaf.features import MISSING
-from releaf.policies.attribution import Attribution
+from releaf.policies.attribution import Attribution, Named
 from releaf.policies.counterfactual import Change, smallest_change
 from releaf.schema import Encoder
 
@@ -24,7 +24,7 @@ class _Known(NamedTuple):
     """What is kept of an action's explanations until its model is replaced."""
 
     model: Model
-    named: tuple[int, ...]
+    named: Named
     intervals: RewardIntervals
 
 
@@ -77,7 +77,7 @@ class Explainer:
         attribution, (lowest, highest) = Attribution(engine, known.named), reward_range
         span = highest - lowest
         estimate, effects = attribution.effects(context)
-        unknown = known.intervals.unknown(context, known.named)
+        unknown = known.intervals.unknown(context, known.named.features)
         low, high = (0.0, 1.0) if unknown else known.intervals.interval(context)
         return ActionExplanation(
             name,
