@@ -161,7 +161,7 @@ def test_a_table_needs_a_ledger_for_each_run() -> None:
 
 
 def test_a_table_is_shuffled_by_the_seeds_unless_told_otherwise(tmp_path: Path) -> None:
-    (tmp_path / "cases.csv").write_text("x,label\n" + "".join(f"{row},{'ab'[row > 50]}\n" for row in range(100)))
+    (tmp_path / "cases.csv").write_text("x,label\n" + "".join(f"{row / 8},{'ab'[row > 50]}\n" for row in range(100)))
     given: dict[str, Any] = {"data": str(tmp_path / "cases.csv"), "label": "label"}
     shuffled = grid(["LinUCB"], {"table": given}, range(2))
     assert [run.stream_arguments["seed"] for run in shuffled] == [0, 1]

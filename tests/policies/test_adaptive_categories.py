@@ -58,4 +58,4 @@ def test_the_variance_that_effects_explain_is_that_of_the_means() -> None:
     bandit = releaf.AdaptiveReleaf(1, releaf.Schema(kind=releaf.Categorical(*range(25))), seed=0)
     rewards = (draw.random(20_000) < means[drawn]).astype(float)
     bandit.learn_log(rows_of(drawn), np.zeros(20_000, dtype=int), rewards)
-    assert bandit._strengths()[0, 0] == pytest.approx(means[:19].var(), rel=0.1)
+    assert bandit._engine.relevance()[0][0, 0] == pytest.approx(means[:19].var(), rel=0.1)

@@ -88,8 +88,8 @@ def evaluate(
         features = _features_of(models, None if schema is None else read_schema(schema))
         known = next((learner.actions for learner in models.values()), None)
         column = None if estimate_propensities else probability
-        unused = [*(leave_out or []), *([probability] if estimate_propensities else [])]
-        decisions = _read(log, action, reward, column, features, unused, known, reward_range, skip_bad)
+        unused = leave_out or []
+        decisions = _read(log, action, reward, column, probability, features, unused, known, reward_range, skip_bad)
         policies = {name: _made(name, decisions, seed, reward_range) for name in policy or ([] if model else POLICIES)}
         policies |= models
         tasks = [(name, learner, name not in models) for name, learner in policies.items()]
@@ -126,6 +126,7 @@ def _read(
     action: str,
     reward: str,
     probability: str | None,
+    ignored: str,
     features: Any,
     leave_out: list[str],
     known: Any,
@@ -142,8 +143,8 @@ def _read(
             "name it with --probability, or estimate them with --estimate-propensities"
         )
     if features is None:
-        used = [name for name in (action, reward, probability, *leave_out) if name is not None]
-        features = guess_schema(rows, used, [], more)
+        propensities = [ignored] if ignored in rows.columns else []  # no feature, even if they are estimated anew
+        features = guess_schema(rows, [action, reward, *propensities, *leave_out], [], more)
         show_guess(features)
     return streams.log(
         log,

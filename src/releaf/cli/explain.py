@@ -12,6 +12,7 @@ from rich.markup import escape
 from releaf.arrays import Array
 from releaf.cli.console import Json, Model, console, error_messages, fail, print_json
 from releaf.cli.decide import decision_to_dict, parse_json_context
+from releaf.decision import Decision
 from releaf.policy import Policy
 
 SHADES = " ░▒▓█"
@@ -84,7 +85,10 @@ def explain(
         context = _parse_context(row, learner.schema)
         choice = learner.preview(context)
         if not learner.traits.explains:
-            fail(f"{type(learner).__name__} has no explanations")
+            if png or html:
+                fail(f"{type(learner).__name__} has no explanations, so there is nothing to draw")
+            _show_decision(choice, learner, as_json)
+            return
         why = learner.explain(context)
         for path in (png, html):
             if path is not None:
@@ -97,6 +101,14 @@ def explain(
     for path in (png, html):
         if path is not None:
             console.print(f"The chart is in {path}.", highlight=False)
+
+
+def _show_decision(choice: Decision, learner: Policy, as_json: bool) -> None:
+    """Show the decision of a policy without explanations."""
+    if as_json:
+        print_json({**decision_to_dict(choice, learner), "explanation": None})
+    else:
+        console.print(escape(repr(choice)), highlight=False)
 
 
 def _parse_context(row: str, schema: Any) -> Any:

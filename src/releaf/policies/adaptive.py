@@ -284,7 +284,7 @@ class AdaptiveReleaf(CompiledPolicy):
 
     def _name_relevant(self) -> Relevant:
         """Relevant features of each action, cached until the next refit."""
-        named = relevant_features(self._strengths(), self._certainties())
+        named = relevant_features(*self._engine.relevance())
         self._named = tuple([features or None for features in named])
         return self._named
 
@@ -429,12 +429,6 @@ class AdaptiveReleaf(CompiledPolicy):
     def _requested_rewards(self) -> int:
         return self.explorations
 
-    def _strengths(self) -> Array:
-        return np.stack([model.strengths for model in self._engine.models])
-
-    def _certainties(self) -> Array:
-        return np.stack([model.certainties for model in self._engine.models])
-
     def relevance(self) -> RelevanceTable:
         """Share of each feature in the explained variance of each action's reward (A × D).
 
@@ -443,7 +437,8 @@ class AdaptiveReleaf(CompiledPolicy):
         ``to_pandas``.
         """
         with self._lock:
-            strengths = np.where(are_certain(self._certainties()), self._strengths(), 0.0)
+            strengths, certainties = self._engine.relevance()
+            strengths = np.where(are_certain(certainties), strengths, 0.0)
             total = strengths.sum(axis=1, keepdims=True)
             shares = np.divide(strengths, total, out=np.zeros_like(strengths), where=total > 0)
             return RelevanceTable(shares, self.actions, self.schema.names)
@@ -451,8 +446,8 @@ class AdaptiveReleaf(CompiledPolicy):
     def relevant_features(self) -> dict[Any, list[Relevance]]:
         """Relevant features of each action, the most important first, with share and certainty."""
         with self._lock:
-            shares, certainties = self.relevance(), self._certainties()
-            named = relevant_features(self._strengths(), certainties)
+            shares, (strengths, certainties) = self.relevance(), self._engine.relevance()
+            named = relevant_features(strengths, certainties)
         return {
             action: [
                 Relevance(self.schema.names[position], float(shares[row, position]), float(certainties[row, position]))

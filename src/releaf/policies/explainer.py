@@ -16,6 +16,7 @@ from releaf.features import MISSING
 from releaf.policies.attribution import Attribution, Named
 from releaf.policies.counterfactual import Change, smallest_change
 from releaf.schema import Encoder
+from releaf.statistics import Z95
 
 _Range = tuple[float, float]
 
@@ -37,6 +38,7 @@ class Explainer:
     def prepared(self, engine: MixtureEngine, actions: tuple[ActionName, ...]) -> list[MixtureEngine]:
         """Engines of each action, and of all: what an explanation needs of a learner that goes on."""
         everything = list(range(len(actions)))
+        engine.relevance()  # which all of them share
         return [
             engine.with_actions(engine.settings, kept) for kept in (*([action] for action in everything), everything)
         ]
@@ -78,12 +80,12 @@ class Explainer:
         span = highest - lowest
         estimate, effects = attribution.effects(context)
         unknown = known.intervals.unknown(context, known.named.features)
-        low, high = (0.0, 1.0) if unknown else known.intervals.interval(context)
+        width = 1.0 if unknown else Z95 * known.intervals.deviation(context)
         return ActionExplanation(
             name,
             lowest + span * estimate,
-            lowest + span * min(low, estimate),
-            lowest + span * max(high, estimate),
+            lowest + span * max(estimate - width, 0.0),
+            lowest + span * min(estimate + width, 1.0),
             lowest + span * attribution.base_rate,
             int(engine.samples[0].counts[LEARNT]),
             tuple(

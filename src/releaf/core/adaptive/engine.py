@@ -12,7 +12,7 @@ import numpy as np
 from releaf.arrays import Array
 from releaf.core.adaptive.decision_step import FIRST_LEVELS, learn_again, set_levels, weigh_experts
 from releaf.core.adaptive.fit_jobs import FitJob
-from releaf.core.adaptive.fitting import Fit, fit, least_leaf
+from releaf.core.adaptive.fitting import Fit, ensure_relevance, fit, least_leaf
 from releaf.core.adaptive.initial_state import FIRST_FIT, FIRST_ROWS, Settings, new_sample, new_state
 from releaf.core.adaptive.sample import KEYS
 from releaf.core.adaptive.state import (
@@ -132,6 +132,16 @@ class MixtureEngine:
         self.state.seen_counts[:] = count, rate
         if count >= FIRST_LEVELS:
             set_levels(self.state.pointer_table)
+
+    def relevance(self) -> tuple[Array, Array]:
+        """Variance that each feature explains of each action's estimates over contexts, and the certainty of that."""
+        seen = self.state.seen[: int(self.state.seen_counts[0])]
+        for model in self.models:
+            ensure_relevance(self.settings, model, seen)
+        strengths, certainties = (
+            np.stack([getattr(model, name) for model in self.models]) for name in ("strengths", "certainties")
+        )
+        return strengths, certainties
 
     def _connect(self) -> None:
         """Write the addresses of samples and models into the state."""

@@ -10,7 +10,7 @@ from releaf.arrays import Array
 from releaf.core.adaptive.category_effects import FIRST_EFFECT_VARIANCE
 from releaf.core.adaptive.initial_state import Settings
 from releaf.core.adaptive.levels import MOST_TABLED, SLOPE
-from releaf.core.adaptive.model import BLOCK, fit_regressions, set_ranked_columns
+from releaf.core.adaptive.model import BLOCK, fit_regressions, set_ranked_columns, set_relevance
 from releaf.core.adaptive.ridge import CONSTANT_PRECISION, FIRST_VARIANCE, TABLE_PRECISION, UNLIKE_PRECISION
 from releaf.core.adaptive.state import (
     COLUMNS,
@@ -57,17 +57,32 @@ def fit(settings: Settings, given: Fit) -> Model:
     if rows == 0:
         return prior_model(settings, given)
     model = _empty_model(settings, given, trees=TREE_COUNT if rows >= FEWEST_ROWS else 0)
-    features = (settings.limits, settings.categories, settings.first_category, settings.first_effect)
     targets = given.rewards - given.offset
     spaced = np.arange(rows) if rows <= BLOCK else np.arange(BLOCK) * rows // BLOCK  # so that their order tells nothing
     some = np.ascontiguousarray(given.contexts[spaced]), targets[spaced]
-    fit_regressions(model.pointer_table, given.contexts, targets, some, features, _scratch(rows, settings.features))
+    scratch = _scratch(rows, settings.features)
+    fit_regressions(model.pointer_table, given.contexts, targets, some, _features(settings), scratch)
     nodes = 0
     if rows >= FEWEST_ROWS:
         nodes = _grow(model, settings, given)
         model.counts[TREES] = TREE_COUNT
     _trim(model, nodes)
     return model
+
+
+def ensure_relevance(settings: Settings, model: Model, contexts: Array) -> None:
+    """Find the relevance of each feature of a model over contexts, unless that is done."""
+    if not np.isnan(model.strengths[0]):
+        return
+    if len(contexts):
+        scratch = _scratch(len(contexts), settings.features)
+        set_relevance(model.pointer_table, np.ascontiguousarray(contexts), _features(settings), scratch)
+    else:
+        model.strengths[:] = 0.0
+
+
+def _features(settings: Settings) -> tuple[Array, ...]:
+    return settings.limits, settings.categories, settings.first_category, settings.first_effect
 
 
 def prior_model(settings: Settings, given: Fit) -> Model:
@@ -135,7 +150,7 @@ def _empty_model(settings: Settings, given: Fit, trees: int) -> Model:
         ranks=np.zeros(int(settings.categories.sum())),
         nodes=np.zeros((trees * (2 * (rows // given.least_leaf) + 1), 4)),
         roots=np.zeros(trees),
-        strengths=np.zeros(features),
+        strengths=np.full(features, np.nan),
         certainties=np.zeros(features),
     )
 

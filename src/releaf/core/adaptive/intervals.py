@@ -24,14 +24,13 @@ from releaf.core.adaptive.fitting import Fit, fit
 from releaf.core.adaptive.mixture import expert_weights
 from releaf.core.adaptive.state import ADDITIVE, LINE_COLUMNS, LINES, ROWS, STEADY_TREES, Model
 
-Z95 = 1.959963984540054
 FEWEST_ROWS = 16  # from which halves are fitted
 MOST_ROWS = 16_384  # from which halves are taken
 PAIRS = 2  # of halves
 ALIKE, FEWEST_ALIKE, ROWS_PER_ALIKE = 50, 10, 20  # rows that are alike: so many at most, at least, one of so many
 MATTERING = 3  # features in which rows are alike, at most
 LEAST_SHARE = 0.1  # of the explained variance, for a feature to matter
-POSTERIOR_SHARE, HALF_SHARE, DISAGREEMENT_SHARE = 0.2, 0.7, 0.5  # in the variance
+POSTERIOR_SHARE, HALF_SHARE, DISAGREEMENT_SHARE = 0.3, 0.7, 0.5  # in the variance
 
 
 class RewardIntervals:
@@ -75,8 +74,8 @@ class RewardIntervals:
                 predicted = self._predict(self._contexts[others], half)
                 self._residuals[others] += (self._given.rewards[others] - predicted) / PAIRS
 
-    def interval(self, context: Array) -> tuple[float, float]:
-        """Interval of the expected reward of a context, scaled to [0, 1], with a coverage of 95 % over contexts."""
+    def deviation(self, context: Array) -> float:
+        """Standard deviation of the expected reward from the estimate, scaled to [0, 1]."""
         mean = float(self._predict(context[None, :], self._model)[0])
         tables, trees = self._engine.state.predictions[0, [ADDITIVE, STEADY_TREES]]
         variance = self._posterior_variance(context)
@@ -88,8 +87,7 @@ class RewardIntervals:
                 + DISAGREEMENT_SHARE * float((tables - trees) ** 2)
                 + max(self._squared_error_of_alike(context), 0.0)
             )
-        width = Z95 * math.sqrt(variance)
-        return max(mean - width, 0.0), min(mean + width, 1.0)
+        return math.sqrt(variance)
 
     def unknown(self, context: Array, named: tuple[int, ...]) -> list[int]:
         """Features with a value unlike all of the rows: a number out of their range, or a category of none of them.

@@ -1,4 +1,4 @@
-"""The model of an action as a function of its sample: tables, regressions, category effects, trees and relevance."""
+"""The model of an action as a function of its sample: tables, regressions, category effects and trees; relevance."""
 
 # mypy: disable-error-code="no-untyped-def,assignment"
 from __future__ import annotations
@@ -37,7 +37,7 @@ EFFECT_TURNS = 3
 
 
 def fit_kernel(pointer_table, contexts, targets, some, features, scratch):
-    """Fit both regressions, the category effects and the relevance; ``some`` are contexts and targets of some rows."""
+    """Fit both regressions and the category effects; ``some`` are contexts and targets of some rows."""
     model = open_model(pointer_table)
     some_contexts, some_targets = some
     limits, categories, first_category, first_effect = features
@@ -64,9 +64,18 @@ def fit_kernel(pointer_table, contexts, targets, some, features, scratch):
         model.line_weights,
         model.line_covariance,
     )
-    lay_out_all(model, some_contexts, limits, categories, rows)
+    find_ranks(contexts, targets, categories, first_category, model.ranks)
+
+
+def relevance_kernel(pointer_table, contexts, features, scratch):
+    """Set the relevance of each feature over contexts of all decisions, also where the action was not taken."""
+    model = open_model(pointer_table)
+    limits, categories, _, first_effect = features
+    rows, bins, _, _ = scratch
+    find_bins(contexts, model.knots, model.levels, categories, bins)
+    lay_out_all(model, contexts, limits, categories, rows)
     find_relevance(
-        first_rows(rows, len(some_targets)),
+        first_rows(rows, len(contexts)),
         bins,
         model.tables,
         model.counts[TABLES],
@@ -78,7 +87,7 @@ def fit_kernel(pointer_table, contexts, targets, some, features, scratch):
         model.certainties,
     )
     credit_effects(
-        some_contexts,
+        contexts,
         categories,
         first_effect,
         model.effect_means,
@@ -86,7 +95,6 @@ def fit_kernel(pointer_table, contexts, targets, some, features, scratch):
         model.strengths,
         model.certainties,
     )
-    find_ranks(contexts, targets, categories, first_category, model.ranks)
 
 
 @outlined
@@ -291,4 +299,5 @@ def ranked_columns_kernel(contexts, categories, first_category, ranks, columns):
 
 
 fit_regressions = entry_point(fit_kernel)
+set_relevance = entry_point(relevance_kernel)
 set_ranked_columns = entry_point(ranked_columns_kernel)
