@@ -91,7 +91,7 @@ def test_bad_actions_are_rarely_exploited(actions: int, gamma: int, noise: float
         bad += int((gaps[~trace.explored] > 0.1).sum())
         exploited += int((~trace.explored).sum())
         assert (trace.observed == trace.explored).all()
-    assert exploited > 4_000
+    assert exploited > 3_000
     assert bad <= 0.05 * exploited
 
 
@@ -177,7 +177,7 @@ def test_rewards_of_any_range_are_decided_on_alike() -> None:
     euros.learn(choice, 150)
 
 
-def test_an_explanation_names_the_interval_that_decided() -> None:
+def test_an_explanation_tells_what_decided() -> None:
     generator = np.random.default_rng(0)
     schema = releaf.Schema(
         {"age": releaf.Continuous(0, 100), "colour": releaf.Categorical("red", "green"), "dose": releaf.Continuous()}
@@ -187,13 +187,15 @@ def test_an_explanation_names_the_interval_that_decided() -> None:
         choice = bandit.decide([100 * age, "red" if dose < 0.5 else "green", dose])
         bandit.learn(choice, float((age > 0.6) == (choice.action == "treat")))
     choice = bandit.decide([90.0, "red", 0.2])
-    text = bandit.explain(choice).text
-    assert "chose 'treat'" in text
-    assert "age in (" in text
-    assert "95 % from" in text
-    first = text.split("'wait'")[0].splitlines()[1:]
-    estimate, *parts = (float(line.split(": ")[-1].split()[0]) for line in first if line.strip())
-    assert sum(parts) == pytest.approx(estimate, abs=0.004)  # what is usual, and the parts, add up
+    told = bandit.explain(choice)
+    assert "chose 'treat'" in told
+    assert "95 % from" in told
+    assert told.counterfactual is not None
+    assert told.counterfactual.feature == "age"
+    assert told.counterfactual.value == pytest.approx(60, abs=2)
+    first = told.text.split("'wait'")[0].splitlines()[1:]
+    estimate, *parts = (float(line.split("'")[-1].strip(": ").split()[0]) for line in first if line.strip())
+    assert sum(parts) == pytest.approx(estimate, abs=0.004)  # the base rate and the terms add up
     assert [feature.feature for feature in bandit.relevant_features()["treat"]] == ["age"]
     assert bandit.relevance()[1].argmax() == 0
 

@@ -336,7 +336,7 @@ def test_sets_are_refused_where_order_matters_and_mappings_of_features_are_schem
 
 def test_a_decision_is_explained_by_itself_not_by_its_number() -> None:
     bandit = Releaf(2, 2, seed=0)
-    with pytest.raises(TypeError, match="choice must be the Decision itself, got 1"):
+    with pytest.raises(TypeError, match="choice must be the Decision itself, or a context, got 1"):
         bandit.explain(bandit.decide([0.5, 0.5]).id)
 
 

@@ -131,8 +131,9 @@ def test_an_exploitation_is_explained_by_the_intervals_of_the_relevant_features(
     choice = next(c for c in map(bandit.decide, [[0.9, 0.5, 0.9]] * 20) if not c.explored)
     text = bandit.explain(choice).text
     assert text.startswith(f"Decision {choice.id} chose 'left': its estimated reward is the highest.")
-    assert "'left': 1.000, from x0 in (0.875, 1]" in text
-    assert "'right': 0.000, from x2 in (0.875, 1]" in text
+    assert "'left': 1.000\n" in text
+    assert "  from x0 in (0.875, 1]" in text
+    assert "  from x2 in (0.875, 1]" in text
     assert text.endswith("No reward was asked for.")
 
 
@@ -146,11 +147,11 @@ def test_an_exploration_is_explained_by_what_is_not_yet_known() -> None:
 def test_an_old_decision_is_explained_with_the_intervals_of_its_time() -> None:
     bandit = trained(steps=1_000)
     choice = next(c for c in map(bandit.decide, [[0.9, 0.5, 0.9]] * 50) if not c.explored)
-    then, intervals = bandit.explain(choice), len(bandit.partition(0))
+    then, intervals = bandit.explain(choice).actions[0].terms[0].where, len(bandit.partition(0))
     contexts = np.random.default_rng(9).random((50_000, 3))
     releaf.replay(bandit, contexts, np.column_stack([contexts[:, 0] > 0.5, contexts[:, 2] < 0.5]).astype(float))
     assert len(bandit.partition(0)) > intervals
-    assert bandit.explain(choice) == then
+    assert bandit.explain(choice).actions[0].terms[0].where == then
 
 
 def test_explanations_speak_the_language_of_the_schema() -> None:

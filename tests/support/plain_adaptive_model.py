@@ -124,7 +124,8 @@ class PlainModel:
             if categories
         }
         if len(targets) >= trees.FEWEST_ROWS:
-            generator = SplitMix(given.keys[0] ^ len(targets))
+            grains = np.floor(given.rewards * trees.GRAINS + 0.5).sum()
+            generator = SplitMix((len(targets) << 40) ^ int(grains))
             candidates = min(max(self.count // 3, fitting.FEWEST_CANDIDATES), fitting.MOST_CANDIDATES)
             seen = np.array([self.as_trees_see(context) for context in contexts])
             self.forest = PlainForest(seen, given.rewards, generator, candidates, given.least_leaf)

@@ -10,7 +10,7 @@ import pytest
 from training_logs import NAMES, SCHEMA, Table, log, mixed_log, shuffled, write
 
 import releaf
-from releaf.core.adaptive.state import ADDITIVE, FITTED, LINES, RATE, ROWS, SHARP_TREES, SMOOTH_TREES
+from releaf.core.adaptive.state import ADDITIVE, FITTED, LINES, RATE, ROWS, SHARP_TREES, SMOOTH_TREES, STEADY_TREES
 from releaf.executors import Local
 from releaf.train import Report, adaptive_fit, fit_log
 
@@ -124,7 +124,7 @@ def test_the_experts_that_predict_the_last_rows_best_count_most(tmp_path: Path) 
         losses.append(fit_log(paths, NAMES, executor=HERE)._engine.state.losses[0])
     straight, parity = losses
     assert straight[LINES] < 1 < min(straight[[SHARP_TREES, SMOOTH_TREES]]) - 5
-    assert min(parity[[SHARP_TREES, SMOOTH_TREES]]) == 0 < min(parity[[LINES, ADDITIVE]]) - 5
+    assert min(parity[[SHARP_TREES, SMOOTH_TREES, STEADY_TREES]]) == 0 < min(parity[[LINES, ADDITIVE]]) - 5
 
 
 def test_rewards_of_another_range(tmp_path: Path) -> None:

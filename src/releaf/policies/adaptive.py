@@ -17,7 +17,7 @@ from releaf.core.adaptive.merging import SampledRows, build_engine, merge_engine
 from releaf.core.adaptive.sample import KEYS
 from releaf.core.adaptive.state import ALWAYS, AUTO, BUDGET, COST, GUARANTEE, LATEST_KEY, LEARNT, REQUESTED
 from releaf.core.runtime.primitives import SINCE, TIME
-from releaf.decision import ActionName, Decision
+from releaf.decision import ActionName
 from releaf.explanation import Explanation
 from releaf.inspection import Effect
 from releaf.policies.adaptive_parameters import checked_forget, checked_observe
@@ -363,15 +363,21 @@ class AdaptiveReleaf(CompiledPolicy):
         merged = type(self)(names, self.schema, **parameters_of(self))
         merged.max_pending = max(self.max_pending, other.max_pending)
         merged._use_engine(merge_engines(merged._settings(len(names)), one, two, places))
-        if self.label_budget is not None and other.label_budget is not None:
-            spent = int(one.state.clock[REQUESTED] + two.state.clock[REQUESTED])
-            merged._set_labels_left(self.label_budget + other.label_budget - spent)
+        merged._set_labels_left(
+            sum(
+                int(part.label_budget - engine.state.clock[REQUESTED])
+                for part, engine in ((self, one), (other, two))
+                if part.label_budget is not None and (engine.state.clock[TIME] > 0 or part is self)
+            )
+        )
         merged._steps = int(merged._state.clock[TIME])
         merged._token = (self._token + other._token) % 2**62
         merged._encoder.restore(encoder)
         return merged
 
     def _set_labels_left(self, left: int) -> None:
+        if self.label_budget is None:
+            return
         self.label_budget = self.explorations + left
         self._engine.settings.params = self._params(len(self.actions))
         self._state.params[:] = self._engine.settings.params
@@ -481,10 +487,7 @@ class AdaptiveReleaf(CompiledPolicy):
             A decision of this learner, of any age, for an action that still exists; or a context, for the decision
             that it would make now.
         """
-        is_preview = not isinstance(choice, Decision)
-        if is_preview:
-            choice = self.preview(choice)
-        self._require_own(choice)
+        choice, is_preview = self._decision_to_explain(choice)
         with self._lock:
             choice = replace(choice, index=self._index_of(choice.action))  # earlier actions may have been removed
             actions, engines = self.actions, self._explainer.prepared(self._engine, self.actions)

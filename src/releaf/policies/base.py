@@ -457,6 +457,15 @@ class OnlinePolicy(Serializable, ContextEncoding, LogLearning, OptionalMethods, 
             raise TypeError(f"choice must be the Decision itself, got {choice!r}")
         decision_id(choice, self._token)
 
+    def _decision_to_explain(self, choice: Any) -> tuple[Decision, bool]:
+        """A decision of this learner, or the one that it would make for a context now; and whether it is the latter."""
+        if isinstance(choice, Decision):
+            self._require_own(choice)
+            return choice, False
+        if isinstance(choice, int | float | str | np.number):
+            raise TypeError(f"choice must be the Decision itself, or a context, got {choice!r}")
+        return self.preview(choice), True
+
     def _require_same(self, choice: Decision, context: Array, action: int) -> None:
         """Raise if the decision is of another learner that was loaded from the same file and shares its token."""
         if choice.action != self._action_names[action] or not np.array_equal(choice._context, context):

@@ -358,10 +358,7 @@ class PartitionedPolicy(OnlinePolicy):
         choice
             A decision of this learner, of any age; or a context, for the decision that it would make now.
         """
-        is_preview = not isinstance(choice, Decision)
-        if is_preview:
-            choice = self.preview(choice)
-        self._require_own(choice)
+        choice, is_preview = self._decision_to_explain(choice)
         verb, past = ("It would choose", "It would explore") if is_preview else (f"Decision {choice.id} chose", None)
         past = past or f"Decision {choice.id} explored"
         if choice.estimates is None or choice.relevant is None:
@@ -369,9 +366,10 @@ class PartitionedPolicy(OnlinePolicy):
             return Explanation(choice.action, nothing, self._explain_exploration(choice, past), "The reward is wanted.")
         estimates = choice.estimates
         with self._lock:
-            totals, sums = (array.sum(axis=0) for array in observed_in_leaves(self._engine.state, 0))
+            totals, sums = (array.sum(axis=0).tolist() for array in observed_in_leaves(self._engine.state, 0))
+            learnt = dict(zip(self.actions, zip(totals, sums, strict=True), strict=True))
         known = [
-            self._explain_action(choice, action, int(totals[action]), float(sums[action]))
+            self._explain_action(choice, action, *learnt.get(choice._actions[action], (0, 0.0)))
             for action in sorted(range(len(estimates)), key=lambda action: -estimates[action])
         ]
         wanted = "The reward is wanted." if choice.wants_reward else "No reward was asked for."
@@ -386,7 +384,7 @@ class PartitionedPolicy(OnlinePolicy):
         base_rate = total / rewards if rewards else estimate
         names = tuple(self.schema.names[position] for position in relevant or ())
         term = Term(names, estimate - base_rate, self._describe(choice, relevant))
-        return ActionExplanation(choice._actions[action], estimate, None, None, base_rate, rewards, (term,))
+        return ActionExplanation(choice._actions[action], estimate, None, None, base_rate, int(rewards), (term,))
 
     def _explain_exploration(self, choice: Decision, explored: str) -> str:
         count = round(1 / choice.probability) if choice.probability else 1

@@ -123,9 +123,9 @@ def _grow(model: Model, settings: Settings, given: Fit) -> int:
     columns = np.empty((settings.features, rows), dtype=np.float32)
     set_ranked_columns(given.contexts, settings.categories, settings.first_category, model.ranks, columns)
     candidates = min(max(settings.features // 3, FEWEST_CANDIDATES), MOST_CANDIDATES)
-    generator = np.array([int(given.keys[0]) ^ rows], dtype=np.int64)
     order = np.arange(rows, dtype=np.int32)
     rewards = np.floor(given.rewards * GRAINS + 0.5).astype(np.int32)
+    generator = np.array([(rows << 40) ^ int(rewards.sum(dtype=np.int64))])  # by the rows alone, not by the seed
     nodes: int = grow_trees(columns, rewards, generator, candidates, given.least_leaf, order, model.nodes, model.roots)
     return nodes
 
