@@ -28,6 +28,7 @@ FEWEST_ROWS = 16  # from which halves are fitted
 MOST_ROWS = 16_384  # from which halves are taken
 PAIRS = 2  # of halves
 ALIKE, FEWEST_ALIKE, ROWS_PER_ALIKE = 50, 10, 20  # rows that are alike: so many at most, at least, one of so many
+FAR = 0.5  # of the range of a number without effect, by which a value is far out of it
 MATTERING = 3  # features in which rows are alike, at most
 LEAST_SHARE = 0.1  # of the explained variance, for a feature to matter
 POSTERIOR_SHARE, HALF_SHARE, DISAGREEMENT_SHARE = 0.3, 0.7, 0.5  # in the variance
@@ -90,14 +91,17 @@ class RewardIntervals:
         return math.sqrt(variance)
 
     def unknown(self, context: Array, named: tuple[int, ...]) -> list[int]:
-        """Features with a value unlike all of the rows: a number out of their range, or a category of none of them.
+        """Features with a value unlike all of the rows.
 
-        Of features with categories only the ``named`` ones: there are too many rare categories of no effect.
+        A number out of their range, or a category of none of them, if the feature is ``named``. If it is not, it had no
+        effect so far: then only a number far out of the range, since there are many rare categories of no effect, and
+        every date is later than those before.
         """
         if not len(self._contexts):
             return []
-        categories, ranges = self._engine.settings.categories, self._model.ranges
-        outside = (context < ranges[:, 0]) | (context > ranges[:, 1])
+        categories, (low, high) = self._engine.settings.categories, self._model.ranges.T
+        margin = np.where(np.isin(np.arange(len(context)), named), 0.0, FAR * (high - low))
+        outside = (context < low - margin) | (context > high + margin)
         found = set(np.flatnonzero(outside & (categories == 0)).tolist())
         for feature in named:
             count = categories[feature]
