@@ -117,8 +117,9 @@ def covered(planted: Planted, way: str, seed: int, steps: int = STEPS) -> tuple[
         for known in bandit.explain(context).actions:
             assert known.low is not None
             assert known.high is not None
-            held[row, known.action] = known.low <= truth[row, known.action] <= known.high
-            widths[row, known.action] = known.high - known.low
+            place = bandit.actions.index(known.action)
+            held[row, place] = known.low <= truth[row, place] <= known.high
+            widths[row, place] = known.high - known.low
     return held.mean(axis=0), widths.mean(axis=0)
 
 

@@ -1,4 +1,4 @@
-"""Draw the pictures of docs/explanation/algorithm.md and docs/how-to/off-policy-evaluation.md from learners that run.
+"""Draw the pictures of the documentation from learners that run.
 
 python tools/make_doc_pictures.py [FOLDER]
 
@@ -20,8 +20,6 @@ import vl_convert
 
 import releaf
 from releaf import evaluate, streams
-from releaf.core.adaptive.decision_step import predict_with_columns
-from releaf.statistics import Z95
 
 ROOT = Path(__file__).parents[1]
 PICTURES = ROOT / "docs" / "pictures"
@@ -157,11 +155,21 @@ def tables() -> Any:
 
 def _believed(bandit: Any, context: Any) -> dict[str, float]:
     """The only action's estimate, and its 95 % interval."""
-    engine = bandit._engine
-    columns = np.zeros(len(engine.models[0].weights))
-    mean, spread = predict_with_columns(engine.state.pointer_table, context, 0, columns)
-    widths = {"mean": 0.0, "low": -Z95, "high": Z95}
-    return {name: float(np.clip(mean + width * spread, 0.0, 1.0)) for name, width in widths.items()}
+    (known,) = bandit.explain(context).actions
+    return {"mean": known.estimate, "low": known.low, "high": known.high}
+
+
+def waterfall() -> Any:
+    """From the base rate of a deal to its estimate for a young visitor in the morning."""
+    generator, rows = np.random.default_rng(0), 20_000
+    hour, age, noise = generator.uniform(0, 24, rows), generator.uniform(18, 80, rows), generator.random(rows)
+    likes = np.column_stack([0.05 + 0.2 * ((hour > 17) & (hour < 22)), 0.1 + 0.25 * ((hour < 12) & (age < 40))])
+    taken = generator.integers(0, 2, rows)
+    clicks = (generator.random(rows) < likes[np.arange(rows), taken]).astype(float)
+    schema = {"hour": releaf.Continuous(0, 24), "age": releaf.Continuous(18, 80), "noise": releaf.Continuous()}
+    bandit = releaf.AdaptiveReleaf(["news", "deal"], releaf.Schema(schema), seed=0)
+    bandit.learn_log(np.column_stack([hour, age, noise]), np.array(["news", "deal"])[taken], clicks)
+    return bandit.explain([9.0, 25.0, 0.5]).plot("deal").properties(width=WIDTH - 240)
 
 
 def _truth(contexts: Any) -> Any:
@@ -207,6 +215,7 @@ DRAWN: dict[str, Callable[[], Any]] = {
     "pairs": pairs,
     "exploring": exploring,
     "tables": tables,
+    "waterfall": waterfall,
     "weights": weights,
     "overlap": overlap,
 }

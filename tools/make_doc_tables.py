@@ -28,6 +28,7 @@ ORDER = (
     *("LinearEpsilonGreedy", "UCB1", "EpsilonGreedy", "Random"),
     *("AverageMajority", "AdaBoost", "OnlineAdaBoost", "Blum", "WeightedMajority", "FixedShare"),
 )
+INTERVALS = ROOT / "benchmarks" / "results" / "coverage.json"
 QUALITY, LABELS = (ROOT / "benchmarks" / "results" / f"{name}.json" for name in ("quality-sealed", "labels"))
 SHOWN = (
     "AdaptiveReleaf",
@@ -93,6 +94,23 @@ def coverage() -> dict[str, str]:
     ]
     names = [kind.upper().replace(", NORMAL", ", normal") for kind in kinds]
     return {"coverage": _table(["strength", "rewards", "rows", "effective", *names], rows)}
+
+
+def intervals() -> dict[str, str]:
+    """How often the intervals of explanations held the expected reward: a row per planted stream."""
+    rows: dict[str, dict[str, Any]] = {}
+    for finding in json.loads(INTERVALS.read_text())["findings"]:
+        rows.setdefault(finding["detail"]["stream"], {})[finding["detail"]["way"]] = finding["detail"]
+    lines = []
+    for stream, ways in rows.items():
+        cells = [_percents(ways[way]["coverage of each action"]) for way in ("log", "online")]
+        lines.append([stream, cells[0], f"{np.mean(ways['log']['mean width']):.2f}", cells[1]])
+    headings = ["stream", "from a log: each action, the last is rare", "mean width", "online: each action"]
+    return {"intervals": _table(headings, lines)}
+
+
+def _percents(shares: list[float]) -> str:
+    return ", ".join(f"{100 * share:.0f}" for share in shares) + " %"
 
 
 def _table(headings: list[str], rows: list[list[str]]) -> str:
@@ -181,6 +199,7 @@ def pages() -> dict[Path, str]:
     wanted[ROOT / "docs" / "evidence.md"] = evidence()
     wanted[ROOT / "docs" / "adaptive.md"] = quality()
     wanted[ROOT / "docs" / "explanation" / "off-policy-evaluation.md"] = coverage()
+    wanted[ROOT / "docs" / "explanation" / "explanations.md"] = intervals()
     scale = {name: _table(headings, lines) for name, (headings, lines) in scale_tables.tables().items()}
     wanted[ROOT / "docs" / "explanation" / "scale.md"] = scale
     return {path: _with_tables(path, tables) for path, tables in wanted.items()}

@@ -31,7 +31,8 @@ ALIKE, FEWEST_ALIKE, ROWS_PER_ALIKE = 50, 10, 20  # rows that are alike: so many
 FAR = 0.5  # of the range of a number without effect, by which a value is far out of it
 MATTERING = 3  # features in which rows are alike, at most
 LEAST_SHARE = 0.1  # of the explained variance, for a feature to matter
-POSTERIOR_SHARE, HALF_SHARE, DISAGREEMENT_SHARE = 0.3, 0.7, 0.5  # in the variance
+POSTERIOR_SHARE, HALF_SHARE, DISAGREEMENT_SHARE = 0.5, 0.7, 0.5  # in the variance
+NOISE = 3.0  # variances of a mean residual, below which its square may be noise
 
 
 class RewardIntervals:
@@ -132,7 +133,7 @@ class RewardIntervals:
         return total
 
     def _squared_error_of_alike(self, context: Array) -> float:
-        """Squared mean residual of the rows most alike, less what noise explains."""
+        """Squared mean residual of the rows most alike, less what may be noise."""
         alike = np.ones(len(self._contexts), dtype=bool)
         distance, categories = np.zeros(len(self._contexts)), self._engine.settings.categories
         for feature in self._mattering:
@@ -148,7 +149,7 @@ class RewardIntervals:
         if len(rows) < 2:
             return 0.0
         residuals = self._residuals[rows]
-        return float(residuals.mean() ** 2 - residuals.var() / len(rows))
+        return float(residuals.mean() ** 2 - NOISE * residuals.var() / len(rows))
 
     def _predict(self, contexts: Array, model: Model) -> Array:
         self._engine.state.models[0] = model.address
