@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import NamedTuple
 
 import numpy as np
@@ -34,6 +35,7 @@ class Explainer:
 
     def __init__(self) -> None:
         self._known: dict[ActionName, _Known] = {}
+        self._lock = threading.Lock()  # explanations of two threads would use the same arrays
 
     def prepared(self, engine: MixtureEngine, actions: tuple[ActionName, ...]) -> list[MixtureEngine]:
         """Engines of each action, and of all: what an explanation needs of a learner that goes on."""
@@ -54,10 +56,12 @@ class Explainer:
     ) -> Explanation:
         """Explain a decision, by the state of the learner that ``prepared`` returned."""
         context = np.array(choice.context)
-        found = [
-            self._explain_action(name, engine, context, encoder, reward_range)
-            for name, engine in zip(actions, engines, strict=False)
-        ]
+        with self._lock:
+            found = [
+                self._explain_action(name, engine, context, encoder, reward_range)
+                for name, engine in zip(actions, engines, strict=False)
+            ]
+            self._known = {name: known for name, known in self._known.items() if name in actions}
         found.sort(key=lambda known: -float(known.estimate or 0.0))
         return Explanation(
             choice.action,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import Any
 
@@ -80,19 +81,20 @@ def _intervals(learner: ServedPolicy, feature: str) -> list[IntervalInfo]:
     return intervals
 
 
-def explain_decision(state: ExperimentState, event: Decided) -> ExplanationInfo:
+async def explain_decision(state: ExperimentState, event: Decided) -> ExplanationInfo:
+    """Explain a decision of the log. What takes long is done in a thread, so that decisions go on."""
     (answer,) = decision_answers([event], state)
     learner, actions = state.learner, state.actions.at(event.number)
     is_own = state.ordinal(event.number) > state.slot.since and actions == list(learner.actions[: len(actions)])
     if is_own and learner.traits.explains:
         own = _restore_decision(state, event)
-        why = learner.explain(own)
+        why = await asyncio.to_thread(learner.explain, own)
         text = why.text.replace(f"Decision {own.id} ", f"Decision {event.number} ", 1)
         return _info(event.number, answer, text, why)
     return _info(event.number, answer, _describe(answer, event.number), None)
 
 
-def preview(state: ExperimentState, context: Any) -> ExplanationInfo:
+async def preview(state: ExperimentState, context: Any) -> ExplanationInfo:
     """Explain what the learner would decide now; the state is unchanged."""
     row = state.to_rows([context])[0]
     learner = state.learner
@@ -102,7 +104,7 @@ def preview(state: ExperimentState, context: Any) -> ExplanationInfo:
         raise invalid_request(str(error)) from None
     event = Decided.of(state.last_at, state.decisions + 1, row, choice, None, None)
     (answer,) = decision_answers([event], state)
-    why = learner.explain(choice) if learner.traits.explains else None
+    why = await asyncio.to_thread(learner.explain, choice) if learner.traits.explains else None
     text = _describe(answer, event.number) if why is None else why.text
     for did, would in (("chose", "choose"), ("explored", "explore")):
         text = re.sub(rf"^Decision \d+ {did}\b", f"It would {would}", text)

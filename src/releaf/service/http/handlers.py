@@ -229,7 +229,7 @@ async def reward(request: ApiRequest) -> Learnt | AllLearnt | RawResponse:
 
 
 async def preview(request: ApiRequest) -> ExplanationInfo:
-    return explanations.preview(_experiment(request).live(), request.body.context)
+    return await explanations.preview(_experiment(request).live(), request.body.context)
 
 
 # --- explanations, records, feed and model ------------------------------------------------------------------
@@ -246,7 +246,7 @@ async def get_partition(request: ApiRequest) -> PartitionInfo:
 async def explain(request: ApiRequest) -> ExplanationInfo:
     experiment = _experiment(request)
     event = await experiment.read_decision(_whole_number("decision", request.path["decision"], 1, 2**53))
-    return explanations.explain_decision(experiment.live(), event)
+    return await explanations.explain_decision(experiment.live(), event)
 
 
 def _whole_number(name: str, text: str, least: int, most: int) -> int:
