@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -136,6 +137,13 @@ def test_explanations_are_plain_data_and_in_the_units_of_the_reward() -> None:
     news = next(known for known in told.actions if known.action == "news")
     assert -50 <= news.low <= news.estimate <= news.high <= 150  # type: ignore[operator]
     assert news.base_rate == pytest.approx(-50 + 200 * 0.1625, abs=8)
+
+
+def test_threads_explain_at_once(bandit: releaf.AdaptiveReleaf) -> None:
+    contexts = planted(24, 5)[0]
+    one_by_one = [bandit.explain(context) for context in contexts]
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(bandit.explain, contexts)) == one_by_one
 
 
 def test_explaining_changes_nothing(bandit: releaf.AdaptiveReleaf) -> None:
