@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from releaf.decision import ActionName
 
-SHOWN = 4  # terms of an action in the text, the largest
+SHOWN = 3  # terms of an action in the text, the largest
 NAMED_TOGETHER = 3  # features of a term that are named in the text
 LEAST_SHOWN = 0.002  # of the largest term or the reward's range, for a term to be shown in the text
 
