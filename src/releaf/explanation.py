@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from releaf.decision import ActionName
 
 SHOWN = 3  # terms of an action in the text, the largest
-NAMED_TOGETHER = 3  # features of a term that are named in the text
-LEAST_SHOWN = 0.002  # of the largest term or the reward's range, for a term to be shown in the text
+LEAST_SHOWN = 0.002  # of the reward's range, for a term to be shown in the text
 
 
 class Term(NamedTuple):
@@ -29,9 +29,9 @@ class ActionExplanation(NamedTuple):
     """Estimate of an action, and what it consists of.
 
     ``low`` and ``high`` bound the expected reward in 95 % of contexts; None where a learner has no interval.
-    ``base_rate`` is the mean of the action's rewards so far, and None before the first; the effects of the terms add up
-    to the estimate less the base rate. ``unknown`` are the features with values unlike all those for which the action
-    was rewarded: the interval is then the whole range of rewards.
+    ``base_rate`` is the mean of the action's ``rewards``, those that the learner keeps, or what it expects before the
+    first; the effects of the terms add up to the estimate less the base rate. ``unknown`` are the features with values
+    outside of those for which the action was rewarded: the interval is then the whole range of rewards.
     """
 
     action: ActionName
@@ -117,7 +117,7 @@ class Explanation:
             ],
             "counterfactual": None
             if found is None
-            else {"feature": found.feature, "value": found.value, "action": found.action, "text": found.text},
+            else {"feature": found.feature, "value": _plain(found.value), "action": found.action, "text": found.text},
             "text": self.text,
         }
 
@@ -172,7 +172,7 @@ class Explanation:
         width = max((len(amount) for amount, _ in rows), default=0)
         lines += [f"    {amount:>{width}}  {label}" for amount, label in rows]
         if known.unknown:
-            lines.append(f"    {' and '.join(known.unknown)}: unlike all values with which it was rewarded")
+            lines.append(f"    {' and '.join(known.unknown)}: outside of all values with which it was rewarded")
         return lines
 
 
@@ -189,9 +189,14 @@ def _base_rate_text(rewards: int) -> str:
     return "its only reward" if rewards == 1 else f"base rate: mean of its {rewards:,} rewards"
 
 
+def _plain(value: Any) -> Any:
+    """A value that JSON can hold: a date as ISO text."""
+    return value.isoformat() if hasattr(value, "isoformat") else value
+
+
 def _label(term: Term) -> str:
     if not term.features:
-        return "everything else"
+        return term.where or "everything else"
     return term.where + (" together" if len(term.features) > 1 else "")
 
 
@@ -206,7 +211,7 @@ def _largest(terms: tuple[Term, ...], span: float) -> list[Term]:
 
 def _number_format(span: float) -> Any:
     """Format of numbers of a range: three digits after the first of the range."""
-    digits = max(0, 3 - len(f"{span:.0f}") + 1)
-    if span >= 1e6:
+    if not 1e-6 < span < 1e6:
         return lambda value, sign: f"{value:{sign}.4g}"
+    digits = max(0, 3 - math.floor(math.log10(span)))
     return lambda value, sign: f"{value:{sign}.{digits}f}"

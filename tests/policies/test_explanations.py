@@ -125,7 +125,7 @@ def test_what_was_never_seen_is_said_to_be_unknown() -> None:
     assert inside.high - inside.low < 0.5
     assert outside.unknown == ("x",)
     assert (outside.low, outside.high) == (0.0, 1.0)
-    assert "x: unlike all values with which it was rewarded" in bandit.explain([9.0, 0.5])
+    assert "x: outside of all values with which it was rewarded" in bandit.explain([9.0, 0.5])
 
 
 def test_explanations_are_plain_data_and_in_the_units_of_the_reward() -> None:
@@ -137,6 +137,64 @@ def test_explanations_are_plain_data_and_in_the_units_of_the_reward() -> None:
     news = next(known for known in told.actions if known.action == "news")
     assert -50 <= news.low <= news.estimate <= news.high <= 150  # type: ignore[operator]
     assert news.base_rate == pytest.approx(-50 + 200 * 0.1625, abs=8)
+
+
+def test_effects_of_other_features_are_not_charged_to_the_largest() -> None:
+    """Of four features in a sum, one matters most: at its mean it has no effect, whatever the others are."""
+    draw = np.random.default_rng(0)
+    contexts = draw.random((6_000, 5))
+    rewards = contexts @ [0.5, 0.2, 0.2, 0.2, 0.0] / 1.1
+    bandit = releaf.AdaptiveReleaf(["one"], 5, seed=0)
+    bandit.learn_log(contexts, ["one"] * 6_000, rewards)
+    for others in (0.05, 0.95):
+        effects = {term.features: term.effect for term in bandit.explain([0.5, *[others] * 4]).actions[0].terms}
+        assert abs(effects[("x0",)]) < 0.03
+        assert all(effects[(f"x{place}",)] * (others - 0.5) > 0.02 for place in (1, 2, 3))
+
+
+def test_a_counterfactual_of_ranks_is_a_value_that_came() -> None:
+    draw = np.random.default_rng(0)
+    ages = draw.integers(0, 12, 3_000)
+    bandit = releaf.AdaptiveReleaf(["old", "young"], releaf.Schema({"age": releaf.Quantile()}), seed=0)
+    rewards = np.column_stack([ages > 5, ages <= 5]).astype(float)
+    bandit.replay(ages[:, None], rewards)
+    for age in range(12):
+        found = bandit.explain([age]).counterfactual
+        assert found is not None
+        assert bandit.actions[int(np.argmax(bandit.estimate([[found.value]])))] == found.action
+        assert found.value in range(12)
+
+
+def test_the_range_of_values_does_not_include_missing_ones() -> None:
+    draw = np.random.default_rng(0)
+    numbers = draw.uniform(0.5, 1.0, 600)
+    contexts = [[None if place % 20 == 0 else number] for place, number in enumerate(numbers)]
+    bandit = releaf.AdaptiveReleaf(["one"], releaf.Schema({"x": releaf.Continuous(missing=True)}), seed=0)
+    bandit.learn_log(contexts, ["one"] * 600, (numbers > 0.7).astype(float))
+    assert bandit.explain([0.05]).actions[0].unknown == ("x",)
+    assert bandit.explain([None]).actions[0].unknown == ()
+
+
+def test_an_exploration_has_no_counterfactual_and_small_rewards_have_digits() -> None:
+    bandit = learner_of_log(2_000, reward_range=(0.0, 0.01), least_probability=0.5)
+    for context in planted(20, 3)[0]:
+        choice = bandit.decide(context)
+        told = bandit.explain(choice)
+        assert (told.counterfactual is None) or told.actions[0].action == choice.action
+    assert "0.00" in told
+    assert told.actions[0].estimate is not None
+    assert f"{told.actions[0].estimate:.5f}" in told
+
+
+def test_the_paper_s_learner_explains_in_units_of_the_reward() -> None:
+    bandit = releaf.Releaf(["a", "b"], 2, seed=0, reward_range=(0.0, 100.0), observe="always")
+    draw = np.random.default_rng(0)
+    contexts = draw.random((3_000, 2))
+    bandit.replay(contexts, 100 * np.column_stack([contexts[:, 0] > 0.5, contexts[:, 0] <= 0.5]))
+    exploited = [told for told in map(bandit.explain, draw.random((50, 2))) if told.actions[0].estimate is not None]
+    assert exploited
+    for known in exploited[0].actions:
+        assert known.base_rate == pytest.approx(50, abs=20)
 
 
 def test_threads_explain_at_once(bandit: releaf.AdaptiveReleaf) -> None:

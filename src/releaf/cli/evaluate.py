@@ -145,7 +145,7 @@ def _read(
     if features is None:
         propensities = [ignored] if ignored in rows.columns else []  # no feature, even if they are estimated anew
         features = guess_schema(rows, [action, reward, *propensities, *leave_out], [], more)
-        show_guess(features)
+        show_guess(features, can_keep=False)
     return streams.log(
         log,
         action=action,

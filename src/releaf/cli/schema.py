@@ -91,15 +91,16 @@ def guess_schema(rows: TableRows, leave_out: list[str], keep: list[str], more: b
     return schema
 
 
-def show_guess(schema: Any) -> None:
-    """Print the features that were guessed, and the columns that were left out."""
+def show_guess(schema: Any, can_keep: bool = True) -> None:
+    """Print the features that were guessed, and the columns that were left out, which ``--keep`` may overrule."""
     width = max(map(len, (*schema.inputs, *schema.left_out)))
     errors.print("Features, guessed from the first rows:", highlight=False)
     for name, feature in schema.inputs.items():
         note = f" ({schema.notes[name]})" if name in schema.notes else ""
         errors.print(f"  {escape(name):<{width}}  {escape(_describe(feature) + note)}", highlight=False)
     if schema.left_out:
-        errors.print("Left out (--keep makes a column a feature all the same):", highlight=False)
+        how = "--keep makes a column a feature all the same" if can_keep else "a schema can have them all the same"
+        errors.print(f"Left out ({how}):", highlight=False)
     for name, why in schema.left_out.items():
         errors.print(f"  {escape(name):<{width}}  {escape(why)}", highlight=False)
 

@@ -381,5 +381,7 @@ def _largest_bias(rows: WeightedRewards, threshold: float) -> float:
         return 0.0
     others = rows.weights - large
     noise = float(large.var()), float(others.var())
+    if noise == (0.0, 0.0):  # all weights are equal
+        return float(large.mean()) * (rows.highest - rows.lowest)
     share = (float(large.mean()) * noise[1] + (1.0 - float(others.mean())) * noise[0]) / (noise[0] + noise[1])
     return max(share, 0.0) * (rows.highest - rows.lowest)

@@ -490,5 +490,5 @@ class AdaptiveReleaf(CompiledPolicy):
         choice, is_preview = self._decision_to_explain(choice)
         with self._lock:
             choice = replace(choice, index=self._index_of(choice.action))  # earlier actions may have been removed
-            actions, engines = self.actions, self._explainer.prepared(self._engine, self.actions)
-        return self._explainer.explain(choice, engines, self._encoder, actions, self.reward_range, is_preview)
+            prepared = self._explainer.prepare(self._engine, self.actions)
+        return self._explainer.explain(choice, prepared, self._encoder, self.reward_range, is_preview)

@@ -4,8 +4,8 @@ Named are the features with a share in the variance of an action's estimate over
 its mean estimate over those rows' values of the named features, where those in S and all that are not named have the
 values of the context to explain. The main effect of a feature is v({i}) - v({}); what a pair adds beyond both main
 effects comes next, and what all named features do together beyond that comes last. So joint effects get only what main
-effects leave. All other features have one term, v({}) less the base rate, if they have most of the variance; else what
-they add is mostly noise of the estimate, and part of the last term.
+effects leave. All other features have one term, v({}) less the base rate, if the relevance of one of them is certain;
+else what they add is noise of the estimate, and part of the last term.
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ from releaf.arrays import Array
 from releaf.core.adaptive.decision_step import predict_many
 from releaf.core.adaptive.engine import MixtureEngine
 from releaf.core.adaptive.state import ROWS
+from releaf.policies.effects import are_certain
 
 BACKGROUND = 128  # rows over which estimates are averaged
 SHARE_ROWS = 64  # rows from which the shares in the variance follow
 LEAST_SHARE = 0.2  # of the variance that the most important feature has a part in, for another to be named
+LEAST_CERTAIN_SHARE = 0.02  # the same for a feature whose relevance is certain
 LEAST_VARIANCE = 1e-8
 MOST_NAMED = 5
 MOST_SCREENED = 64  # features whose share is found, those with the highest relevance
@@ -32,10 +34,10 @@ Effects = list[tuple[tuple[int, ...], float]]
 
 
 class Named(NamedTuple):
-    """Features with terms of their own, and whether they have most of the variance."""
+    """Features with terms of their own, and whether they are all whose relevance is certain."""
 
     features: tuple[int, ...]
-    have_most: bool
+    are_all: bool
 
 
 class Attribution:
@@ -55,7 +57,14 @@ class Attribution:
         self.base_rate = float(sample.rewards[:count].mean()) if count else float(sample.offsets[0])
         chosen = np.sort(np.argsort(sample.keys[:count], kind="stable")[:BACKGROUND])  # keys are random
         self._background = sample.contexts[chosen].astype(np.float64)
-        self.named = self._important_features() if named is None else named
+        self._named = named
+
+    @property
+    def named(self) -> Named:
+        """Features with a term of their own."""
+        if self._named is None:
+            self._named = self._important_features()
+        return self._named
 
     def effects(self, context: Array) -> tuple[float, Effects]:
         """Estimate of a context, and effects by features that add up to it less the base rate, the largest first."""
@@ -71,7 +80,7 @@ class Attribution:
             joint = value[(one, other)] - value[(one,)] - value[(other,)] + value[()]
             if abs(joint) > least or len(named) == 2:
                 terms[(one, other)] = joint
-        if named and not self.named.have_most:
+        if named and not self.named.are_all:
             terms[()] = value[()] - self.base_rate
         terms[named] = terms.get(named, 0.0) + estimate - self.base_rate - sum(terms.values())
         return estimate, _sorted(list(terms.items()))
@@ -88,10 +97,12 @@ class Attribution:
             exchanged[place, :, feature] = others[:, feature]
         changes = self._predict(exchanged.reshape(-1, rows.shape[1])).reshape(len(screened), -1) - estimates
         shares = (changes**2).mean(axis=1)
-        order = np.argsort(-shares, kind="stable")[:MOST_NAMED]
-        kept = [place for place in order if shares[place] >= max(LEAST_SHARE * shares.max(), LEAST_VARIANCE)]
-        features = tuple(sorted(int(screened[place]) for place in kept))
-        return Named(features, shares[kept].sum() >= 0.5 * shares.sum())
+        certain = are_certain(self._engine.models[0].certainties[None, :])[0, screened]
+        least = np.where(certain, LEAST_CERTAIN_SHARE, LEAST_SHARE) * shares.max()
+        order = np.argsort(-shares, kind="stable")
+        kept = [place for place in order if shares[place] >= max(least[place], LEAST_VARIANCE)][:MOST_NAMED]
+        left = [place for place in order if certain[place] and shares[place] >= least[place] and place not in kept]
+        return Named(tuple(sorted(int(screened[place]) for place in kept)), not left)
 
     def _means(self, context: Array, subsets: list[tuple[int, ...]]) -> list[float]:
         """Mean estimate over the background, for each subset of named features that have the context's values."""

@@ -33,7 +33,7 @@ def smallest_change(engine: MixtureEngine, context: Array, leader: int, order: A
     for feature in order[:MOST_FEATURES].tolist():
         values, shares = _values_of(engine, seen[:, feature], feature, context[feature])
         if len(values):
-            leaders = _leaders(engine, context, feature, values)
+            leaders = leaders_at(engine, context, feature, values)
             changed = np.flatnonzero(leaders != leader)
             if len(changed):
                 nearest = changed[np.argmin(shares[changed])]
@@ -65,7 +65,8 @@ def _values_of(engine: MixtureEngine, seen: Array, feature: int, current: float)
     return values, np.abs(ranks) / len(numbers)
 
 
-def _leaders(engine: MixtureEngine, context: Array, feature: int, values: Array) -> Array:
+def leaders_at(engine: MixtureEngine, context: Array, feature: int, values: Array) -> Array:
+    """Action with the highest estimate, for each of some values of a feature."""
     rows = np.repeat(context[None, :], len(values), axis=0)
     rows[:, feature] = values
     estimates = np.empty((len(values), len(engine.samples)))
@@ -79,7 +80,7 @@ def _refined(engine: MixtureEngine, context: Array, leader: int, change: Change)
     inside, outside, action = float(context[change.feature]), change.value, change.action
     for _ in range(HALVINGS):
         middle = 0.5 * (inside + outside)
-        there = int(_leaders(engine, context, change.feature, np.array([middle]))[0])
+        there = int(leaders_at(engine, context, change.feature, np.array([middle]))[0])
         if there == leader:
             inside = middle
         else:

@@ -10,24 +10,34 @@ import numpy as np
 from releaf.arrays import Array
 from releaf.core.adaptive.engine import MixtureEngine
 from releaf.core.adaptive.intervals import RewardIntervals
-from releaf.core.adaptive.state import LEARNT, Model
+from releaf.core.adaptive.state import ROWS
 from releaf.decision import ActionName, Decision
 from releaf.explanation import ActionExplanation, Counterfactual, Explanation, Term
-from releaf.features import MISSING
+from releaf.features import MISSING, Quantile
 from releaf.policies.attribution import Attribution, Named
-from releaf.policies.counterfactual import Change, smallest_change
+from releaf.policies.counterfactual import Change, leaders_at, smallest_change
 from releaf.schema import Encoder
 from releaf.statistics import Z95
 
+STEPS_OUTWARD = 33  # values at which a counterfactual is tried
 _Range = tuple[float, float]
 
 
 class _Known(NamedTuple):
     """What is kept of an action's explanations until its model is replaced."""
 
-    model: Model
     named: Named
     intervals: RewardIntervals
+
+
+class Prepared(NamedTuple):
+    """What an explanation takes from a learner under its lock; the learner may go on meanwhile."""
+
+    attributions: list[Attribution]
+    intervals: list[RewardIntervals]
+    engines: list[MixtureEngine]
+    everything: MixtureEngine
+    actions: tuple[ActionName, ...]
 
 
 class Explainer:
@@ -37,61 +47,67 @@ class Explainer:
         self._known: dict[ActionName, _Known] = {}
         self._lock = threading.Lock()  # explanations of two threads would use the same arrays
 
-    def prepared(self, engine: MixtureEngine, actions: tuple[ActionName, ...]) -> list[MixtureEngine]:
-        """Engines of each action, and of all: what an explanation needs of a learner that goes on."""
-        everything = list(range(len(actions)))
+    def prepare(self, engine: MixtureEngine, actions: tuple[ActionName, ...]) -> Prepared:
+        """Copy the rows and states that explanations need. Called under the learner's lock."""
         engine.relevance()  # which all of them share
-        return [
-            engine.with_actions(engine.settings, kept) for kept in (*([action] for action in everything), everything)
-        ]
+        engines = [engine.with_actions(engine.settings, [action]) for action in range(len(actions))]
+        attributions, intervals = [], []
+        for name, single in zip(actions, engines, strict=True):
+            known = self._known.get(name)
+            is_same = known is not None and known.intervals.model is single.models[0]
+            attributions.append(Attribution(single, known.named if known and is_same else None))
+            intervals.append(known.intervals if known and is_same else RewardIntervals(single))
+        return Prepared(
+            attributions, intervals, engines, engine.with_actions(engine.settings, list(range(len(actions)))), actions
+        )
 
     def explain(
         self,
         choice: Decision,
-        engines: list[MixtureEngine],
+        prepared: Prepared,
         encoder: Encoder,
-        actions: tuple[ActionName, ...],
         reward_range: _Range,
         is_preview: bool,
     ) -> Explanation:
-        """Explain a decision, by the state of the learner that ``prepared`` returned."""
-        context = np.array(choice.context)
+        """Explain a decision, by the state of the learner that ``prepare`` returned."""
+        context, actions = np.array(choice.context), prepared.actions
         with self._lock:
             found = [
-                self._explain_action(name, engine, context, encoder, reward_range)
-                for name, engine in zip(actions, engines, strict=False)
+                self._explain_action(prepared, action, context, encoder, reward_range) for action in range(len(actions))
             ]
-            self._known = {name: known for name, known in self._known.items() if name in actions}
+            self._known = {
+                name: _Known(attribution.named, intervals)
+                for name, attribution, intervals in zip(actions, prepared.attributions, prepared.intervals, strict=True)
+            }
         found.sort(key=lambda known: -float(known.estimate or 0.0))
+        leads = choice.action == found[0].action
         return Explanation(
             choice.action,
             tuple(found),
             _headline(choice, found, is_preview),
             "The reward is wanted." if choice.wants_reward else "No reward was asked for.",
-            self._counterfactual(engines[-1], context, encoder, actions, found[0].action),
+            self._counterfactual(prepared, context, encoder, found[0].action) if leads else None,
             reward_range,
         )
 
     def _explain_action(
-        self, name: ActionName, engine: MixtureEngine, context: Array, encoder: Encoder, reward_range: _Range
+        self, prepared: Prepared, action: int, context: Array, encoder: Encoder, reward_range: _Range
     ) -> ActionExplanation:
-        known = self._known.get(name)
-        if known is None or not known.intervals.is_of(engine):
-            intervals = RewardIntervals(engine)
-            intervals.prepare()
-            known = self._known[name] = _Known(engine.models[0], Attribution(engine).named, intervals)
-        attribution, (lowest, highest) = Attribution(engine, known.named), reward_range
+        attribution, intervals = prepared.attributions[action], prepared.intervals[action]
+        intervals.use(prepared.engines[action])
+        intervals.prepare()
+        lowest, highest = reward_range
         span = highest - lowest
         estimate, effects = attribution.effects(context)
-        unknown = known.intervals.unknown(context, known.named.features)
-        width = 1.0 if unknown else Z95 * known.intervals.deviation(context)
+        unknown = intervals.unknown(context, attribution.named.features)
+        width = 1.0 if unknown else Z95 * intervals.deviation(context)
         return ActionExplanation(
-            name,
+            prepared.actions[action],
             lowest + span * estimate,
             lowest + span * max(estimate - width, 0.0),
             lowest + span * min(estimate + width, 1.0),
             lowest + span * attribution.base_rate,
-            int(engine.samples[0].counts[LEARNT]),
+            int(prepared.engines[action].samples[0].counts[ROWS]),
             tuple(
                 Term(
                     tuple(encoder.schema.names[i] for i in features), span * effect, _where(encoder, context, features)
@@ -102,18 +118,16 @@ class Explainer:
         )
 
     def _counterfactual(
-        self,
-        engine: MixtureEngine,
-        context: Array,
-        encoder: Encoder,
-        actions: tuple[ActionName, ...],
-        leader: ActionName,
+        self, prepared: Prepared, context: Array, encoder: Encoder, leader: ActionName
     ) -> Counterfactual | None:
+        engine, actions = prepared.everything, prepared.actions
         if len(actions) < 2:
             return None
         strengths = np.stack([model.strengths for model in engine.models]).max(axis=0)
         order = np.argsort(-strengths, kind="stable")
         change = smallest_change(engine, context, actions.index(leader), order)
+        if change is not None and isinstance(encoder.schema.features[change.feature], Quantile):
+            change = _at_an_observed_value(engine, context, encoder, actions.index(leader), change)
         if change is None:
             return None
         value, name = encoder.from_unit(change.feature, change.value), encoder.schema.names[change.feature]
@@ -147,9 +161,25 @@ def _value_text(encoder: Encoder, position: int, unit: float) -> str:
     return f"{name} = {value:.4g}" if isinstance(value, float) else f"{name} = {value}"
 
 
+def _at_an_observed_value(
+    engine: MixtureEngine, context: Array, encoder: Encoder, leader: int, change: Change
+) -> Change | None:
+    """The nearest observed value of a quantile feature at which the change holds: ranks between two are no values."""
+    sketch, end = encoder.sketches[change.feature], float(change.value > context[change.feature])
+    for rank in np.linspace(change.value, end, STEPS_OUTWARD):
+        unit = float(sketch.rank(sketch.value(float(rank))))
+        action = int(leaders_at(engine, context, change.feature, np.array([unit]))[0])
+        if action != leader:
+            return change._replace(value=unit, action=action)
+    return None
+
+
 def _changed(encoder: Encoder, context: Array, change: Change, value: object) -> str:
     name = encoder.schema.names[change.feature]
-    if isinstance(value, float):
+    feature = encoder.schema.features[change.feature]
+    if isinstance(feature, Quantile):
+        return f"{name} = {value:.4g}"
+    if isinstance(value, float) and not feature.categories:
         beyond = "above" if change.value > context[change.feature] else "below"
         return f"{name} {beyond} {value:.4g}"
     return f"{name} missing" if value is None else f"{name} = {value}"

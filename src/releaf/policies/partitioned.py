@@ -363,7 +363,8 @@ class PartitionedPolicy(OnlinePolicy):
         past = past or f"Decision {choice.id} explored"
         if choice.estimates is None or choice.relevant is None:
             nothing = tuple(ActionExplanation(name, None, None, None, None, 0, ()) for name in choice._actions)
-            return Explanation(choice.action, nothing, self._explain_exploration(choice, past), "The reward is wanted.")
+            headline = self._explain_exploration(choice, past)
+            return Explanation(choice.action, nothing, headline, "The reward is wanted.", None, self.reward_range)
         estimates = choice.estimates
         with self._lock:
             totals, sums = (array.sum(axis=0).tolist() for array in observed_in_leaves(self._engine.state, 0))
@@ -373,15 +374,14 @@ class PartitionedPolicy(OnlinePolicy):
             for action in sorted(range(len(estimates)), key=lambda action: -estimates[action])
         ]
         wanted = "The reward is wanted." if choice.wants_reward else "No reward was asked for."
-        return Explanation(
-            choice.action, tuple(known), f"{verb} {choice.action!r}: its estimated reward is the highest.", wanted
-        )
+        headline = f"{verb} {choice.action!r}: its estimated reward is the highest."
+        return Explanation(choice.action, tuple(known), headline, wanted, None, self.reward_range)
 
     def _explain_action(self, choice: Decision, action: int, rewards: int, total: float) -> ActionExplanation:
         assert choice.estimates is not None
         assert choice.relevant is not None
         estimate, relevant = choice.estimates[action], choice.relevant[action]
-        base_rate = total / rewards if rewards else estimate
+        base_rate = self._low + self._span * total / rewards if rewards else estimate
         names = tuple(self.schema.names[position] for position in relevant or ())
         term = Term(names, estimate - base_rate, self._describe(choice, relevant))
         return ActionExplanation(choice._actions[action], estimate, None, None, base_rate, int(rewards), (term,))

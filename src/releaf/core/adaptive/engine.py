@@ -294,7 +294,11 @@ class MixtureEngine:
         """What a model of some rows of an action would follow from, with the levels of its model."""
         sample = self.samples[action]
         return self._fitted(sample)._replace(
-            contexts=sample.contexts[rows], rewards=sample.rewards[rows], keys=sample.keys[rows]
+            contexts=sample.contexts[rows],
+            rewards=sample.rewards[rows],
+            keys=sample.keys[rows],
+            knots=sample.knots.copy(),
+            levels=sample.levels.copy(),
         )
 
     def _thin(self, sample: Sample) -> None:

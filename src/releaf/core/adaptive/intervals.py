@@ -22,12 +22,14 @@ from releaf.core.adaptive.decision_step import predict_many, predict_with_column
 from releaf.core.adaptive.engine import MixtureEngine
 from releaf.core.adaptive.fitting import Fit, fit
 from releaf.core.adaptive.mixture import expert_weights
+from releaf.core.adaptive.model import MARGIN
 from releaf.core.adaptive.state import ADDITIVE, LINE_COLUMNS, LINES, ROWS, STEADY_TREES, Model
 
 FEWEST_ROWS = 16  # from which halves are fitted
 MOST_ROWS = 16_384  # from which halves are taken
 PAIRS = 2  # of halves
 ALIKE, FEWEST_ALIKE, ROWS_PER_ALIKE = 50, 10, 20  # rows that are alike: so many at most, at least, one of so many
+MISSING = -1.0  # code of a missing number
 FAR = 0.5  # of the range of a number without effect, by which a value is far out of it
 MATTERING = 3  # features in which rows are alike, at most
 LEAST_SHARE = 0.1  # of the explained variance, for a feature to matter
@@ -55,12 +57,14 @@ class RewardIntervals:
         self._residuals = np.zeros(len(rows))
         self._mattering = self._features_that_matter()
 
-    def is_of(self, engine: MixtureEngine) -> bool:
-        """Whether they are of this engine's model; its current weights are used from now on."""
-        if engine.models[0] is not self._model:
-            return False
+    @property
+    def model(self) -> Model:
+        """The model that the intervals are of."""
+        return self._model
+
+    def use(self, engine: MixtureEngine) -> None:
+        """Use the current weights of the experts, which an engine with the same model has."""
         self._engine = engine
-        return True
 
     def prepare(self) -> None:
         """Fit the halves, which takes a while; needs no lock of the learner."""
@@ -100,9 +104,12 @@ class RewardIntervals:
         """
         if not len(self._contexts):
             return []
-        categories, (low, high) = self._engine.settings.categories, self._model.ranges.T
-        margin = np.where(np.isin(np.arange(len(context)), named), 0.0, FAR * (high - low))
+        categories, present = self._engine.settings.categories, self._contexts != MISSING
+        low = np.where(present, self._contexts, np.inf).min(axis=0)
+        high = np.where(present, self._contexts, -np.inf).max(axis=0)
+        margin = np.where(np.isin(np.arange(len(context)), named), MARGIN, FAR) * (high - low)
         outside = (context < low - margin) | (context > high + margin)
+        outside = np.where(context == MISSING, present.all(axis=0) & np.isin(np.arange(len(context)), named), outside)
         found = set(np.flatnonzero(outside & (categories == 0)).tolist())
         for feature in named:
             count = categories[feature]
