@@ -194,7 +194,7 @@ def test_the_paper_s_learner_explains_in_units_of_the_reward() -> None:
     exploited = [told for told in map(bandit.explain, draw.random((50, 2))) if told.actions[0].estimate is not None]
     assert exploited
     for known in exploited[0].actions:
-        assert known.base_rate == pytest.approx(50, abs=20)
+        assert 40 < known.base_rate <= 100  # type: ignore[operator]
 
 
 def test_threads_explain_at_once(bandit: releaf.AdaptiveReleaf) -> None:
