@@ -364,21 +364,22 @@ class AdaptiveReleaf(CompiledPolicy):
         merged.max_pending = max(self.max_pending, other.max_pending)
         merged._use_engine(merge_engines(merged._settings(len(names)), one, two, places))
         merged._set_labels_left(
-            sum(
+            [
                 int(part.label_budget - engine.state.clock[REQUESTED])
                 for part, engine in ((self, one), (other, two))
-                if part.label_budget is not None and (engine.state.clock[TIME] > 0 or part is self)
-            )
+                if part.label_budget is not None and engine.state.clock[TIME] > 0
+            ]
         )
         merged._steps = int(merged._state.clock[TIME])
         merged._token = (self._token + other._token) % 2**62
         merged._encoder.restore(encoder)
         return merged
 
-    def _set_labels_left(self, left: int) -> None:
-        if self.label_budget is None:
+    def _set_labels_left(self, left: list[int]) -> None:
+        """Set the budget to what merged learners with decisions have left, if there is a budget and any has."""
+        if self.label_budget is None or not left:
             return
-        self.label_budget = self.explorations + left
+        self.label_budget = self.explorations + sum(left)
         self._engine.settings.params = self._params(len(self.actions))
         self._state.params[:] = self._engine.settings.params
 
