@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from releaf.chart_import import import_charts
 from releaf.decision import ActionName
 
 SHOWN = 3  # terms of an action in the text, the largest
@@ -133,8 +134,7 @@ class Explanation:
         action
             One of the actions; the chosen one when None.
         """
-        from releaf import charts
-
+        charts = import_charts()
         name = self.action if action is None else action
         for known in self.actions:
             if known.action == name and known.estimate is not None and known.base_rate is not None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from releaf.arrays import Array
+from releaf.chart_import import import_charts
 from releaf.evaluate.estimators import Estimate, importance_weights
 from releaf.evaluate.propensities import Propensities
 from releaf.evaluate.sensitivity import SensitivityBound
@@ -32,7 +33,7 @@ def weights(log: Log, chosen: Any) -> Any:
     chosen
         As for :func:`releaf.evaluate.ips`; or a mapping from names to it, for several policies.
     """
-    charts = _charts()
+    charts = import_charts()
     policies = chosen if isinstance(chosen, Mapping) else {"policy": chosen}
     rows, names = [], []
     for policy, target in policies.items():
@@ -71,7 +72,7 @@ def overlap(propensities: Log | Propensities, chosen: Any = None) -> Any:
     chosen
         Position of the policy's action in each row; with a log, only the rows in which it is the logged one are known.
     """
-    charts = _charts()
+    charts = import_charts()
     log = propensities.log if isinstance(propensities, Propensities) else propensities
     if log.probabilities is None:
         raise ValueError("the log has no probabilities: see releaf.evaluate.estimate_propensities")
@@ -103,7 +104,7 @@ def calibration(propensities: Propensities, bins: int = 10) -> Any:
     bins
         Number of groups of rows with similar propensities.
     """
-    charts = _charts()
+    charts = import_charts()
     found = propensities.calibration(bins)
     names = [str(action) for action in propensities.log.actions]
     rows = [{"x": part.predicted, "y": part.observed, "series": str(part.action)} for part in found]
@@ -130,7 +131,7 @@ def sensitivity(bounds: Sequence[SensitivityBound], value: float | None = None) 
     value
         A value to mark, for example the log's own mean reward.
     """
-    charts = _charts()
+    charts = import_charts()
     alt = charts.altair
     if not bounds:
         raise ValueError("bounds must not be empty")
@@ -162,7 +163,7 @@ def estimates(results: Mapping[str, Estimate | Mapping[str, Estimate]]) -> Any:
         A mapping from names to estimates, such as :func:`releaf.evaluate.estimate_all` returns; or from policies to
         such mappings.
     """
-    charts = _charts()
+    charts = import_charts()
     rows = []
     for name, found in results.items():
         parts = {name: found} if isinstance(found, Estimate) else {f"{name}, {kind}": e for kind, e in found.items()}
@@ -198,13 +199,3 @@ def _bars(charts: Any, rows: list[dict[str, Any]], names: list[str], least: floa
             tooltip=["series:N", "low:Q", "high:Q", "rows:Q"],
         )
     )
-
-
-def _charts() -> Any:
-    try:
-        from releaf import charts
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f'releaf.plot needs {error.name}: pip install "releaf[plots]"', name=error.name
-        ) from None
-    return charts

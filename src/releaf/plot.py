@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from releaf.arrays import Array
+from releaf.chart_import import import_charts
 from releaf.datetimes import Trend
 from releaf.evaluate.ledger import Ledger, account, thin_steps
 from releaf.features import Continuous, Feature
@@ -69,7 +70,7 @@ def relevance(
     most
         Maximum number of features, the most relevant ones.
     """
-    charts = _charts()
+    charts = import_charts()
     maps = {name: _shared_table(name, runs, actions, features) for name, runs in _named(results).items()}
     highest = max(float(table.shares.max()) for table in maps.values()) or 1.0
     best: dict[str, float] = {}  # highest share of each feature, the sort key of all maps
@@ -95,7 +96,7 @@ def regret(results: Any, *, stream: Stream | None = None, log: bool = False) -> 
     log
         Logarithmic axes, on which a power law is a straight line.
     """
-    charts = _charts()
+    charts = import_charts()
     runs = _curves(results, stream)
     rows = [row for name, curves in runs.items() for row in _line(name, [(run.steps, run.lost) for run in curves])]
     if log:
@@ -120,7 +121,7 @@ def labels(results: Any, *, stream: Stream | None = None, over_time: bool = Fals
     budget
         A number of labels to mark with a line.
     """
-    charts = _charts()
+    charts = import_charts()
     runs = _curves(results, stream)
     if over_time:
         rows = [
@@ -168,16 +169,6 @@ def _has_intervals(learner: Policy | Ledger) -> bool:
     if isinstance(learner, Ledger):
         return learner.partition is not None
     return isinstance(learner, Policy) and learner.traits.has_intervals
-
-
-def _charts() -> Any:
-    try:
-        from releaf import charts
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f'releaf.plot needs {error.name}: pip install "releaf[plots]"', name=error.name
-        ) from None
-    return charts
 
 
 def _positive(name: str, value: Any) -> float:
@@ -385,7 +376,7 @@ def _partitions(source: Policy | Ledger) -> tuple[Sequence[str], Sequence[Featur
 
 
 def _intervals(learner: Policy | Ledger, feature: int | str | None, most: int) -> Any:
-    charts = _charts()
+    charts = import_charts()
     names, features, intervals_of = _partitions(learner)
     indices = sorted(_shown(learner, names, feature, most))
     kinds = [features[index] for index in indices]
@@ -409,7 +400,7 @@ def _intervals(learner: Policy | Ledger, feature: int | str | None, most: int) -
 
 
 def _effects(learner: Policy, feature: int | str | None, most: int) -> Any:
-    charts = _charts()
+    charts = import_charts()
     indices = _shown(learner, learner.schema.names, feature, most)
     effects = [learner.effect(index) for index in indices]
     amounts = [point.amount for effect in effects for points in effect.values() for point in points]

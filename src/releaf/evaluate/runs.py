@@ -25,6 +25,7 @@ from releaf.policy import Previewable, Replayable
 
 UNRELATED_MODULES = (
     "__main__.py",
+    "chart_import.py",
     "charts.py",
     "off_policy_charts.py",
     "plot.py",
