@@ -243,14 +243,35 @@ def test_relevance_and_explanations_name_the_parts() -> None:
     first = {known.action: known.terms[0].features for known in told.actions}
     assert first["b"] == ("when: day of year (cosine)",)
     assert first["c"] == ("when: trend",)
-    assert told.counterfactual is not None
-    assert told.counterfactual.feature.startswith("when: ")
     assert bandit.decide({"x": 0.5, "when": "2031-07-05"}).action == "a"
     assert [point.value for point in bandit.effect("when: weekday")["a"]][5:] == ["Saturday", "Sunday"]
     trend = [point.value for point in bandit.effect("when: trend")["c"]]
     assert trend[0] < datetime(2022, 2, 1) < datetime(2024, 12, 1) < trend[-1]
     for feature in names:
         releaf.plot.partition(bandit, feature).to_dict()
+
+
+def test_a_counterfactual_of_a_date_is_the_nearest_day_with_another_decision() -> None:
+    table, rewards = planted(6_000)
+    bandit = releaf.AdaptiveReleaf(["a", "b", "c"], Schema.guess(table), seed=0)
+    bandit.replay(table, rewards)
+    told = bandit.explain({"x": 0.5, "when": "2023-07-08T12:00"})  # a Saturday in summer
+    assert told.action == "a"
+    found = told.counterfactual
+    assert found is not None
+    assert (found.feature, found.value) == ("when", datetime(2023, 7, 7, 12))  # Friday
+    assert f"With when = {found.value}, {found.action!r} would be estimated highest." in told.text
+    leader = bandit.actions[int(np.argmax(bandit.estimate([{"x": 0.5, "when": found.value}])))]
+    assert leader == found.action != "a"
+    assert told.to_dict()["counterfactual"]["value"] == "2023-07-07T12:00:00"
+
+
+def test_no_counterfactual_of_a_sine() -> None:
+    table, rewards = planted(3_000)
+    schema = Schema(x=releaf.Continuous(), when=DateTime(parts=["day of year"]))
+    bandit = releaf.AdaptiveReleaf(["a", "b", "c"], schema, seed=0)
+    bandit.replay(table, rewards)
+    assert bandit.explain({"x": 0.5, "when": "2023-01-08"}).counterfactual is None
 
 
 def test_a_wave_is_described_by_the_seasons_in_which_it_has_a_value() -> None:

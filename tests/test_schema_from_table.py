@@ -124,6 +124,13 @@ def test_a_propensity_is_no_feature_unless_it_is_kept(name: str) -> None:
     assert Schema.guess({name: 30 * chances}) == Schema({name: Quantile()})  # an amount, of another name
 
 
+def test_numbers_that_each_come_once_are_identifiers_in_small_tables_too() -> None:
+    with pytest.warns(UserWarning, match="30 different whole numbers in 30 rows, like an identifier"):
+        assert list(Schema.guess({"user_id": range(30), "x": np.linspace(0, 1, 30)}).inputs) == ["x"]
+    with pytest.warns(UserWarning, match="taken for categories"):
+        assert Schema.guess({"store_id": [1, 2, 3] * 10}).inputs["store_id"].categories == 4
+
+
 @pytest.mark.parametrize("kept", [["x"] * 5, list(range(300)), [f"u{i}" for i in range(99)]])
 def test_what_is_kept_is_a_feature_whatever_it_looks_like(kept: list[Any]) -> None:
     schema = Schema.guess({"id": kept}, keep="id")

@@ -15,6 +15,7 @@ from releaf import theory
 from releaf._version import __version__
 from releaf.datetimes import DateTime
 from releaf.decision import Decision
+from releaf.decision_batch import Decisions
 from releaf.features import Boolean, Categorical, Continuous, Quantile
 from releaf.policy import Policy, Trace, replay
 from releaf.schema import Schema
@@ -55,6 +56,7 @@ __all__ = [
     "Continuous",
     "DateTime",
     "Decision",
+    "Decisions",
     "EpsilonGreedy",
     "GreedyReleaf",
     "HybridEpsilon",

@@ -168,7 +168,8 @@ def _guess_numbers(column: GuessedColumn) -> Guess:
     if not len(finite):
         raise LeftOut("has no finite numbers")
     whole = bool((finite == np.round(finite)).all())
-    if whole and _names_identifier(column.name) and len(different) <= MANY_CATEGORIES:
+    recur = column.kept or len(different) <= IDENTIFIER_SHARE * len(values)
+    if whole and _names_identifier(column.name) and len(different) <= MANY_CATEGORIES and recur:
         codes = sorted(int(value) for value in np.unique(finite))
         return Categorical(codes, missing=column.missing, other=True), "has whole numbers, taken for categories"
     if whole and not column.kept and _numbers_identify(column.name, finite, len(different)):

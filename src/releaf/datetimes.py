@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -29,7 +29,8 @@ __all__ = ["DateTime"]
 
 PARTS = ("trend", "weekday", "hour", "day of year")
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-DAY = 86_400_000_000  # microseconds
+SECOND = 1_000_000  # microseconds
+DAY = 86_400 * SECOND
 YEAR = 365  # days
 NOT_A_TIME = np.iinfo(np.int64).min  # numpy's NaT as an integer
 SHORT = 3 * DAY  # a span in which days don't tell times apart
@@ -139,6 +140,16 @@ class DateTime:
             return (value - _EPOCH.date()).days * DAY
         raise TypeError(f"{type(value).__name__} is no date")
 
+    def moment_of_trend(self, unit: float) -> int:
+        """The moment that an encoded trend is of, to the second."""
+        low, high = _bounds(self.start, self.end)
+        return round((low + unit * (high - low)) / SECOND) * SECOND
+
+    def value_of(self, moment: int) -> date | datetime:
+        """A moment as a date, with its time unless it is midnight."""
+        value = _EPOCH + timedelta(microseconds=moment)
+        return value if moment % DAY else value.date()
+
     def moments(self, column: Any) -> Array:
         """``moment`` of all values, with ``NOT_A_TIME`` for missing ones."""
         if isinstance(column, np.ndarray) and column.dtype.kind == "M":
@@ -201,6 +212,24 @@ class DateTime:
             else:
                 rows += [np.where(gone, MISSING, wave) for wave in _WAVE_COLUMNS[:, _days_of_year(days)]]
         return np.array(rows)
+
+
+class DateParts(NamedTuple):
+    """A date among the features: its parts are at ``where`` in a row, its trend at ``trend``."""
+
+    feature: DateTime
+    where: slice
+    trend: int
+    of_day: tuple[int, ...]  # positions of all parts but the hour, which follow from the day
+
+    def moments_around(self, context: Array, days: int) -> Array:
+        """Moments of other days at the same time, the nearest first; none where the trend does not tell the day."""
+        unit = float(context[self.trend])
+        if not 0.0 < unit < 1.0:
+            return np.empty(0, dtype=np.int64)
+        moves = np.arange(1, days + 1)
+        moments: Array = self.feature.moment_of_trend(unit) + DAY * np.column_stack([moves, -moves]).ravel()
+        return moments
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from releaf.chart_import import import_charts
 from releaf.decision import ActionName
 
+LISTED = 10  # actions in the text, those with the highest estimates, and the chosen one
 SHOWN = 3  # terms of an action in the text, the largest
 LEAST_SHOWN = 0.002  # of the reward's range, for a term to be shown in the text
 
@@ -63,7 +64,8 @@ class Explanation:
     action
         The chosen action.
     actions
-        An explanation of each action's estimate, the highest first.
+        An explanation of each action's estimate, the highest first; of more than 32 actions, the others have their
+        estimate only.
     counterfactual
         Smallest change of one feature that would change the decision; None where no change of one feature does.
     headline, closing
@@ -83,8 +85,11 @@ class Explanation:
     def text(self) -> str:
         """The explanation for people."""
         lines = [self.headline]
-        for known in self.actions:
+        listed = [*self.actions[:LISTED], *(known for known in self.actions[LISTED:] if known.action == self.action)]
+        for known in listed:
             lines += self._lines_of(known)
+        if len(listed) < len(self.actions):
+            lines.append(f"  … and {len(self.actions) - len(listed)} more actions, estimated no higher")
         if self.counterfactual is not None:
             lines.append(self.counterfactual.text)
         return "\n".join([*lines, self.closing])

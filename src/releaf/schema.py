@@ -19,7 +19,7 @@ import numpy as np
 
 from releaf.arrays import Row
 from releaf.column_guess import guess_features
-from releaf.datetimes import DateTime
+from releaf.datetimes import DateParts, DateTime
 from releaf.feature_dicts import Declared, feature_from_dict, feature_to_dict
 from releaf.features import (
     MISSING,
@@ -284,6 +284,26 @@ class Encoder:
             (sketch.add_many if learns else sketch.rank_many)(matrix[position])
             matrix[position, np.isnan(matrix[position])] = MISSING
         return np.ascontiguousarray(matrix.T)
+
+    def quantile_values(self, context: Any) -> dict[int, float]:
+        """Values of the quantile features of a context, by position, but for missing ones."""
+        values = ordered_values(context, self._names)
+        given = {position: values[self._inputs[position]] for position in self.sketches}
+        return {position: self._to_unit(position, value) for position, value in given.items() if not is_missing(value)}
+
+    def input_name(self, position: int) -> str:
+        """Name of the input that an encoded feature is of."""
+        return self._names[self._inputs[position]]
+
+    def date_parts(self) -> list[DateParts]:
+        """The dates among the features that have a trend, so that their parts tell the day."""
+        found = []
+        for feature, where in self._dates.values():
+            parts = list(feature.features())
+            if "trend" in parts:
+                of_day = tuple(where.start + place for place, part in enumerate(parts) if part != "hour")
+                found.append(DateParts(feature, where, where.start + parts.index("trend"), of_day))
+        return found
 
     def problems(self, columns: Sequence[Any]) -> dict[int, str]:
         """Errors by row of these columns, one column for each input; empty if all rows are valid."""

@@ -87,5 +87,48 @@ def test_what_is_no_number_among_floats_is_named_with_its_row(value: Any) -> Non
 
 
 def test_no_contexts_are_no_decisions() -> None:
-    assert releaf.UCB1(2, 2).decide_many([]) == []
-    assert releaf.UCB1(2, 2).decide_many(np.empty((0, 2))) == []
+    assert len(releaf.UCB1(2, 2).decide_many([])) == 0
+    assert list(releaf.UCB1(2, 2).decide_many(np.empty((0, 2)))) == []
+
+
+@every_policy
+def test_columns_say_what_the_decisions_say(policy: Any) -> None:
+    bandit = make(policy, 3)
+    bandit.replay(CONTEXTS[:300], REWARDS[:300])
+    made = bandit.decide_many(CONTEXTS[300:400])
+    decisions = list(made)
+    assert made.ids.tolist() == [choice.id for choice in decisions] == list(range(301, 401))
+    assert made.actions == [choice.action for choice in decisions]
+    assert made.indices.tolist() == [choice.index for choice in decisions]
+    assert made.explored.tolist() == [choice.explored for choice in decisions]
+    assert made.wants_reward.tolist() == [choice.wants_reward for choice in decisions]
+    for choice, probability, estimates in zip(decisions, made.probabilities, made.estimates, strict=True):
+        assert np.isnan(probability) if choice.probability is None else choice.probability == probability
+        assert np.isnan(estimates).all() if choice.estimates is None else choice.estimates == tuple(estimates)
+
+
+def test_a_batch_is_a_sequence() -> None:
+    made = releaf.UCB1(("a", "b"), 2, seed=0).decide_many(CONTEXTS[:5, :2])
+    assert [choice.id for choice in made[1:3]] == [2, 3]
+    assert made[-1].id == made[4].id == 5
+    with pytest.raises(IndexError):
+        made[5]
+    assert repr(made) == "Decisions(5: 5 explored, 5 rewards wanted)"
+
+
+def test_estimates_of_a_batch_are_in_the_units_of_the_reward() -> None:
+    bandit = releaf.AdaptiveReleaf(2, 1, seed=0, reward_range=(-10.0, 30.0))
+    bandit.replay([[0.5]] * 200, [[10.0, -5.0]] * 200)
+    made = bandit.decide_many([[0.5]] * 20)
+    exploited = made.estimates[~made.explored]
+    assert len(exploited) > 0
+    assert np.allclose(exploited, bandit.estimate([[0.5]])[0])
+    assert np.allclose(exploited[:, 0], 10.0, atol=0.01)
+
+
+def test_the_oldest_of_a_batch_beyond_max_pending_are_dropped_as_one_by_one() -> None:
+    many, one = (releaf.UCB1(2, 2, seed=0, max_pending=7) for _ in range(2))
+    many.decide_many(CONTEXTS[:20, :2])
+    for context in CONTEXTS[:20, :2]:
+        one.decide(context)
+    assert list(many._pending) == list(one._pending) == list(range(14, 21))

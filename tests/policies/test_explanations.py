@@ -128,6 +128,44 @@ def test_what_was_never_seen_is_said_to_be_unknown() -> None:
     assert "x: outside of all values with which it was rewarded" in bandit.explain([9.0, 0.5])
 
 
+def test_a_number_beyond_all_ranks_is_unknown_and_shown_as_it_is() -> None:
+    draw = np.random.default_rng(0)
+    bandit = releaf.AdaptiveReleaf(
+        ["a", "b"], releaf.Schema({"x": releaf.Quantile(), "y": releaf.Continuous()}), seed=0
+    )
+    contexts = np.column_stack([draw.uniform(0, 5, 2_000), draw.random(2_000)])
+    bandit.learn_log(contexts, ["a", "b"] * 1_000, (contexts[:, 0] > 2).astype(float))
+    inside, outside = bandit.explain([4.9, 0.5]), bandit.explain([900.0, 0.5])
+    assert inside.actions[0].unknown == ()
+    assert outside.actions[0].unknown == ("x",)
+    assert (outside.actions[0].low, outside.actions[0].high) == (0.0, 1.0)
+    assert outside.actions[0].terms[0].where == "x = 900"
+    assert bandit.explain(bandit.decide([900.0, 0.5])).actions[0].terms[0].where.startswith("x above 4.9")
+
+
+def test_an_old_decision_is_explained_by_the_estimates_of_now(bandit: releaf.AdaptiveReleaf) -> None:
+    contexts = planted(4, 3)[0]
+    choice = bandit.decide(contexts[0])
+    assert "later" not in bandit.explain(choice).text
+    bandit.decide_many(contexts[1:])
+    assert bandit.explain(choice).closing.endswith("The estimates are those of now, 3 decisions later.")
+
+
+def test_of_many_actions_the_best_and_the_chosen_are_explained() -> None:
+    draw = np.random.default_rng(0)
+    bandit = releaf.AdaptiveReleaf(100, 2, seed=0)
+    bandit.learn_log(draw.random((3_000, 2)), draw.integers(0, 100, 3_000), draw.random(3_000))
+    told = bandit.explain([0.5, 0.5])
+    assert len(told.actions) == len(told.to_dict()["actions"]) == 100
+    explained = [known for known in told.actions if known.base_rate is not None]
+    assert 32 <= len(explained) <= 33
+    assert told.action in [known.action for known in explained]
+    estimates = bandit.estimate([[0.5, 0.5]])[0]
+    assert [known.estimate for known in told.actions] == pytest.approx(sorted(estimates, reverse=True), abs=1e-12)
+    assert len(told.text.splitlines()) < 100
+    assert "more actions, estimated no higher" in told.text
+
+
 def test_explanations_are_plain_data_and_in_the_units_of_the_reward() -> None:
     bandit = learner_of_log(3_000, reward_range=(-50.0, 150.0))
     told = bandit.explain({"hour": 19.0, "age": 30.0, "site": None, "noise": 0.1})

@@ -11,7 +11,7 @@ from conformance import NAMES, POLICIES, VARIANT_NAMES, VARIANTS, make
 from learner_comparison import full_state, run_steps, stream
 
 import releaf
-from releaf.policies.base import preview_states
+from releaf.policies.previews import preview_states
 
 CONTEXTS, REWARDS = stream(700, actions=3, seed=8)
 every_policy = pytest.mark.parametrize("policy", [*POLICIES, *VARIANTS], ids=[*NAMES, *VARIANT_NAMES])

@@ -2,43 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from statistics import NormalDist
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 
 from releaf.arrays import Array
 from releaf.core.adaptive.decision_step import ADAPTIVE, ADAPTIVE_OF_LABELS, predict_many, set_levels
-from releaf.core.adaptive.engine import MOST_WINDOW, Mapper, MixtureEngine
+from releaf.core.adaptive.engine import MOST_WINDOW, MixtureEngine
 from releaf.core.adaptive.initial_state import Settings
-from releaf.core.adaptive.merging import SampledRows, build_engine, merge_engines
 from releaf.core.adaptive.sample import KEYS
 from releaf.core.adaptive.state import ALWAYS, AUTO, BUDGET, COST, GUARANTEE, LATEST_KEY, LEARNT, REQUESTED
 from releaf.core.runtime.primitives import SINCE, TIME
 from releaf.decision import ActionName
+from releaf.decision_batch import Relevant, Selection, Selections
 from releaf.explanation import Explanation
 from releaf.inspection import Effect
 from releaf.policies.adaptive_parameters import checked_forget, checked_observe
 from releaf.policies.argument_checks import positive, whole
-from releaf.policies.base import Relevant, Selection
-from releaf.policies.compiled import CompiledPolicy
-from releaf.policies.context_encoding import require_same_quantiles
 from releaf.policies.effects import Relevance, are_certain, effects, relevant_features
 from releaf.policies.explainer import Explainer
-from releaf.policies.parameters import parameters_of
+from releaf.policies.mixture_policy import MixturePolicy
 from releaf.policy import Actions, Trace
 from releaf.relevance_table import RelevanceTable
 from releaf.schema import Features
 from releaf.traits import Traits
 
 
-class AdaptiveReleaf(CompiledPolicy):
+class AdaptiveReleaf(MixturePolicy):
     """A mixture of regressions and trees per action with randomised UCB exploration.
 
-    Four experts estimate the reward of an action: a ridge regression on its features, one on tables of their levels
-    (quantiles or categories) and of pairs that interact, and extremely randomised trees, little and much smoothed.
+    Five experts estimate the reward of an action: a ridge regression on its features, one on tables of their levels
+    (quantiles or categories) and of pairs that interact, and extremely randomised trees: little smoothed, much
+    smoothed, and with splits that count by how far they exceed chance.
     Their estimates are averaged with weights that fall with their squared errors so far, so a linear problem stays a
     linear one. All are fitted to a sample of the action's rewards, again each time these have grown by a quarter,
     in a thread; in between each reward updates them. The sample holds all rewards up to a bound on memory
@@ -259,18 +256,13 @@ class AdaptiveReleaf(CompiledPolicy):
         estimates = tuple(self._state.estimates.tolist())
         return decision >> 1, False, probability, estimates, self._named or self._name_relevant()
 
-    def _choose_all(self, units: Array) -> Iterable[Selection]:
+    def _choose_all(self, units: Array) -> Selections:
         count = len(units)
         decisions, chances = np.empty(count, dtype=np.int64), np.empty(count)
         estimates = np.empty((count, len(self.actions)))
         self._entry_points.decide_all(self._pointer_table, units, decisions, chances, estimates)
-        relevant = self._named or self._name_relevant()
-        return [
-            (decision >> 1, True, chance, None, None)
-            if decision & 1
-            else (decision >> 1, False, chance, tuple(expected), relevant)
-            for decision, chance, expected in zip(decisions.tolist(), chances.tolist(), estimates.tolist(), strict=True)
-        ]
+        relevant = [self._named or self._name_relevant()] * count
+        return Selections(decisions >> 1, (decisions & 1).astype(np.bool_), chances, estimates, relevant)
 
     def _choose_each(self, units: Array, states: Array) -> Array:
         time = int(self._state.clock[TIME]) + 1
@@ -288,7 +280,7 @@ class AdaptiveReleaf(CompiledPolicy):
         self._named = tuple([features or None for features in named])
         return self._named
 
-    # --- actions, saving, loading and merging -----------------------------------------------------------------
+    # --- actions, saving and loading -----------------------------------------------------------------
 
     def _add_action(self) -> None:
         actions = len(self._engine.samples)
@@ -313,113 +305,6 @@ class AdaptiveReleaf(CompiledPolicy):
         if engine.state.clock[TIME] != self._steps:
             raise ValueError("its clock contradicts the rest")
         self._use_engine(engine)
-
-    def merge(self, other: Self) -> Self:
-        """Merge this learner with another into a new one; both are unchanged.
-
-        For learners of the same features. Their samples of rewards are united, and the models follow from that. A
-        reward that both have, since they started from the same saved learner, counts once. ``a.merge(empty)`` estimates
-        as ``a`` does. The result has the actions of both and the parameters of this one; if both have a label budget,
-        it may spend what both have left. Pending decisions stay with the learner that made them.
-
-        Copies of one saved learner that go on side by side need random states of their own (``set_random_state``):
-        else equal rewards in equal contexts, right after they were copied, count as one.
-
-        Learners with a :class:`releaf.Quantile` feature that saw different data can't be merged, since the same value
-        means different things to them.
-
-        Parameters
-        ----------
-        other
-            A learner with the same features.
-
-        Examples
-        --------
-        >>> import numpy as np, releaf
-        >>> draw = np.random.default_rng(0)
-        >>> parts = [releaf.AdaptiveReleaf(2, 2, seed=0) for _ in range(2)]
-        >>> for part in parts:
-        ...     contexts = draw.random((200, 2))
-        ...     trace = part.replay(contexts, contexts)
-        >>> whole = parts[0].merge(parts[1])
-        >>> whole.steps, whole.observations
-        (400, 400)
-        """
-        if type(other) is not type(self):
-            raise TypeError(f"other must be a {type(self).__name__} too, got {type(other).__name__}")
-        if self.schema != other.schema:
-            raise ValueError(f"learners with different features can't be merged: {self.schema!r} and {other.schema!r}")
-        if self.reward_range != other.reward_range:
-            ranges = f"{self.reward_range} and {other.reward_range}"
-            raise ValueError(f"learners with different reward_range can't be merged: {ranges}")
-        one, mine, encoder = self._frozen_engine()
-        two, theirs, other_encoder = other._frozen_engine()
-        require_same_quantiles(encoder, other_encoder)
-        names = (*mine, *(name for name in theirs if name not in mine))
-        places = [
-            (mine.index(name) if name in mine else None, theirs.index(name) if name in theirs else None)
-            for name in names
-        ]
-        merged = type(self)(names, self.schema, **parameters_of(self))
-        merged.max_pending = max(self.max_pending, other.max_pending)
-        merged._use_engine(merge_engines(merged._settings(len(names)), one, two, places))
-        merged._set_labels_left(
-            [
-                int(part.label_budget - engine.state.clock[REQUESTED])
-                for part, engine in ((self, one), (other, two))
-                if part.label_budget is not None and engine.state.clock[TIME] > 0
-            ]
-        )
-        merged._steps = int(merged._state.clock[TIME])
-        merged._token = (self._token + other._token) % 2**62
-        merged._encoder.restore(encoder)
-        return merged
-
-    def _set_labels_left(self, left: list[int]) -> None:
-        """Set the budget to what merged learners with decisions have left, if there is a budget and any has."""
-        if self.label_budget is None or not left:
-            return
-        self.label_budget = self.explorations + sum(left)
-        self._engine.settings.params = self._params(len(self.actions))
-        self._state.params[:] = self._engine.settings.params
-
-    def with_rows(
-        self,
-        rows: Sequence[SampledRows],
-        *,
-        reward_sum: float,
-        quantiles: dict[str, Array] | None = None,
-        mapper: Mapper = map,
-    ) -> Self:
-        """Build a learner of the same configuration from rows of a log, as a parallel fit samples them.
-
-        Equal rows give equal learners: the token, by which a learner knows its decisions, is 0.
-
-        Parameters
-        ----------
-        rows
-            The rows of each action in random order, with rewards scaled to [0, 1].
-        reward_sum
-            Sum of all rewards that the rows stand for, scaled likewise.
-        quantiles
-            The state of the encoder, if there are quantile features.
-        mapper
-            Applies a function to each of several tasks, as ``map`` does; fits of models are its tasks.
-        """
-        made = type(self)(self.actions, self.schema, **parameters_of(self))
-        made._use_engine(build_engine(self._settings(len(self.actions)), rows, reward_sum, mapper))
-        made._steps, made._token = int(made._state.clock[TIME]), 0
-        if quantiles is not None:
-            made._encoder.restore(quantiles)
-        return made
-
-    def _frozen_engine(self) -> tuple[MixtureEngine, tuple[ActionName, ...], dict[str, Array]]:
-        """Copy of the samples, with the names of the actions, read under one lock: two could deadlock."""
-        with self._lock:
-            engine = MixtureEngine.without_models(
-                self._engine.settings, len(self.actions), self._engine.learnt_arrays()
-            )
-            return engine, self.actions, self._encoder.state()
 
     # --- inspection -------------------------------------------------------------------------------
 
@@ -488,8 +373,11 @@ class AdaptiveReleaf(CompiledPolicy):
             A decision of this learner, of any age, for an action that still exists; or a context, for the decision
             that it would make now.
         """
-        choice, is_preview = self._decision_to_explain(choice)
+        explained, is_preview = self._decision_to_explain(choice)
+        given = self._encoder.quantile_values(choice) if is_preview else None
         with self._lock:
-            choice = replace(choice, index=self._index_of(choice.action))  # earlier actions may have been removed
-            prepared = self._explainer.prepare(self._engine, self.actions)
-        return self._explainer.explain(choice, prepared, self._encoder, self.reward_range, is_preview)
+            explained = replace(
+                explained, index=self._index_of(explained.action)
+            )  # earlier actions may have been removed
+            prepared = self._explainer.prepare(self._engine, self.actions, explained)
+        return self._explainer.explain(explained, prepared, self._encoder, self.reward_range, given)

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import copy
 import secrets
 import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from itertools import count
+from itertools import compress, count, repeat
 from typing import Any, ClassVar
 
 import numpy as np
 
 from releaf.arrays import Array
 from releaf.decision import ActionName, Decision
+from releaf.decision_batch import Decisions, Selection, Selections
 from releaf.policies.argument_checks import whole
-from releaf.policies.context_encoding import ContextEncoding
 from releaf.policies.log_learning import LogLearning
 from releaf.policies.optional_methods import OptionalMethods
 from releaf.policies.pending_decisions import PendingDecision, copied_rows, decision_id, why_not_pending, without_action
+from releaf.policies.previews import Previews
 from releaf.policies.reward_checks import (
     UNIT,
     checked_reward,
@@ -31,27 +31,15 @@ from releaf.policies.reward_checks import (
     scaled,
     scaled_reward,
 )
-from releaf.policies.serialization import Serializable
 from releaf.policies.service_hooks import ServiceHooks
 from releaf.policy import Actions, Trace, action_names, plain_name
 from releaf.schema import Features, Schema
 from releaf.traits import Traits
 
 _FLOAT64 = np.dtype(np.float64)
-PREVIEWS = 10  # the stream of random numbers that previews draw from
-
-Relevant = tuple[tuple[int, ...] | None, ...]
-# Result of a policy's rule for one context: action, explored, probability, estimates, relevant. Plain tuples, also for
-# pending decisions, because every decision creates one.
-Selection = tuple[int, bool, float | None, tuple[float, ...] | None, Relevant | None]
 
 
-def preview_states(seed: int, count: int) -> Array:
-    """States of the random generator for previews; another stream than ``default_rng(seed)``, which others use."""
-    return np.random.default_rng([seed, PREVIEWS]).integers(-(2**63), 2**63 - 1, count)
-
-
-class OnlinePolicy(Serializable, ContextEncoding, LogLearning, OptionalMethods, ServiceHooks, ABC):
+class OnlinePolicy(Previews, LogLearning, OptionalMethods, ServiceHooks, ABC):
     """A policy that decides step by step. A subclass implements the abstract methods.
 
     Policies are thread-safe: each has a lock.
@@ -207,7 +195,7 @@ class OnlinePolicy(Serializable, ContextEncoding, LogLearning, OptionalMethods, 
             step, names[index], index, explored, wants_reward, probability, estimates, relevant, unit, token, names
         )
 
-    def decide_many(self, contexts: Any) -> list[Decision]:
+    def decide_many(self, contexts: Any) -> Decisions:
         """Choose an action for each of many contexts, before any of their rewards is known.
 
         Decisions are the same as one by one, except that invalid input anywhere raises before the first decision.
@@ -217,59 +205,35 @@ class OnlinePolicy(Serializable, ContextEncoding, LogLearning, OptionalMethods, 
         ----------
         contexts
             A matrix, a table, or a sequence of contexts.
+
+        Returns
+        -------
+        Decisions
+            Columns such as ``actions`` and ``probabilities``, and a sequence of decisions.
         """
         with self._lock:
             units = self._encode_many(contexts)
-            return list(map(self._record_decision, copied_rows(units), self._choose_all(units)))
+            return self._record_decisions(units, self._choose_all(units))
 
-    def _choose_all(self, units: Array) -> Iterable[Selection]:
+    def _choose_all(self, units: Array) -> Selections:
         """Choose for encoded contexts one by one; policies with a compiled loop override it."""
-        return map(self._choose, units)
+        return Selections.collect(map(self._choose, units), len(self._action_names))
 
-    def preview(self, context: Any) -> Decision:
-        """Return the decision that the policy would make now; state and random generator are unchanged.
-
-        Parameters
-        ----------
-        context
-            As for ``decide``.
-        """
-        with self._lock:
-            arrays, encoder = self._changed_by_decision(), self._encoder.state()
-            pending, steps = self._pending.copy(), self._steps
-            try:
-                return self.decide(context)
-            finally:
-                self._pending, self._steps = pending, steps
-                self._undo_decision(arrays)
-                self._encoder.restore(encoder)
-
-    def preview_actions(self, contexts: Any, *, seed: int = 0) -> Array:
-        """Positions of the actions that the policy would take now in each of many contexts; state is unchanged.
-
-        Each row is decided as if it came next, so no row affects another: ``preview`` for many contexts. A randomised
-        policy draws independently for each row. Quantiles are not updated.
-
-        Parameters
-        ----------
-        contexts
-            A matrix, a table, or a sequence of contexts.
-        seed
-            Seed of the draws; the policy's own random generator is unchanged.
-        """
-        with self._lock:
-            units, twin = self._encode_many(contexts, learns=False), copy.deepcopy(self)
-        return twin._choose_each(units, preview_states(seed, len(units)))
-
-    def _choose_each(self, units: Array, states: Array) -> Array:
-        """Choose for each encoded context from the same state, but for that of the random generator."""
-        chosen = np.zeros(len(units), dtype=np.int64)
-        for row, (unit, state) in enumerate(zip(units, states.tolist(), strict=True)):
-            changed = self._changed_by_decision()
-            self.set_random_state(state)
-            chosen[row] = self._choose(unit)[0]
-            self._undo_decision(changed)
-        return chosen
+    def _record_decisions(self, units: Array, chosen: Selections) -> Decisions:
+        """Make the decisions for encoded contexts, like ``_record_decision``. Needs the lock."""
+        ids = np.arange(self._steps + 1, self._steps + 1 + len(units))
+        wanted = chosen.explored & (self.observation_mode != "never") | self._always_wants
+        rows, names = list(copied_rows(units)), self._action_names
+        entries = zip(rows, chosen.indices.tolist(), repeat(len(names)), strict=False)
+        self._steps += len(units)
+        self._pending.update(compress(zip(ids.tolist(), entries, strict=False), wanted.tolist()))
+        while len(self._pending) > self.max_pending:
+            self._pending.popitem(last=False)
+        estimates = np.where(chosen.explored[:, None], np.nan, self._low + self._span * chosen.estimates)
+        return Decisions(
+            *(ids, chosen.indices, chosen.explored, wanted, chosen.probabilities, estimates),
+            *(chosen.relevant, rows, self._token, names),
+        )
 
     def learn(self, choice: Decision | int, reward: Any, action: ActionName | None = None) -> None:
         """Learn the reward of a pending decision: at once, late, or in any order.
@@ -385,34 +349,6 @@ class OnlinePolicy(Serializable, ContextEncoding, LogLearning, OptionalMethods, 
         given = (self._low + self._span * rewards).tolist()
         return ValueError(f"rewards of row {row} are {given}: the learner needs a reward that is NaN")
 
-    def estimate(self, contexts: Any) -> Array:
-        """Estimate the reward of each action in each of many contexts (T × A); state is unchanged.
-
-        NaN where a policy has no estimates because it would explore; RELEAF and AdaptiveReleaf always have some. Rows
-        are independent, and quantiles are not updated.
-
-        Parameters
-        ----------
-        contexts
-            A matrix, a table, or a sequence of contexts.
-        """
-        with self._lock:
-            expected = self._estimate(self._encode_many(contexts, learns=False))
-            return expected if self._is_unit else self._low + self._span * expected
-
-    def _estimate(self, units: Array) -> Array:
-        """Estimate scaled rewards for encoded contexts one by one; policies with a compiled loop override it."""
-        expected = np.full((len(units), len(self._action_names)), np.nan)
-        for row, unit in enumerate(units):
-            changed = self._changed_by_decision()
-            try:
-                estimates = self._choose(unit)[3]
-            finally:
-                self._undo_decision(changed)
-            if estimates is not None:
-                expected[row] = estimates
-        return expected
-
     def add_action(self, action: ActionName | None = None) -> ActionName:
         """Add an action; it starts without observations, so the policy explores it.
 
@@ -470,21 +406,3 @@ class OnlinePolicy(Serializable, ContextEncoding, LogLearning, OptionalMethods, 
         """Raise if the decision is of another learner that was loaded from the same file and shares its token."""
         if choice.action != self._action_names[action] or not np.array_equal(choice._context, context):
             raise ValueError(f"{choice!r} was made by another learner: expected a decision of this one")
-
-    # --- rollback ---------------------------------------------------------------------------------------
-
-    def _changed_by_decision(self) -> dict[str, Array]:
-        """Copy all arrays that a decision may change; subclasses copy fewer."""
-        return self._arrays()
-
-    def _undo_decision(self, arrays: dict[str, Array]) -> None:
-        """Restore what ``_changed_by_decision`` returned."""
-        self._load_state(arrays)
-
-    def _snapshot(self) -> tuple[Any, ...]:
-        return self._arrays(), self._encoder.state(), self._pending.copy(), self._steps
-
-    def _restore(self, snapshot: tuple[Any, ...]) -> None:
-        arrays, encoder, self._pending, self._steps = snapshot
-        self._load_state(arrays)
-        self._encoder.restore(encoder)

@@ -8,8 +8,8 @@ import numpy as np
 
 from releaf.arrays import Array
 from releaf.core.baselines.cmab_rl import CMAB_RL, UniformPartition, cells_of, new_uniform_partition
+from releaf.decision_batch import Relevant
 from releaf.policies.argument_checks import positive, scale, whole
-from releaf.policies.base import Relevant
 from releaf.policies.compiled import CompiledPolicy
 from releaf.policy import Actions
 from releaf.relevance_table import RelevanceTable

@@ -10,8 +10,9 @@ import numpy as np
 from releaf.arrays import Array
 from releaf.core.runtime.entry_points import EntryPoints
 from releaf.core.runtime.primitives import RANDOM, SINCE, TIME
+from releaf.decision_batch import Relevant, Selection
 from releaf.policies.argument_checks import whole
-from releaf.policies.base import OnlinePolicy, Relevant, Selection
+from releaf.policies.base import OnlinePolicy
 from releaf.policies.reward_checks import UNIT
 from releaf.policy import Actions, Trace
 from releaf.schema import Features

@@ -2,47 +2,114 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from datetime import date, datetime
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from releaf.arrays import Array
 from releaf.core.adaptive.decision_step import predict_many
 from releaf.core.adaptive.engine import MixtureEngine
-from releaf.features import MISSING
+from releaf.datetimes import DateParts, YearWave
+from releaf.features import MISSING, Quantile
+from releaf.schema import Encoder
 
 TRIED = 32  # values of a number, at equal shares of the contexts seen
 MOST_CATEGORIES = 64  # of a feature, those seen most often
 MOST_FEATURES = 64  # those with the highest relevance
 HALVINGS = 12  # of the interval in which the decision changes
+STEPS_OUTWARD = 33  # observed values at which the change of a rank is tried
+MOST_DAYS = 366  # by which a date is moved
 
 
 class Change(NamedTuple):
-    """A change of one feature's encoded value after which an action leads; ``share`` of contexts lies between both."""
+    """A change of one feature's encoded value after which an action leads; ``share`` of contexts lies between both.
+
+    A date is moved as a whole: ``feature`` is then its trend, and ``moved_to`` the new date.
+    """
 
     feature: int
     value: float
     action: int
     share: float
+    moved_to: datetime | date | None = None
+
+    def input_of(self, encoder: Encoder) -> tuple[str, Any]:
+        """Name of the feature and its new value."""
+        if self.moved_to is not None:
+            return encoder.input_name(self.feature), self.moved_to
+        return encoder.schema.names[self.feature], encoder.from_unit(self.feature, self.value)
+
+    def text(self, encoder: Encoder, context: Array) -> str:
+        """The change for people."""
+        (name, value), feature = self.input_of(encoder), encoder.schema.features[self.feature]
+        if self.moved_to is None and isinstance(value, float) and not feature.categories:
+            if isinstance(feature, Quantile):
+                return f"{name} = {value:.4g}"
+            beyond = "above" if self.value > context[self.feature] else "below"
+            return f"{name} {beyond} {value:.4g}"
+        return f"{name} missing" if value is None else f"{name} = {value}"
 
 
-def smallest_change(engine: MixtureEngine, context: Array, leader: int, order: Array) -> Change | None:
+def smallest_change(
+    engine: MixtureEngine, encoder: Encoder, context: Array, leader: int, order: Array
+) -> Change | None:
     """Find the change; ``order`` are the features by relevance."""
     seen = engine.state.seen[: int(engine.state.seen_counts[0])].astype(np.float64)
-    found: list[Change] = []
-    for feature in order[:MOST_FEATURES].tolist():
-        values, shares = _values_of(engine, seen[:, feature], feature, context[feature])
-        if len(values):
-            leaders = leaders_at(engine, context, feature, values)
-            changed = np.flatnonzero(leaders != leader)
-            if len(changed):
-                nearest = changed[np.argmin(shares[changed])]
-                value = float(values[nearest])
-                found.append(Change(feature, value, int(leaders[nearest]), float(shares[nearest])))
-    if not found:
+    dates = encoder.date_parts()
+    # Parts of a date change with the day, and a sine alone is no season.
+    of_dates = {position for parts in dates for position in parts.of_day}
+    of_dates |= {position for position, feature in enumerate(encoder.schema.features) if isinstance(feature, YearWave)}
+    features = [feature for feature in order[:MOST_FEATURES].tolist() if feature not in of_dates]
+    found = [_nearest_date(engine, context, leader, parts, seen) for parts in dates]
+    found += [_nearest_value(engine, context, leader, feature, seen[:, feature]) for feature in features]
+    changes = sorted((change for change in found if change is not None), key=lambda change: change.share)
+    for change in changes:
+        exact = _exact(engine, encoder, context, leader, change)
+        if exact is not None:
+            return exact
+    return None
+
+
+def _exact(engine: MixtureEngine, encoder: Encoder, context: Array, leader: int, change: Change) -> Change | None:
+    """The change with a value as near to the current one as it can be, or at which the feature was observed."""
+    if change.moved_to is not None or engine.settings.categories[change.feature]:
+        return change
+    refined = _refined(engine, context, leader, change)
+    if isinstance(encoder.schema.features[change.feature], Quantile):
+        return _at_an_observed_value(engine, encoder, context, leader, refined)
+    return refined
+
+
+def _nearest_value(engine: MixtureEngine, context: Array, leader: int, feature: int, seen: Array) -> Change | None:
+    values, shares = _values_of(engine, seen, feature, context[feature])
+    rows = np.repeat(context[None, :], len(values), axis=0)
+    rows[:, feature] = values
+    leaders = _leaders(engine, rows)
+    changed = np.flatnonzero(leaders != leader)
+    if not len(changed):
         return None
-    best = min(found, key=lambda change: change.share)
-    return best if engine.settings.categories[best.feature] else _refined(engine, context, leader, best)
+    nearest = changed[np.argmin(shares[changed])]
+    return Change(feature, float(values[nearest]), int(leaders[nearest]), float(shares[nearest]))
+
+
+def _nearest_date(engine: MixtureEngine, context: Array, leader: int, parts: DateParts, seen: Array) -> Change | None:
+    """The nearest day on which another action leads, with all parts of the date as they are then."""
+    moments = parts.moments_around(context, MOST_DAYS)
+    if not len(moments):
+        return None
+    rows = np.repeat(context[None, :], len(moments), axis=0)
+    rows[:, parts.where] = parts.feature.encode_moments(moments).T
+    leaders = _leaders(engine, rows)
+    changed = np.flatnonzero(leaders != leader)  # moments are sorted, the nearest first
+    if not len(changed):
+        return None
+    nearest, trend = changed[0], parts.trend
+    trends = np.sort(seen[seen[:, trend] != MISSING, trend])
+    ends = np.searchsorted(trends, [rows[nearest, trend], context[trend]])
+    share = abs(int(ends[0] - ends[1])) / max(len(trends), 1)
+    moved_to = parts.feature.value_of(int(moments[nearest]))
+    return Change(trend, float(rows[nearest, trend]), int(leaders[nearest]), share, moved_to)
 
 
 def _values_of(engine: MixtureEngine, seen: Array, feature: int, current: float) -> tuple[Array, Array]:
@@ -65,14 +132,18 @@ def _values_of(engine: MixtureEngine, seen: Array, feature: int, current: float)
     return values, np.abs(ranks) / len(numbers)
 
 
-def leaders_at(engine: MixtureEngine, context: Array, feature: int, values: Array) -> Array:
-    """Action with the highest estimate, for each of some values of a feature."""
-    rows = np.repeat(context[None, :], len(values), axis=0)
-    rows[:, feature] = values
-    estimates = np.empty((len(values), len(engine.samples)))
+def _leaders(engine: MixtureEngine, rows: Array) -> Array:
+    """Action with the highest estimate in each of some contexts."""
+    estimates = np.empty((len(rows), len(engine.samples)))
     predict_many(engine.state.pointer_table, rows, estimates)
     leaders: Array = estimates.argmax(axis=1)
     return leaders
+
+
+def _leader_at(engine: MixtureEngine, context: Array, feature: int, value: float) -> int:
+    row = context.copy()
+    row[feature] = value
+    return int(_leaders(engine, row[None, :])[0])
 
 
 def _refined(engine: MixtureEngine, context: Array, leader: int, change: Change) -> Change:
@@ -80,9 +151,22 @@ def _refined(engine: MixtureEngine, context: Array, leader: int, change: Change)
     inside, outside, action = float(context[change.feature]), change.value, change.action
     for _ in range(HALVINGS):
         middle = 0.5 * (inside + outside)
-        there = int(leaders_at(engine, context, change.feature, np.array([middle]))[0])
+        there = _leader_at(engine, context, change.feature, middle)
         if there == leader:
             inside = middle
         else:
             outside, action = middle, there
     return change._replace(value=outside, action=action)
+
+
+def _at_an_observed_value(
+    engine: MixtureEngine, encoder: Encoder, context: Array, leader: int, change: Change
+) -> Change | None:
+    """The nearest observed value of a quantile feature at which the change holds: ranks between two are no values."""
+    sketch, end = encoder.sketches[change.feature], float(change.value > context[change.feature])
+    for rank in np.linspace(change.value, end, STEPS_OUTWARD):
+        unit = float(sketch.rank(sketch.value(float(rank))))
+        action = _leader_at(engine, context, change.feature, unit)
+        if action != leader:
+            return change._replace(value=unit, action=action)
+    return None

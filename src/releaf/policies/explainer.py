@@ -8,18 +8,20 @@ from typing import NamedTuple
 import numpy as np
 
 from releaf.arrays import Array
+from releaf.core.adaptive.decision_step import predict_many
 from releaf.core.adaptive.engine import MixtureEngine
 from releaf.core.adaptive.intervals import RewardIntervals
 from releaf.core.adaptive.state import ROWS
+from releaf.core.runtime.primitives import TIME
 from releaf.decision import ActionName, Decision
 from releaf.explanation import ActionExplanation, Counterfactual, Explanation, Term
-from releaf.features import MISSING, Quantile
 from releaf.policies.attribution import Attribution, Named
-from releaf.policies.counterfactual import Change, leaders_at, smallest_change
+from releaf.policies.context_values import ContextValues
+from releaf.policies.counterfactual import smallest_change
 from releaf.schema import Encoder
 from releaf.statistics import Z95
 
-STEPS_OUTWARD = 33  # values at which a counterfactual is tried
+MOST_EXPLAINED = 32  # actions: those with the highest estimates, and the chosen one; the others have estimates only
 _Range = tuple[float, float]
 
 
@@ -31,13 +33,19 @@ class _Known(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    """What an explanation takes from a learner under its lock; the learner may go on meanwhile."""
+    """What an explanation takes from a learner under its lock; the learner may go on meanwhile.
 
+    ``explained`` are the positions of the actions that the lists are of.
+    """
+
+    explained: list[int]
     attributions: list[Attribution]
     intervals: list[RewardIntervals]
     engines: list[MixtureEngine]
     everything: MixtureEngine
+    estimates: Array
     actions: tuple[ActionName, ...]
+    steps: int
 
 
 class Explainer:
@@ -47,19 +55,23 @@ class Explainer:
         self._known: dict[ActionName, _Known] = {}
         self._lock = threading.Lock()  # explanations of two threads would use the same arrays
 
-    def prepare(self, engine: MixtureEngine, actions: tuple[ActionName, ...]) -> Prepared:
+    def prepare(self, engine: MixtureEngine, actions: tuple[ActionName, ...], choice: Decision) -> Prepared:
         """Copy the rows and states that explanations need. Called under the learner's lock."""
         engine.relevance()  # which all of them share
-        engines = [engine.with_actions(engine.settings, [action]) for action in range(len(actions))]
+        estimates = np.empty((1, len(actions)))
+        predict_many(engine.state.pointer_table, np.array(choice.context)[None, :], estimates)
+        highest = np.argsort(-estimates[0], kind="stable")[:MOST_EXPLAINED].tolist()
+        explained = sorted({*highest, choice.index})
+        engines = [engine.with_actions(engine.settings, [action]) for action in explained]
         attributions, intervals = [], []
-        for name, single in zip(actions, engines, strict=True):
-            known = self._known.get(name)
+        for action, single in zip(explained, engines, strict=True):
+            known = self._known.get(actions[action])
             is_same = known is not None and known.intervals.model is single.models[0]
             attributions.append(Attribution(single, known.named if known and is_same else None))
             intervals.append(known.intervals if known and is_same else RewardIntervals(single))
-        return Prepared(
-            attributions, intervals, engines, engine.with_actions(engine.settings, list(range(len(actions)))), actions
-        )
+        everything = engine.with_actions(engine.settings, list(range(len(actions))))
+        steps = int(engine.state.clock[TIME])
+        return Prepared(explained, attributions, intervals, engines, everything, estimates[0], actions, steps)
 
     def explain(
         self,
@@ -67,73 +79,84 @@ class Explainer:
         prepared: Prepared,
         encoder: Encoder,
         reward_range: _Range,
-        is_preview: bool,
+        given: dict[int, float] | None,
     ) -> Explanation:
-        """Explain a decision, by the state of the learner that ``prepare`` returned."""
+        """Explain a decision by the state of the learner that ``prepare`` returned.
+
+        ``given`` are the values of quantile features, if a context is explained; of a decision, their ranks are left.
+        """
         context, actions = np.array(choice.context), prepared.actions
+        values = ContextValues(encoder, context, given or {})
         with self._lock:
             found = [
-                self._explain_action(prepared, action, context, encoder, reward_range) for action in range(len(actions))
+                self._explain_action(prepared, place, values, reward_range) for place in range(len(prepared.explained))
             ]
-            self._known = {
-                name: _Known(attribution.named, intervals)
-                for name, attribution, intervals in zip(actions, prepared.attributions, prepared.intervals, strict=True)
+            self._known |= {
+                actions[action]: _Known(attribution.named, intervals)
+                for action, attribution, intervals in zip(
+                    prepared.explained, prepared.attributions, prepared.intervals, strict=True
+                )
             }
+            self._known = {name: known for name, known in self._known.items() if name in actions}
+        found += self._estimates_only(prepared, reward_range)
         found.sort(key=lambda known: -float(known.estimate or 0.0))
         leads = choice.action == found[0].action
         return Explanation(
             choice.action,
             tuple(found),
-            _headline(choice, found, is_preview),
-            "The reward is wanted." if choice.wants_reward else "No reward was asked for.",
-            self._counterfactual(prepared, context, encoder, found[0].action) if leads else None,
+            _headline(choice, found, given is not None),
+            _closing(choice, prepared.steps),
+            self._counterfactual(prepared, values, found[0].action) if leads else None,
             reward_range,
         )
 
     def _explain_action(
-        self, prepared: Prepared, action: int, context: Array, encoder: Encoder, reward_range: _Range
+        self, prepared: Prepared, place: int, values: ContextValues, reward_range: _Range
     ) -> ActionExplanation:
-        attribution, intervals = prepared.attributions[action], prepared.intervals[action]
-        intervals.use(prepared.engines[action])
+        attribution, intervals = prepared.attributions[place], prepared.intervals[place]
+        intervals.use(prepared.engines[place])
         intervals.prepare()
         lowest, highest = reward_range
-        span = highest - lowest
+        span, context, names = highest - lowest, values.context, values.encoder.schema.names
         estimate, effects = attribution.effects(context)
-        unknown = intervals.unknown(context, attribution.named.features)
+        named = attribution.named.features
+        unknown = sorted({*intervals.unknown(context, named), *values.beyond_all_seen(named)})
         width = 1.0 if unknown else Z95 * intervals.deviation(context)
         return ActionExplanation(
-            prepared.actions[action],
+            prepared.actions[prepared.explained[place]],
             lowest + span * estimate,
             lowest + span * max(estimate - width, 0.0),
             lowest + span * min(estimate + width, 1.0),
             lowest + span * attribution.base_rate,
-            int(prepared.engines[action].samples[0].counts[ROWS]),
+            int(prepared.engines[place].samples[0].counts[ROWS]),
             tuple(
-                Term(
-                    tuple(encoder.schema.names[i] for i in features), span * effect, _where(encoder, context, features)
-                )
+                Term(tuple(names[i] for i in features), span * effect, values.text_of(features))
                 for features, effect in effects
             ),
-            tuple(encoder.schema.names[feature] for feature in unknown),
+            tuple(names[feature] for feature in unknown),
         )
 
-    def _counterfactual(
-        self, prepared: Prepared, context: Array, encoder: Encoder, leader: ActionName
-    ) -> Counterfactual | None:
-        engine, actions = prepared.everything, prepared.actions
+    def _estimates_only(self, prepared: Prepared, reward_range: _Range) -> list[ActionExplanation]:
+        lowest, highest = reward_range
+        return [
+            ActionExplanation(
+                name, lowest + (highest - lowest) * float(prepared.estimates[action]), None, None, None, 0, ()
+            )
+            for action, name in enumerate(prepared.actions)
+            if action not in prepared.explained
+        ]
+
+    def _counterfactual(self, prepared: Prepared, values: ContextValues, leader: ActionName) -> Counterfactual | None:
+        engine, actions, encoder = prepared.everything, prepared.actions, values.encoder
         if len(actions) < 2:
             return None
         strengths = np.stack([model.strengths for model in engine.models]).max(axis=0)
         order = np.argsort(-strengths, kind="stable")
-        change = smallest_change(engine, context, actions.index(leader), order)
-        if change is not None and isinstance(encoder.schema.features[change.feature], Quantile):
-            change = _at_an_observed_value(engine, context, encoder, actions.index(leader), change)
+        change = smallest_change(engine, encoder, values.context, actions.index(leader), order)
         if change is None:
             return None
-        value, name = encoder.from_unit(change.feature, change.value), encoder.schema.names[change.feature]
-        text = (
-            f"With {_changed(encoder, context, change, value)}, {actions[change.action]!r} would be estimated highest."
-        )
+        name, value = change.input_of(encoder)
+        text = f"With {change.text(encoder, values.context)}, {actions[change.action]!r} would be estimated highest."
         return Counterfactual(name, value, actions[change.action], text)
 
 
@@ -150,36 +173,9 @@ def _headline(choice: Decision, found: list[ActionExplanation], is_preview: bool
     return f"{chose}{chance}: {best[0]!r} is estimated higher, but {why}."
 
 
-def _where(encoder: Encoder, context: Array, features: tuple[int, ...]) -> str:
-    return " and ".join(_value_text(encoder, position, float(context[position])) for position in features)
-
-
-def _value_text(encoder: Encoder, position: int, unit: float) -> str:
-    name, value = encoder.schema.names[position], encoder.from_unit(position, unit)
-    if unit == MISSING or value is None:
-        return f"{name} missing"
-    return f"{name} = {value:.4g}" if isinstance(value, float) else f"{name} = {value}"
-
-
-def _at_an_observed_value(
-    engine: MixtureEngine, context: Array, encoder: Encoder, leader: int, change: Change
-) -> Change | None:
-    """The nearest observed value of a quantile feature at which the change holds: ranks between two are no values."""
-    sketch, end = encoder.sketches[change.feature], float(change.value > context[change.feature])
-    for rank in np.linspace(change.value, end, STEPS_OUTWARD):
-        unit = float(sketch.rank(sketch.value(float(rank))))
-        action = int(leaders_at(engine, context, change.feature, np.array([unit]))[0])
-        if action != leader:
-            return change._replace(value=unit, action=action)
-    return None
-
-
-def _changed(encoder: Encoder, context: Array, change: Change, value: object) -> str:
-    name = encoder.schema.names[change.feature]
-    feature = encoder.schema.features[change.feature]
-    if isinstance(feature, Quantile):
-        return f"{name} = {value:.4g}"
-    if isinstance(value, float) and not feature.categories:
-        beyond = "above" if change.value > context[change.feature] else "below"
-        return f"{name} {beyond} {value:.4g}"
-    return f"{name} missing" if value is None else f"{name} = {value}"
+def _closing(choice: Decision, steps: int) -> str:
+    closing = "The reward is wanted." if choice.wants_reward else "No reward was asked for."
+    later = steps - choice.id
+    if later <= 0:
+        return closing
+    return f"{closing} The estimates are those of now, {later:,} decision{'s' if later > 1 else ''} later."

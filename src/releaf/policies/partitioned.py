@@ -15,11 +15,12 @@ from releaf.core.releaf.engine import Engine, EngineSettings
 from releaf.core.releaf.marginals import observed_in_leaves
 from releaf.core.releaf.state import EXPLOITED, EXPLORED, OBSERVED, PENDING, RANDOM, TIME, UNDER_EXPLORED
 from releaf.decision import ActionName, Decision
+from releaf.decision_batch import Relevant, Selection
 from releaf.explanation import ActionExplanation, Explanation, Term
 from releaf.features import MISSING, Continuous, Quantile
 from releaf.inspection import Interval, IntervalReward
 from releaf.policies.argument_checks import positive, scale, whole
-from releaf.policies.base import OnlinePolicy, Relevant, Selection
+from releaf.policies.base import OnlinePolicy
 from releaf.policies.context_encoding import require_same_quantiles
 from releaf.policies.parameters import parameters_of
 from releaf.policy import Trace

@@ -384,6 +384,6 @@ class ExperimentState:
         return taken
 
 
-def _decide(learner: ServedPolicy, rows: list[list[Any]]) -> list[Decision]:
+def _decide(learner: ServedPolicy, rows: list[list[Any]]) -> Sequence[Decision]:
     """Decide for all contexts; an error leaves the learner unchanged."""
     return [learner.decide(rows[0])] if len(rows) == 1 else learner.decide_many(rows)

@@ -1,0 +1,110 @@
+"""`Decisions`: what a policy decided for many contexts at once, in columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, overload
+
+import numpy as np
+
+from releaf.arrays import Array, Row
+from releaf.decision import ActionName, Decision
+
+Relevant = tuple[tuple[int, ...] | None, ...]
+Selection = tuple[int, bool, float | None, tuple[float, ...] | None, Relevant | None]
+
+
+class Selections(NamedTuple):
+    """What a policy's rule chose for many contexts, in columns."""
+
+    indices: Array
+    explored: Array
+    probabilities: Array  # NaN where unknown
+    estimates: Array  # a row for each context, a column for each action; read only where the policy exploits
+    relevant: Sequence[Relevant | None]
+
+    @classmethod
+    def collect(cls, selections: Iterable[Selection], actions: int) -> Selections:
+        """Turn selections that were made one by one into columns."""
+        rows = list(selections)
+        unknown = (np.nan,) * actions
+        return cls(
+            np.array([row[0] for row in rows], dtype=np.int64),
+            np.array([row[1] for row in rows], dtype=np.bool_),
+            np.array([row[2] for row in rows], dtype=np.float64),  # None becomes NaN
+            np.array([row[3] or unknown for row in rows], dtype=np.float64).reshape(-1, actions),
+            [row[4] for row in rows],
+        )
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Decisions(Sequence[Decision]):
+    """Decisions of one call of ``decide_many``: columns, and a sequence of :class:`releaf.Decision`.
+
+    The columns exist at once; a Decision is made when it is asked for, by its position or in a loop.
+
+    Attributes
+    ----------
+    ids
+        The step of each decision; ``learn`` accepts it in place of the decision.
+    indices
+        The index of each chosen action among the learner's actions.
+    explored
+        Whether each action is an exploration.
+    wants_reward
+        Whether the learner requests each reward.
+    probabilities
+        The probability (propensity) of each chosen action; NaN where it is unknown.
+    estimates
+        The estimated reward of each action, a row for each decision; NaN while exploring.
+    """
+
+    ids: Array
+    indices: Array
+    explored: Array
+    wants_reward: Array
+    probabilities: Array
+    estimates: Array
+    _relevant: Sequence[Relevant | None]
+    _contexts: list[Row]
+    _learner: int
+    _actions: tuple[ActionName, ...]
+
+    @property
+    def actions(self) -> list[ActionName]:
+        """The chosen actions."""
+        return [self._actions[index] for index in self.indices.tolist()]
+
+    def __len__(self) -> int:
+        return len(self._contexts)
+
+    @overload
+    def __getitem__(self, position: int) -> Decision: ...
+
+    @overload
+    def __getitem__(self, position: slice) -> list[Decision]: ...
+
+    def __getitem__(self, position: int | slice) -> Decision | list[Decision]:
+        if isinstance(position, slice):
+            return [self[row] for row in range(*position.indices(len(self)))]
+        context = self._contexts[position]  # raises an IndexError, which ends a loop
+        explored, index = bool(self.explored[position]), int(self.indices[position])
+        probability, estimates = float(self.probabilities[position]), self.estimates[position].tolist()
+        return Decision(
+            int(self.ids[position]),
+            self._actions[index],
+            index,
+            explored,
+            bool(self.wants_reward[position]),
+            None if np.isnan(probability) else probability,
+            None if explored or np.isnan(estimates[0]) else tuple(estimates),
+            None if explored else self._relevant[position],
+            context,
+            self._learner,
+            self._actions,
+        )
+
+    def __repr__(self) -> str:
+        explored, wanted = np.count_nonzero(self.explored), np.count_nonzero(self.wants_reward)
+        return f"Decisions({len(self)}: {explored} explored, {wanted} rewards wanted)"
