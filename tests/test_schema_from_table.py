@@ -128,7 +128,7 @@ def test_numbers_that_each_come_once_are_identifiers_in_small_tables_too() -> No
     with pytest.warns(UserWarning, match="30 different whole numbers in 30 rows, like an identifier"):
         assert list(Schema.guess({"user_id": range(30), "x": np.linspace(0, 1, 30)}).inputs) == ["x"]
     with pytest.warns(UserWarning, match="taken for categories"):
-        assert Schema.guess({"store_id": [1, 2, 3] * 10}).inputs["store_id"].categories == 4
+        assert Schema.guess({"store_id": [1, 2, 3] * 10}).features[0].categories == 4
 
 
 @pytest.mark.parametrize("kept", [["x"] * 5, list(range(300)), [f"u{i}" for i in range(99)]])
