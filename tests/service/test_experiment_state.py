@@ -31,7 +31,8 @@ POLICIES = {
     "with a budget": PolicySpec(name="AdaptiveReleaf", parameters={"seed": 1, "label_budget": 20, "max_pending": 6}),
     "Releaf": PolicySpec(name="Releaf", parameters={"seed": 2, "max_pending": 7}),
     "LinUCB": PolicySpec(name="LinUCB", parameters={"seed": 3}),
-    "EpsilonGreedy": PolicySpec(name="EpsilonGreedy", parameters={"seed": 4, "epsilon": 0.3, "max_pending": 5}),
+    "EpsilonGreedy": PolicySpec(name="EpsilonGreedy", parameters={"seed": 4, "epsilon": 0.3}),
+    "few may wait": PolicySpec(name="EpsilonGreedy", parameters={"seed": 4, "epsilon": 0.3, "max_pending": 5}),
     "all actions": PolicySpec(name="Releaf", parameters={"seed": 5, "observe": "all-actions"}),
 }
 FEATURES: dict[str, list[Any]] = {
@@ -214,6 +215,11 @@ def require_consistent(life: Life) -> None:
     assert counters.rewards == len(rewarded) == len(set(rewarded))
     assert len({*rewarded, *expired}) == len(rewarded) + len(expired)
     assert asked >= {*rewarded, *expired, *life.state.pending}
+    assert counters.rewards + counters.defaults + counters.dropped + len(life.state.pending) == len(asked)
+    assert life.state.unaccounted() == 0
+    for slot in (life.state.slot, *life.state.shadows):  # no learner waits for what can't come
+        waiting = {slot.step(life.state.ordinal(number)) for number in life.state.pending}
+        assert {number for number in slot.learner._pending if number > slot.step(slot.since)} <= waiting  # type: ignore[attr-defined]
     assert not {*rewarded, *expired} & set(life.state.pending)
     assert sum(point.rewards for point in series.points) == counters.rewards + counters.defaults
     assert sum(point.reward_sum for point in series.points) == pytest.approx(counters.reward_sum)
@@ -449,4 +455,5 @@ def test_snapshots_keep_the_field_names_of_released_versions() -> None:
         "ww",
         "wwr",
         "wwrr",
+        "paired",
     ]

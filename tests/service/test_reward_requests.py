@@ -237,12 +237,12 @@ def test_the_default_for_all_actions_follows_changes_of_the_actions(api: Api) ->
     assert decide(api, more)[0]["decision"] == 4
 
 
-def test_the_oldest_of_too_many_pending_decisions_are_dropped(api: Api) -> None:
+def test_decisions_beyond_the_limit_of_pending_ones_are_refused_and_none_is_forgotten(api: Api) -> None:
     path = api.new("LinUCB", parameters={"max_pending": 3})
-    decide(api, path, 5)
+    decide(api, path, 3)
+    why = api.refused(503, "pending_limit", "POST", f"{path}/decide", {"context": [0.5, 0.5]})
+    assert "3 decisions wait for their rewards, and 3 may" in why
     assert api.get(path)["counts"]["waiting"] == 3
-    assert "newest 3" in api.refused(410, "forgotten", "POST", f"{path}/reward", {"decision": 2, "reward": 1})
-    assert reward(api, path, 3, 1) == "learnt"
-    assert [one["outcome"] for one in api.get(f"{path}/decisions")["decisions"]] == [
-        *("waiting", "waiting", "rewarded", "dropped", "dropped")
-    ]
+    assert reward(api, path, 1, 1) == "learnt"
+    assert decide(api, path)[0]["decision"] == 4
+    assert [one["outcome"] for one in api.get(f"{path}/decisions")["decisions"]] == ["waiting"] * 3 + ["rewarded"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import threading
+import warnings
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable
@@ -53,7 +54,9 @@ class OnlinePolicy(Previews, LogLearning, OptionalMethods, ServiceHooks, ABC):
         "all-actions", those of all actions, on explorations; "labels", those of all actions, always, derived from the
         label.
     max_pending
-        Most pending decisions; beyond that the learner drops the oldest.
+        Most pending decisions; beyond that the learner evicts the oldest, whose rewards it can't learn any more. It
+        must exceed the rate of decisions times the delay of rewards: else late rewards are lost, and estimates biased
+        where some rewards, such as clicks, come sooner than others.
     reward_range
         Lowest and highest possible reward. The rule learns rewards scaled to [0, 1]; what a user passes and gets is in
         the user's units.
@@ -83,7 +86,8 @@ class OnlinePolicy(Previews, LogLearning, OptionalMethods, ServiceHooks, ABC):
         self._checked_reward: Callable[[Any], float] = (
             checked_reward if self._is_unit else partial(scaled_reward, low=self._low, high=high)
         )
-        self._steps = 0
+        self._steps = self._evicted = 0
+        self._evicts = True
         self._pending: OrderedDict[int, PendingDecision] = OrderedDict()
         self._token = secrets.randbits(62)
         self._lock = threading.RLock()
@@ -164,6 +168,11 @@ class OnlinePolicy(Previews, LogLearning, OptionalMethods, ServiceHooks, ABC):
         """Number of pending decisions."""
         return len(self._pending)
 
+    @property
+    def evicted(self) -> int:
+        """Number of decisions that were evicted while pending, since more than ``max_pending`` were."""
+        return self._evicted
+
     def decide(self, context: Any) -> Decision:
         """Choose an action for a context.
 
@@ -189,8 +198,8 @@ class OnlinePolicy(Previews, LogLearning, OptionalMethods, ServiceHooks, ABC):
         wants_reward = self._always_wants or (explored and self.observation_mode != "never")
         if wants_reward:
             self._pending[step] = (unit, index, len(names))
-            if len(self._pending) > self.max_pending:
-                self._pending.popitem(last=False)
+            if len(self._pending) > self.max_pending and self._evicts:
+                self._evict()
         return Decision(
             step, names[index], index, explored, wants_reward, probability, estimates, relevant, unit, token, names
         )
@@ -227,8 +236,8 @@ class OnlinePolicy(Previews, LogLearning, OptionalMethods, ServiceHooks, ABC):
         entries = zip(rows, chosen.indices.tolist(), repeat(len(names)), strict=False)
         self._steps += len(units)
         self._pending.update(compress(zip(ids.tolist(), entries, strict=False), wanted.tolist()))
-        while len(self._pending) > self.max_pending:
-            self._pending.popitem(last=False)
+        if len(self._pending) > self.max_pending and self._evicts:
+            self._evict()
         estimates = np.where(chosen.explored[:, None], np.nan, self._low + self._span * chosen.estimates)
         return Decisions(
             *(ids, chosen.indices, chosen.explored, wanted, chosen.probabilities, estimates),
@@ -386,6 +395,19 @@ class OnlinePolicy(Previews, LogLearning, OptionalMethods, ServiceHooks, ABC):
             self._pending = without_action(self._pending, index)
 
     # --- pending decisions ---------------------------------------------------------------------------------------
+
+    def _evict(self) -> None:
+        """Evict the oldest pending decisions beyond ``max_pending``, with a warning the first time."""
+        if not self._evicted:
+            warnings.warn(
+                f"more than max_pending={self.max_pending:,} decisions wait for their rewards: the oldest are evicted, "
+                "and their rewards can't be learnt, which biases estimates if the rewards that come late differ. "
+                "Expected max_pending above decisions per second times the seconds until a reward",
+                stacklevel=4,
+            )
+        while len(self._pending) > self.max_pending:
+            self._pending.popitem(last=False)
+            self._evicted += 1
 
     def _require_own(self, choice: Any) -> None:
         """Raise unless it is a decision of this learner."""

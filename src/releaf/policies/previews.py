@@ -28,6 +28,7 @@ class Previews(Serializable, ContextEncoding):
     """Mixin of a policy: decides and estimates, then restores what that has changed."""
 
     _action_names: tuple[ActionName, ...]
+    _evicts: bool
     _is_unit: bool
     _low: float
     _pending: OrderedDict[int, PendingDecision]
@@ -53,11 +54,12 @@ class Previews(Serializable, ContextEncoding):
         """
         with self._lock:
             arrays, encoder = self._changed_by_decision(), self._encoder.state()
-            pending, steps = self._pending.copy(), self._steps
+            steps, evicts, self._evicts = self._steps, self._evicts, False
             try:
                 return self.decide(context)
             finally:
-                self._pending, self._steps = pending, steps
+                self._pending.pop(steps + 1, None)
+                self._steps, self._evicts = steps, evicts
                 self._undo_decision(arrays)
                 self._encoder.restore(encoder)
 

@@ -33,6 +33,7 @@ class Serializable:
     _schema: Schema
     _encoder: Encoder
     _steps: int
+    _evicted: int
     _token: int
     _pending: OrderedDict[int, PendingDecision]
     _lock: threading.RLock
@@ -96,6 +97,7 @@ class Serializable:
             "schema": self._schema.to_dict(),
             "steps": self._steps,
             "token": self._token,
+            **({"evicted": self._evicted} if self._evicted else {}),
         }
 
     @classmethod
@@ -114,6 +116,7 @@ class Serializable:
         policy._action_names = tuple(header["actions"])
         policy._steps = whole("steps", header["steps"], least=0, most=MOST_STEPS)
         policy._token = whole("token", header["token"], least=0)
+        policy._evicted = whole("evicted", header.get("evicted", 0), least=0)
         numbers, contexts, choices = (arrays[f"waiting.{part}"] for part in ("numbers", "contexts", "choices"))
         policy._check_pending(numbers, contexts, choices)
         own = np.array(contexts)

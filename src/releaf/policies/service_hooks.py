@@ -19,6 +19,7 @@ class ServiceHooks:
     _steps: int
     _token: int
     _pending: OrderedDict[int, PendingDecision]
+    _evicts: bool
     _wants_all: bool
     _checked_reward: Callable[[Any], float]
     _encode_many: Callable[..., Array]
@@ -32,6 +33,15 @@ class ServiceHooks:
     def wants_all(self) -> bool:
         """Whether it learns the rewards of all actions at once, instead of that of the action taken."""
         return self._wants_all
+
+    def keep_all_pending(self) -> None:
+        """Evict no pending decision, whatever ``max_pending`` is: the service limits their number itself."""
+        self._evicts = False
+
+    def keep_pending(self, decisions: set[int]) -> None:
+        """Discard all pending decisions but these, given by their ids."""
+        for decision in self._pending.keys() - decisions:
+            del self._pending[decision]
 
     def is_pending(self, decision: int) -> bool:
         """Whether a decision, given by its id, is pending."""

@@ -68,12 +68,21 @@ class Counts(Struct):
     waiting: int
     mean_reward: float | None
 
+    @property
+    def unaccounted(self) -> int:
+        """Decisions that asked for a reward and are neither waiting nor have come to an end: always 0."""
+        return self.asked - self.rewards - self.defaults - self.dropped - self.waiting
+
 
 class ShadowInfo(Struct):
     """A shadow: a policy that decides on the same contexts without effect, and the off-policy estimate of its value.
 
     The value is null unless it is ``supported``: if the policy in charge hardly ever takes the actions that the shadow
     prefers (its ``least_probability`` or ``epsilon`` is 0), no reward tells their value.
+
+    ``difference`` is what the shadow would have earned more per decision than the policy in charge, on the same
+    ``compared`` decisions, since it was added or another policy took charge; ``in_charge`` is what that one earned on
+    them. Its bounds hold at all times at once (a 95 % confidence sequence), so that one may look as often as one likes.
     """
 
     name: str
@@ -88,6 +97,11 @@ class ShadowInfo(Struct):
     refused: int
     overlap: float | None
     supported: bool
+    compared: int
+    in_charge: float | None
+    difference: float | None
+    difference_low: float | None
+    difference_high: float | None
 
 
 class ExperimentInfo(Struct):

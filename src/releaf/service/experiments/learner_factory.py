@@ -23,7 +23,7 @@ from releaf.service.messages import NewExperiment, PolicyInfo, PolicySpec
 
 MAX_TUPLES = 1_000_000  # of features for which RELEAF keeps cells
 MAX_BYTES = 256 << 20  # of a learner: snapshots and changes of the actions copy it
-MAX_PENDING = 1_000_000
+MAX_PENDING = 10_000_000  # some 7 GB
 MAX_VALUES = 1_000_000  # categories and quantile samples of all features together
 SIZE_CHECK_FROM = 2_000  # actions times features from which the size of a learner is estimated first
 TIMED_DECISIONS = 5  # the fastest counts: the others waited for something else
@@ -54,6 +54,7 @@ def make_learner(spec: NewExperiment) -> ServedPolicy:
         content = base64.b64decode(spec.model, validate=True)
         _validate_model_header(state_file.from_bytes(content, "content")[0], spec.actions, schema)
         learner: ServedPolicy = from_bytes(content)
+        learner.keep_pending(set())  # no reward can come for what it decided elsewhere
         return learner
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, MemoryError, RecursionError) as error:
         raise invalid_request(f"model is not a learner in base64 that this version can load: {error}") from None

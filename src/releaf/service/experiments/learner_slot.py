@@ -46,6 +46,7 @@ class LearnerSlot:
 
     def __init__(self, name: str, policy: PolicySpec, learner: ServedPolicy, since: int) -> None:
         self.name, self.policy, self.learner, self.since = name, policy, learner, since
+        learner.keep_all_pending()  # the experiment limits them, and never silently
         self.offset: int = learner.steps - since  # difference between the learner's step and the ordinal
         self.estimate = ShadowEstimate(since=since)
         self.decision_seconds = 0.0  # measured time of one decision
@@ -66,6 +67,11 @@ class LearnerSlot:
                 self.learner.learn(step, reward, action)
         except ValueError:  # a shadow that takes rewards of another kind or range
             self.estimate.refused += 1
+            self.discard(ordinal)
+
+    def discard(self, ordinal: int) -> None:
+        """Discard a decision whose reward will not come."""
+        self.learner.discard_pending(self.step(ordinal))
 
     def to_message(self) -> ShadowInfo:
         """Describe the shadow for the API."""
@@ -73,6 +79,8 @@ class LearnerSlot:
         value, low, high = estimate.value()
         least, most = self.learner.reward_range
         low, high = (None if bound is None else min(max(bound, least), most) for bound in (low, high))
+        paired, span = estimate.paired, most - least
+        in_charge = paired.mean_in_charge
         return ShadowInfo(
             name=self.name,
             policy=self.policy,
@@ -86,6 +94,11 @@ class LearnerSlot:
             refused=estimate.refused,
             overlap=estimate.mean_weight(),
             supported=estimate.is_supported(),
+            compared=paired.count,
+            in_charge=None if in_charge is None else least + span * in_charge,
+            difference=span * paired.mean if paired.count and estimate.is_supported() else None,
+            difference_low=span * paired.low if paired.count else None,
+            difference_high=span * paired.high if paired.count else None,
         )
 
     def freeze(self) -> Callable[[], SlotRecord]:

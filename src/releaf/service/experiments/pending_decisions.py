@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections import OrderedDict
 from itertools import islice
 
+from releaf.service.errors import ApiError
 from releaf.service.log.events import ExperimentAction
+from releaf.service.messages import NewExperiment
 
 # Action, propensity, deadline, choices of the shadows. A plain tuple, because every decision makes one.
 PendingDecision = tuple[ExperimentAction, float | None, float | None, dict[str, ExperimentAction] | None]
 MAX_EXPIRED_AT_ONCE = 1000
+PENDING_LIMIT = 1_000_000  # unless an experiment's ``max_pending`` is set; about 0.7 GB
 
 
 class NotPending(Exception):
@@ -28,11 +31,20 @@ class PendingDecisions(OrderedDict[int, PendingDecision]):
             numbers.append(number)
         return numbers
 
+    def require_room_for(self, decisions: int, spec: NewExperiment) -> None:
+        """Refuse decisions whose rewards could not be waited for, rather than forget earlier ones."""
+        given = spec.policy.parameters.get("max_pending")
+        limit = given if isinstance(given, int) else PENDING_LIMIT
+        if len(self) + decisions > limit:
+            deadline = "" if spec.rewards.within_seconds else ", or with a deadline (rewards.within_seconds)"
+            raise ApiError(
+                503,
+                "pending_limit",
+                f"{len(self):,} decisions wait for their rewards, and {limit:,} may: send their rewards, or create the "
+                f"experiment with a larger max_pending{deadline}",
+                retry_after=1,
+            )
+
     def with_action(self, action: ExperimentAction) -> list[int]:
         """Numbers of the decisions that took an action."""
         return [number for number, pending in self.items() if pending[0] == action]
-
-    def drop_oldest(self, most: int) -> None:
-        """Keep only the newest ``most`` decisions."""
-        while len(self) > most:
-            self.popitem(last=False)

@@ -84,6 +84,7 @@ def from_bytes(content: bytes) -> ExperimentState:
     state.counters, state.series, state.diverged = record.counters, record.series, record.diverged
     state.actions, state.last_at, state.retired = ActionHistory(record.actions), record.last_at, record.retired
     state.pending, state.keys, state.gaps = pending, keys, record.gaps
+    state.settle_unaccounted()
     return state
 
 

@@ -228,8 +228,8 @@ class ServedExperiment:
             raise ApiError(409, "unasked", message)
         if number in self.live().pending:
             raise NotPending  # a recovery has just restored it: try again
-        limit = self.live().learner.max_pending
-        raise ApiError(410, "forgotten", f"decision {number} is no longer pending: only the newest {limit:,} are kept")
+        message = f"decision {number} is no longer pending: an earlier version of the service evicted it"
+        raise ApiError(410, "forgotten", message)
 
     async def change(self, what: str, *arguments: Any) -> None:
         """Apply a change, named after a method of `ExperimentState`, and commit."""

@@ -1,12 +1,13 @@
-"""Off-policy estimate of a shadow's value (SNIPS), updated reward by reward."""
+"""Off-policy estimate of a shadow's value, and of its difference from the policy in charge, reward by reward."""
 
 from __future__ import annotations
 
 import math
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from releaf import statistics
+from releaf.confidence_sequence import PairedDifference
 
 MAX_WEIGHT_BIAS = 0.2  # difference of the mean weight from 1 up to which an estimate counts as supported
 
@@ -30,6 +31,31 @@ class ShadowEstimate(Struct):
     ww: float = 0.0
     wwr: float = 0.0
     wwrr: float = 0.0
+    paired: PairedDifference = field(default_factory=PairedDifference)  # with the policy in charge, scaled to [0, 1]
+
+    def add_logged(self, agrees: bool, probability: float | None, reward: float, share: float) -> None:
+        """Add the reward of the action taken, which the shadow chose too if it ``agrees``.
+
+        Parameters
+        ----------
+        agrees, probability, reward
+            Of the decision; without a propensity it tells nothing.
+        share
+            The reward scaled to [0, 1].
+        """
+        if not probability:
+            return
+        self.seen += 1
+        weight = 1.0 / probability if agrees else 0.0
+        self.paired.add(weight, share)
+        if agrees:
+            self.add(weight, reward)
+
+    def add_pair(self, reward: float, share: float, share_in_charge: float) -> None:
+        """Add the reward of the shadow's own action where those of all actions are known, and both scaled."""
+        self.seen += 1
+        self.add(1.0, reward)
+        self.paired.add_pair(share, share_in_charge)
 
     def add(self, weight: float, reward: float) -> None:
         self.matched += 1

@@ -20,6 +20,7 @@ from releaf.service.experiments.counters import ExperimentCounters
 from releaf.service.experiments.idempotency import IdempotencyKeys
 from releaf.service.experiments.learner_slot import LearnerSlot, action_names, deserialize_learner, serialize_learner
 from releaf.service.experiments.pending_decisions import NotPending, PendingDecision, PendingDecisions
+from releaf.service.experiments.shadow_estimate import ShadowEstimate
 from releaf.service.experiments.time_series import TimeSeries
 from releaf.service.log import events
 from releaf.service.log.events import AnyEvent, Decided, ExperimentAction, Expired, Rewarded
@@ -78,6 +79,8 @@ class ExperimentState:
     def decide(self, contexts: Sequence[Any], keys: Sequence[str | None], at: float) -> list[Decided]:
         """Decide for each context; invalid input raises before the first decision."""
         self._require_not_retired()
+        if self.learner.observation_mode != "never":
+            self.pending.require_room_for(len(contexts), self.spec)
         rows = self.to_rows(contexts)
         try:
             choices = _decide(self.learner, rows)
@@ -267,9 +270,11 @@ class ExperimentState:
         for event in made:
             if event.wants_reward:
                 self.pending[event.number] = (event.action, event.probability, deadline, event.shadows)
+            else:
+                for shadow in self.shadows:  # one that wants this reward would wait forever
+                    shadow.discard(self.ordinal(event.number))
             if event.key is not None:
                 self.keys[event.key] = event.number
-        self.pending.drop_oldest(self.learner.max_pending)
         self.keys.drop_oldest()
         for shadow in self.shadows:
             shadow.estimate.decisions += len(made)
@@ -294,23 +299,19 @@ class ExperimentState:
         choice = choices.get(shadow.name) if choices and self.ordinal(decision) > shadow.estimate.since else None
         if choice is None:
             return
-        if not isinstance(reward, float):
-            own = self.actions.reward_of_action(decision, choice, reward)
-            if own is not None:
-                shadow.estimate.seen += 1
-                shadow.estimate.add(1.0, own)
-        elif probability:
-            shadow.estimate.seen += 1
-            if choice == action:
-                shadow.estimate.add(1.0 / probability, reward)
+        low, high = self.learner.reward_range
+        if isinstance(reward, float):
+            shadow.estimate.add_logged(choice == action, probability, reward, (reward - low) / (high - low))
+            return
+        own, taken = (self.actions.reward_of_action(decision, name, reward) for name in (choice, action))
+        if own is not None and taken is not None:
+            shadow.estimate.add_pair(own, (own - low) / (high - low), (taken - low) / (high - low))
 
     def _expire(self, event: Expired) -> None:
         for number in event.decisions:
             pending, value = self.pending[number], self.actions.default_reward(number, self.spec.rewards)
             if value is None:
-                del self.pending[number]
-                self.counters.dropped += 1
-                self.outcomes.append(RewardRow(number, "dropped", None, event.at))
+                self._drop(number, event.at)
             else:
                 self._learn(number, pending, value)
                 self.counters.defaults += 1
@@ -321,19 +322,27 @@ class ExperimentState:
         for slot in (self.slot, *self.shadows):
             slot.learner.remove_action(action)
         for number in self.pending.with_action(action):
-            del self.pending[number]
-            self.counters.dropped += 1
-            self.outcomes.append(RewardRow(number, "dropped", None, at))
+            self._drop(number, at)
         self._actions_changed()
+
+    def _drop(self, number: int, at: float) -> None:
+        """End a pending decision without a reward."""
+        del self.pending[number]
+        for slot in (self.slot, *self.shadows):
+            slot.discard(self.ordinal(number))
+        self.counters.dropped += 1
+        self.outcomes.append(RewardRow(number, "dropped", None, at))
 
     def _promote(self, name: str) -> None:
         promoted, before = self._shadow(name), self.slot
         self.shadows = [slot for slot in self.shadows if slot is not promoted and slot.name != FORMER]
         self.slot = promoted
         former = LearnerSlot(FORMER, before.policy, before.learner, before.since)
-        former.offset, former.estimate.since = before.offset, self.ordinal(self.decisions)
+        former.offset = before.offset
         former.decision_seconds = before.decision_seconds
         self.shadows.append(former)
+        for shadow in self.shadows:  # compared with another policy from now on
+            shadow.estimate = ShadowEstimate(since=self.ordinal(self.decisions))
 
     def ordinal(self, decision: int) -> int:
         """Position of a decision among all decisions made: its number minus the numbers skipped before it."""
@@ -361,6 +370,18 @@ class ExperimentState:
             known = action in self.learner.actions
             status, code = (404, "unknown_action") if change == "remove_action" and not known else (409, "conflict")
             raise ApiError(status, code, str(error)) from None
+
+    def unaccounted(self) -> int:
+        """Decisions that asked for a reward, less those rewarded, defaulted, dropped or pending: always 0."""
+        counters = self.counters
+        return counters.asked - counters.rewards - counters.defaults - counters.dropped - len(self.pending)
+
+    def settle_unaccounted(self) -> None:
+        """Count as dropped what earlier versions evicted, and let learners wait for pending decisions only."""
+        self.counters.dropped += max(self.unaccounted(), 0)
+        ordinals = {self.ordinal(number) for number in self.pending}
+        for slot in (self.slot, *self.shadows):
+            slot.learner.keep_pending({slot.step(ordinal) for ordinal in ordinals})
 
     def _require_not_retired(self) -> None:
         if self.retired:

@@ -216,6 +216,13 @@ GAUGES: tuple[tuple[str, str, Read], ...] = (
         "Pending decisions: those that wait for their reward.",
         lambda one: one.counts.waiting,
     ),
+    (
+        "releaf_decisions_unaccounted",
+        "Decisions that asked for a reward, less those rewarded, defaulted, dropped or waiting: always 0.",
+        lambda one: (
+            one.counts.asked - one.counts.rewards - one.counts.defaults - one.counts.dropped - one.counts.waiting
+        ),
+    ),
     ("releaf_mean_reward", "Mean of the rewards.", lambda one: one.counts.mean_reward),
     ("releaf_snapshot_age_events", "Events since the last snapshot.", lambda one: one.events - one.snapshot),
 )

@@ -115,6 +115,11 @@ class _Auditor(Generic[StateT]):
         for last in sorted(numbers):
             audit.add_finding(f"the snapshot after event {last} belongs to no page of the log")
         audit.events, audit.decisions = position.last, state.decisions
+        if state.unaccounted():
+            audit.add_finding(
+                f"{state.unaccounted():,} decisions asked for a reward, and are neither rewarded, defaulted, dropped "
+                "nor pending"
+            )
         await self._compare_rewards()
         return audit
 

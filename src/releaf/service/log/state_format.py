@@ -31,6 +31,9 @@ class ReplayableState(Protocol):
     def is_pending(self, decision: int) -> bool:
         """Whether a decision waits for its reward."""
 
+    def unaccounted(self) -> int:
+        """Decisions that asked for a reward and are neither pending nor have come to an end: none."""
+
     def take_outcomes(self) -> list[RewardRow]:
         """Return the outcomes of decisions since the last call."""
 

@@ -8,13 +8,19 @@ const ROW = 34;
 const ABOUT =
   "A shadow decides on the same contexts without being followed. Its value is estimated from the rewards of the " +
   "policy in charge, and it can take charge with one click. Add one below.";
-const ABOUT_VALUE =
-  "Value: what the shadow would have earned for each decision, with its 95 % interval, estimated from decisions " +
-  "whose probability is known. That needs a policy in charge which now and then tries what the shadow would do instead.";
+const ABOUT_DIFFERENCE =
+  "Difference: what the shadow would have earned more for each decision than the policy in charge, on the same " +
+  "decisions. Its bounds hold with 95 % at all times at once, so that you may look as often as you like. They get " +
+  "narrow if the policy in charge now and then does what the shadow would do instead.";
 
 const UNSUPPORTED =
   "The policy in charge hardly ever does what this one would do instead, so rewards can't tell what that would earn. " +
   "Give it a least_probability or an epsilon above 0.";
+
+const digits = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });
+const signed = (value) => `${value < 0 ? "−" : "+"}${digits.format(Math.abs(value))}`;
+const bounds = ({ difference_low: low, difference_high: high }) => `[${signed(low)}, ${signed(high)}]`;
+const isBetter = ({ compared, difference_low: low }) => compared > 0 && low > 0;
 
 const parameters = ({ parameters: given }) =>
   Object.entries(given).map(([name, value]) => `${name} ${JSON.stringify(value)}`).join(", ");
@@ -57,10 +63,10 @@ export class Shadows {
   }
 
   draw(info) {
-    const text = JSON.stringify([info.shadows, info.counts.mean_reward, info.status]);
+    const text = JSON.stringify([info.shadows, info.status]);
     if (text === this.drawn) return;
     this.drawn = text;
-    const { shadows, counts } = info;
+    const { shadows } = info;
     if (!shadows.length) {
       fill(find("shadow-list"), empty("No shadow policies", ABOUT));
       return;
@@ -70,53 +76,44 @@ export class Shadows {
       : null;
     fill(this.list, this.table(info));
     if (!this.list.isConnected) {
-      fill(find("shadow-list"), this.place, this.list, make("p", { className: "hint" }, ABOUT_VALUE));
+      fill(find("shadow-list"), this.place, this.list, make("p", { className: "hint" }, ABOUT_DIFFERENCE));
     }
     const buttons = [...this.list.querySelectorAll("button")];
     if (focused) buttons.find((button) => button.getAttribute("aria-label") === focused)?.focus();
-    const rows = [
-      { name: "in charge", value: counts.mean_reward, low: null, high: null, charge: true },
-      ...shadows.map(({ name, value, low, high }) => ({ name, value, low, high, charge: false }))
-    ];
+    const rows = shadows.filter(({ compared }) => compared > 0).map((shadow) => ({
+      name: shadow.name, value: shadow.difference, low: shadow.difference_low, high: shadow.difference_high,
+      better: isBetter(shadow),
+    }));
     this.place.setAttribute("aria-hidden", "true"); // the table says it all
-    this.chart.draw(rows.filter(({ value }) => value !== null));
-    this.place.hidden = rows.every(({ value }) => value === null);
+    this.chart.draw(rows);
+    this.place.hidden = rows.length === 0;
   }
 
   table(info) {
     const columns = [
       ["Policy", ({ name }) => name],
       ["Kind", ({ policy }) => make("span", { title: parameters(policy) }, policy.name)],
+      ["Difference", (row) => this.difference(row), "n"],
       [
-        "Value",
-        ({ value, low, high, supported, matched }) => (
-          value === null
-            ? supported === false && matched > 10
-              ? make("span", { title: UNSUPPORTED }, "can't be told")
-              : "not yet known"
-            : low === null
-            ? figure(value)
-            : `${figure(value)} [${figure(low)}, ${figure(high)}]`
-        ),
+        "Compared",
+        ({ compared, effective }) => make("span", { title: `effective sample: ${count(effective)}` }, count(compared)),
         "n",
       ],
-      ["Agrees", ({ agreed, decisions }) => (agreed === undefined ? "" : share(agreed, decisions)), "n"],
-      [
-        "Effective sample",
-        ({ effective, matched }) => (effective === undefined ? "" : make(
-          "span", { title: `${counted(matched, "rewarded decision")} matched` }, count(effective),
-        )),
-        "n",
-      ],
-      ["Change", (row) => (row.charge || info.status === "retired" ? "" : this.buttons(info, row)), "controls"],
+      ["Agrees", ({ agreed, decisions }) => share(agreed, decisions), "n"],
+      ["Change", (row) => (info.status === "retired" ? "" : this.buttons(info, row)), "controls"],
     ];
-    const inCharge = {
-      name: "in charge", policy: info.policy, value: info.counts.mean_reward, low: null, charge: true,
-    };
-    return table("Shadow policies and the policy in charge", columns, [inCharge, ...info.shadows], "stack");
+    return table("Shadow policies, compared with the policy in charge", columns, info.shadows, "stack");
   }
 
-  buttons(info, { name }) {
+  difference(row) {
+    if (!row.compared) return "not yet known";
+    const title = `On the same ${counted(row.compared, "decision")} the policy in charge earned ` +
+      `${figure(row.in_charge)} each.${row.supported ? "" : ` ${UNSUPPORTED}`}`;
+    return make("span", { title }, row.difference === null ? bounds(row) : `${signed(row.difference)} ${bounds(row)}`);
+  }
+
+  buttons(info, shadow) {
+    const { name } = shadow;
     const act = async (title, text, verb, kind, send) => {
       if (!(await confirmed(title, text, verb, kind))) return;
       try {
@@ -128,8 +125,9 @@ export class Shadows {
     };
     const promote = () => act(
       `Put ${name} in charge?`,
-      "It decides from the next context on. The policy in charge now becomes a shadow called “former”.",
-      "Promote", "", () => post(address(info.name, "shadows", name, "promote")),
+      `${evidence(shadow)} It decides from the next context on. The policy in charge now becomes a shadow called ` +
+      "“former”.",
+      isBetter(shadow) ? "Promote" : "Promote anyway", isBetter(shadow) ? "" : "danger", () => post(address(info.name, "shadows", name, "promote")),
     );
     const drop = () => act(
       `Remove ${name}?`, "What it has learnt is lost.", "Remove", "danger",
@@ -137,8 +135,12 @@ export class Shadows {
     );
     return make("div", { className: "buttons" },
       make(
-        "button", { type: "button", className: "small", "aria-label": `Promote ${name}`, onclick: promote },
-        "Promote",
+        "button",
+        {
+          type: "button", className: isBetter(shadow) ? "small" : "plain small", "aria-label": `Promote ${name}`,
+          onclick: promote,
+        },
+        isBetter(shadow) ? "Promote" : "Promote…",
       ),
       make(
         "button", { type: "button", className: "plain small", "aria-label": `Remove ${name}`, onclick: drop },
@@ -147,35 +149,40 @@ export class Shadows {
   }
 }
 
+function evidence(shadow) {
+  if (!shadow.compared) return "No rewarded decision compares it with the policy in charge yet.";
+  const range = `${bounds(shadow)} on ${counted(shadow.compared, "decision")}`;
+  return isBetter(shadow)
+    ? `It earns more than the policy in charge: the difference is within ${range}.`
+    : `It is not shown to earn more than the policy in charge: the difference is within ${range}.`;
+}
+
 function spec(colours, rows) {
   const names = rows.map(({ name }) => name);
   const y = { field: "name", type: "nominal", sort: names, title: null, scale: { domain: names }, axis: {
     ticks: false, domain: false, labelFontSize: 12, labelColor: colours.text,
   } };
-  const colour = { condition: { test: "datum.charge", value: colours.accent }, value: colours.series[0] };
+  const colour = { condition: { test: "datum.better", value: colours.good ?? colours.accent }, value: colours.series[0] };
   const tooltip = [
-    { field: "name", title: "policy" }, { field: "value", type: "quantitative", format: ".4f" },
-    { field: "low", type: "quantitative", format: ".4f" },
-    { field: "high", type: "quantitative", format: ".4f" },
+    { field: "name", title: "policy" }, { field: "value", type: "quantitative", format: "+.4f", title: "difference" },
+    { field: "low", type: "quantitative", format: "+.4f" },
+    { field: "high", type: "quantitative", format: "+.4f" },
   ];
-  const charge = {
-    transform: [{ filter: "datum.charge" }], mark: { type: "rule", color: colours.accent, strokeDash: [4, 4] },
-    encoding: { x: { field: "value", type: "quantitative" } },
-  };
-  const spread = {
-    transform: [{ filter: "isValid(datum.low)" }], mark: { type: "rule", strokeWidth: 3, opacity: 0.45 },
-    encoding: { y, x: { field: "low", type: "quantitative" }, x2: { field: "high" }, color: colour, tooltip },
+  const equal = {
+    data: { values: [{ zero: 0 }] }, mark: { type: "rule", color: colours.accent, strokeDash: [4, 4] },
+    encoding: { x: { field: "zero", type: "quantitative" } },
   };
   const x = {
-    field: "value", type: "quantitative", title: "reward per decision", scale: { zero: false, nice: true },
-    axis: { tickCount: 5 },
+    field: "low", type: "quantitative", title: "reward, more than the policy in charge",
+    axis: { tickCount: 5, format: "+" },
+  };
+  const spread = {
+    mark: { type: "rule", strokeWidth: 3, opacity: 0.45 }, encoding: { y, x, x2: { field: "high" }, color: colour, tooltip },
   };
   const points = {
-    mark: { type: "point", filled: true, size: 90, opacity: 1 }, encoding: { y, x, color: colour, tooltip },
+    transform: [{ filter: "isValid(datum.value)" }], mark: { type: "point", filled: true, size: 90, opacity: 1 },
+    encoding: { y, x: { field: "value", type: "quantitative" }, color: colour, tooltip },
   };
-  const layer = [
-    rows.some((row) => row.charge) ? charge : null, rows.some(({ low }) => low !== null) ? spread : null,
-    points,
-  ].filter(Boolean);
-  return { height: ROW * rows.length + 30, layer };
+  const known = rows.some(({ value }) => value !== null);
+  return { height: ROW * rows.length + 30, layer: [equal, spread, ...(known ? [points] : [])] };
 }
