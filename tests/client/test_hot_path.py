@@ -228,6 +228,21 @@ def test_a_default_has_no_reward_at_the_service(kind: Any, service: str, name: s
         assert proxy.received == []
 
 
+def test_the_next_experiment_can_continue_with_what_defaults_earned(kind: Any, service: str, name: str) -> None:
+    with url_with(service, "refused") as url, kind(url) as client:
+        made = client.decide_many(name, patients(20), timeout=SOON, default="ward")
+    with kind(service) as client:
+        client.create(f"{name}-1", ACTIONS, FEATURES, policy="LinTS")
+        learner = client.model(f"{name}-1")
+        assert learner.estimate([PATIENT]).tolist() == [[0.0, 0.0]]
+        for decision in made:
+            learner.observe(decision.context, decision.action, 1.0)
+        client.create(f"{name}-2", ACTIONS, FEATURES, policy="LinTS", model=learner)
+        home, ward = client.model(f"{name}-2").estimate([PATIENT])[0]
+    assert home == 0.0
+    assert ward > 0.5
+
+
 @pytest.mark.parametrize("outage", ["paused", "killed"])
 def test_defaults_bridge_an_outage_of_the_service(kind: Any, tmp_path: Path, outage: str) -> None:
     """A process that is stopped takes connections, and never answers."""
