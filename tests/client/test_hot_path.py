@@ -154,6 +154,20 @@ def test_a_time_out_concerns_its_own_call_only(service: str, name: str) -> None:
     assert not any(decision.is_default for decision in rest)
 
 
+def test_a_time_out_bounds_calls_through_a_proxy_of_the_environment(
+    kind: Any, service: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with run_flaky_server(service, "none", "drip") as proxy:
+        monkeypatch.setenv("HTTP_PROXY", proxy.url)
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        monkeypatch.delenv("no_proxy", raising=False)
+        with kind(service) as client:
+            assert client.decide(name, PATIENT).id == 1
+            with takes_less_than(AT_ONCE), pytest.raises(Unavailable):
+                client.decide(name, PATIENT, timeout=SOON)
+        assert [arrived.path for arrived in proxy.received] == [f"{service}/v1/experiments/{name}/decide"] * 2
+
+
 def test_a_large_request_to_a_server_that_does_not_read_times_out(kind: Any) -> None:
     """More than fits into the buffers of the sockets: the time-out ends a write."""
     with socket.create_server(("127.0.0.1", 0)) as deaf, kind(f"http://127.0.0.1:{deaf.getsockname()[1]}") as client:
