@@ -27,6 +27,7 @@ from uuid import uuid4
 import httpx
 import numpy as np
 import pytest
+from client_kinds import ACTIONS, FEATURES, KINDS, PATIENT, new_experiment, patient_client, patients
 from flaky_server import run_flaky_server
 from polling import TIMEOUT_SECONDS
 from pyarrow import parquet
@@ -35,54 +36,6 @@ from running_service import free_port, run_service, start_service
 import releaf
 from releaf.client import AsyncClient, Client, Conflict, Decision, ServiceError, Unavailable
 from releaf.client.request_encoding import split_by_size
-
-FEATURES = releaf.Schema(age=releaf.Continuous(0, 120), pulse=releaf.Quantile(missing=True), smoker=releaf.Boolean())
-ACTIONS = ["home", "ward"]
-PATIENT = {"age": 31, "pulse": 80.5, "smoker": False}
-
-
-class Awaited:
-    """An AsyncClient that is used as the other one is, so that tests are written once."""
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        self._client = AsyncClient(*args, **options)
-        self._runner = asyncio.Runner()
-
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self._client, name)
-
-        def call(*args: Any, **kwargs: Any) -> Any:
-            given = method(*args, **kwargs)
-            return self._iterate(given) if hasattr(given, "__aiter__") else self._run(given)
-
-        return call
-
-    def _run(self, awaitable: Any) -> Any:
-        async def wait() -> Any:
-            return await awaitable
-
-        return self._runner.run(wait())
-
-    def _iterate(self, items: Any) -> Iterator[Any]:
-        try:
-            while True:
-                try:
-                    item = self._run(anext(items))
-                except StopAsyncIteration:
-                    return
-                yield item
-        finally:
-            self._run(items.aclose())
-
-    def __enter__(self) -> Awaited:
-        return self
-
-    def __exit__(self, *problem: object) -> None:
-        self._run(self._client.close())
-        self._runner.close()
-
-
-KINDS = {"blocking": Client, "asynchronous": Awaited}
 
 
 @pytest.fixture(scope="module")
@@ -104,22 +57,12 @@ def client(kind: Any, service: str) -> Iterator[Any]:
 
 @pytest.fixture
 def name(service: str) -> str:
-    """A fresh experiment that wants every reward."""
-    made = f"triage-{uuid4().hex[:8]}"
-    with Client(service) as client:
-        client.create(made, ACTIONS, FEATURES, policy="LinUCB")
-    return made
+    return new_experiment(service)
 
 
 def decided(service: str, name: str) -> int:
     with Client(service) as client:
         return int(client.info(name)["counts"]["decisions"])
-
-
-def patients(number: int) -> Iterator[dict[str, Any]]:
-    random = np.random.default_rng(0)
-    for _ in range(number):
-        yield {"age": random.integers(0, 100), "pulse": random.normal(80, 10), "smoker": bool(random.random() < 0.3)}
 
 
 # --- what the service offers --------------------------------------------------------------------------------
@@ -133,7 +76,7 @@ def test_the_documented_types_of_methods_can_be_resolved(method: str) -> None:
 
 def test_a_blocking_client_works_inside_a_running_event_loop(service: str, name: str) -> None:
     async def main() -> list[Any]:
-        with Client(service) as client:
+        with patient_client(service) as client:
             return [client.decide(name, PATIENT), *client.decide_stream(name, patients(3), chunk=2)]
 
     assert [decision.id for decision in asyncio.run(main())] == [1, 2, 3, 4]
@@ -183,7 +126,7 @@ def live_a_life(client: Any, folder: Path) -> None:
     assert [one["decision"] for one in client.decisions(name, outcome="waiting")] == [4]
     client.export(name, folder / "log.csv")
     feed = client.feed(name)
-    with Client(client_url(client)) as other, deciding(other, name):
+    with patient_client(client_url(client)) as other, deciding(other, name):
         assert next(feed).data["decision"] >= 5
     feed.close()
 
@@ -217,9 +160,8 @@ def test_a_learner_continues_in_a_service(client: Any, tmp_path: Path) -> None:
 def test_a_decision_has_the_fields_of_the_api_message(client: Any, name: str) -> None:
     from releaf.service.messages import Answer
 
-    assert {"id" if field == "decision" else field for field in Answer.__struct_fields__} == set(
-        Decision.__dataclass_fields__
-    )
+    fields = {"id" if field == "decision" else field for field in Answer.__struct_fields__}
+    assert fields | {"is_default", "context", "error"} == set(Decision.__dataclass_fields__)
     made = f"deadline-{uuid4().hex[:8]}"
     client.create(made, ACTIONS, 3, policy="LinUCB", reward_within=3600, reward_default=0.0)
     deadline = client.decide(made, [0, 0, 0]).deadline
@@ -309,11 +251,11 @@ def test_an_async_client_accepts_an_asynchronous_source(service: str, name: str)
             yield patient
 
     async def run() -> list[Decision | ServiceError]:
-        async with AsyncClient(service) as client:
+        async with AsyncClient(service, decide_timeout=None) as client:
             return [answer async for answer in client.decide_stream(name, source(), chunk=7)]
 
     assert len(asyncio.run(run())) == 30
-    with Client(service) as client, pytest.raises(TypeError, match="needs an AsyncClient"):
+    with patient_client(service) as client, pytest.raises(TypeError, match="needs an AsyncClient"):
         next(client.decide_stream(name, source()))
 
 
@@ -357,7 +299,7 @@ def test_exports_are_written_to_files(client: Any, name: str, tmp_path: Path) ->
 
 
 def test_threads_share_a_client(service: str, name: str) -> None:
-    with Client(service) as client, ThreadPoolExecutor(8) as threads:
+    with patient_client(service) as client, ThreadPoolExecutor(8) as threads:
         numbers = list(threads.map(lambda patient: client.decide(name, patient).id, patients(200)))
     assert sorted(numbers) == list(range(1, 201))
 
@@ -504,7 +446,10 @@ def test_the_client_respects_retry_after(kind: Any, service: str, name: str) -> 
 
 
 def test_retries_end_after_retry_for_seconds(kind: Any, service: str, name: str) -> None:
-    with run_flaky_server(service, *["busy"] * 1_000) as proxy, kind(proxy.url, retry_for=2.0) as client:
+    with (
+        run_flaky_server(service, *["busy"] * 1_000) as proxy,
+        kind(proxy.url, retry_for=2.0, circuit_breaker=None) as client,
+    ):
         with pytest.raises(Unavailable, match="come back later") as error:
             client.decide(name, PATIENT)
         assert (error.value.status, error.value.code, error.value.retry_after) == (503, "busy", 0.0)
@@ -529,7 +474,7 @@ def test_a_broken_export_is_retried_from_the_start(kind: Any, service: str, name
 
 
 def test_a_feed_reconnects(kind: Any, service: str, name: str) -> None:
-    with run_flaky_server(service, "busy", "cut") as proxy, kind(proxy.url) as client, Client(service) as other:
+    with run_flaky_server(service, "busy", "cut") as proxy, kind(proxy.url) as client, patient_client(service) as other:
         feed = client.feed(name)
         with deciding(other, name):
             seen = list(islice(feed, 4))
@@ -638,7 +583,7 @@ def test_no_connection_is_left_open(kind: Any, service: str, name: str, tmp_path
     with kind(service) as client:
         client.decide(name, PATIENT)
         feed = client.feed(name)
-        with Client(service) as other, deciding(other, name):
+        with patient_client(service) as other, deciding(other, name):
             next(feed)
         feed.close()
     gc.collect()
@@ -646,7 +591,7 @@ def test_no_connection_is_left_open(kind: Any, service: str, name: str, tmp_path
 
 def test_the_metrics_that_the_documentation_names_are_there(service: str, name: str) -> None:
     page = (Path(__file__).parents[2] / "docs" / "how-to" / "service.md").read_text(encoding="utf-8")
-    with Client(service) as client:
+    with patient_client(service) as client:
         client.decide(name, PATIENT)
     measured = httpx.get(f"{service}/metrics").text
     named = set(re.findall(r"`(releaf_\w+)`", page))

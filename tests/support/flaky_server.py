@@ -10,11 +10,13 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import httpx
 from polling import TIMEOUT_SECONDS
 
+STATUSES = {"busy": 503, "rate": 429, "bug": 500, "proxy": 502}
+DRIP_SECONDS = 0.1  # between two bytes: a response takes half a minute
 LEFT_OUT = ("host", "connection", "transfer-encoding", "content-encoding")
 
 
@@ -32,22 +34,29 @@ class FlakyServer(ThreadingHTTPServer):
     """Forwards requests to a service, and injects one fault into each of the first ones.
 
     Faults: "lost" (the connection breaks before the service gets the request), "unanswered" (after it has executed
-    it), "cut" (in the middle of the response), "slow" (no response before the client gives up), "unkept" (the second
-    line of the response reports a failed commit), "busy" (503), "rate" (429), "proxy" (502, in HTML). The latter three
-    don't reach the service.
+    it), "cut" (in the middle of the response), "slow" (no response before the client gives up), "drip" (the response
+    comes byte by byte), "drip-body" (only its body does), "unkept" (the second line of the response reports a failed
+    commit), "busy" (503), "rate" (429), "bug" (500), "proxy" (502, in HTML). The latter four don't reach the service.
     """
 
     daemon_threads = True
+    request_queue_size = 128  # connections that are not accepted yet
 
     def __init__(self, service: str, faults: Iterable[str] = (), port: int = 0, retry_after: str = "0") -> None:
         super().__init__(("127.0.0.1", port), _Handler)
         self.service, self.faults, self.retry_after = service, deque(faults), retry_after
         self.received: list[ReceivedRequest] = []
+        self.connections = 0  # accepted
         self.upstream = httpx.Client(base_url=service, trust_env=False, timeout=120)
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.server_address[1]}"
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        accepted = super().get_request()
+        self.connections += 1
+        return accepted
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Ignore clients that disconnect."""
@@ -61,7 +70,7 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         fault = self.server.faults.popleft() if self.server.faults else "none"
         self.server.received.append(ReceivedRequest(time.monotonic(), self.command, self.path, body, fault))
-        if fault in ("busy", "rate", "proxy"):
+        if fault in STATUSES:
             self._refuse(fault)
         elif fault == "lost":
             self._close_connection()
@@ -92,7 +101,13 @@ class _Handler(BaseHTTPRequestHandler):
             first, _, *rest = content.splitlines()
             unkept = b'{"error":{"status":503,"code":"unavailable","message":"the disk is full"}}'
             content = b"\n".join([first, unkept, *rest])
-        self._head(response, str(len(content)))
+        if fault == "drip":
+            self._drip(f"HTTP/1.1 {response.status_code} OK\r\nContent-Length: {len(content)}\r\n\r\n".encode())
+        else:
+            self._head(response, str(len(content)))
+        if fault in ("drip", "drip-body"):
+            self._drip(content)
+            return
         self.wfile.write(content[: len(content) // 2] if fault == "cut" else content)
         if fault == "cut":
             self._close_connection()
@@ -108,6 +123,11 @@ class _Handler(BaseHTTPRequestHandler):
                 self._close_connection()
                 return
 
+    def _drip(self, content: bytes) -> None:
+        for place in range(len(content)):
+            self.wfile.write(content[place : place + 1])
+            time.sleep(DRIP_SECONDS)
+
     def _head(self, response: httpx.Response, length: str | None) -> None:
         self.send_response(response.status_code)
         for name, value in response.headers.items():
@@ -120,7 +140,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def _refuse(self, fault: str) -> None:
-        status = {"busy": 503, "rate": 429, "proxy": 502}[fault]
+        status = STATUSES[fault]
         error = json.dumps({"error": {"status": status, "code": fault, "message": "come back later"}}).encode()
         content = b"<html>Bad gateway</html>" if fault == "proxy" else error
         self.send_response(status)

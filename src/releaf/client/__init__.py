@@ -7,7 +7,17 @@ Client('http://127.0.0.1:8000')
 >>> client.close()
 """
 
+from releaf.client.circuit_breaker import CircuitBreaker
 from releaf.client.clients import AsyncClient, Client
 from releaf.client.responses import Conflict, Decision, Event, ServiceError, Unavailable
 
-__all__ = ["AsyncClient", "Client", "Conflict", "Decision", "Event", "ServiceError", "Unavailable"]
+__all__ = [
+    "AsyncClient",
+    "CircuitBreaker",
+    "Client",
+    "Conflict",
+    "Decision",
+    "Event",
+    "ServiceError",
+    "Unavailable",
+]

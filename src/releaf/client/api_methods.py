@@ -1,56 +1,39 @@
-"""Methods of both clients: one for each operation of the API."""
+"""Methods of both clients besides decisions and rewards: one for each operation of the API."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from collections.abc import Iterator as Iterator  # in the annotations that help shows
 from contextlib import suppress
 from datetime import datetime
-from operator import itemgetter
 from pathlib import Path
-from typing import Any, TypeVar
-from uuid import uuid4
+from typing import Any
 
 import httpx
 
-from releaf.client.base_client import BaseClient
 from releaf.client.call import ApiCall, get
-from releaf.client.call_sequences import send_lines, send_pages
+from releaf.client.call_sequences import send_pages
+from releaf.client.decision_methods import DecisionMethods, Info, Reward
 from releaf.client.event_stream import EventStreamParser
 from releaf.client.exported_files import export_format, export_taker
 from releaf.client.method_descriptors import CallMethod, StreamMethod
 from releaf.client.request_encoding import (
     decision_number,
-    encode_context,
     encode_features,
     encode_json,
     encode_model,
     experiment_path,
     policy_spec,
 )
-from releaf.client.response_decoding import (
-    decode_decision,
-    decode_decisions,
-    decode_json,
-    decode_statuses,
-    field_reader,
-)
-from releaf.client.responses import Decision, Event, Label, ServiceError
+from releaf.client.response_decoding import decode_json, field_reader
+from releaf.client.responses import Decision, Event, Label
 from releaf.client.transports import each, settle
 
-Context = Mapping[str, Any] | Sequence[Any]
-Reward = float | Sequence[float] | Mapping[str, float]
-Info = dict[str, Any]
-T = TypeVar("T")
 CHANGE_TIMEOUT = 180.0  # seconds: the service compiles a policy that it runs for the first time
 FEED_TIMEOUT = 45.0  # seconds without data: the service sends a keep-alive every 15
 EXPORT_TIMEOUT = 60.0  # seconds without data, while the service reads a long log
 RECONNECT_PAUSE = 0.5  # seconds
-
-
-def post(path: str, body: Any, read: Callable[[httpx.Response], T]) -> ApiCall[T]:
-    return ApiCall(method="POST", path=path, read=read, body=encode_json(body))
 
 
 def change(method: str, path: str, body: Any = None) -> ApiCall[Info]:
@@ -61,92 +44,8 @@ def change(method: str, path: str, body: Any = None) -> ApiCall[Info]:
     )
 
 
-class ApiMethods(BaseClient):
+class ApiMethods(DecisionMethods):
     """Methods of `Client` and `AsyncClient`."""
-
-    # --- decisions and rewards
-
-    @CallMethod
-    def decide(self, experiment: str, context: Context, *, key: str | None = None) -> ApiCall[Decision]:
-        """Decide on one context.
-
-        Parameters
-        ----------
-        experiment
-            Its name.
-        context
-            A mapping from features to values, or the values in order. None and NaN are missing values.
-        key
-            Idempotency key: the same key gives the same decision again. By default each call draws one and uses it for
-            all its attempts, so that a retry never decides twice. Pass your own, such as an order number, if your
-            program may repeat the call.
-        """
-        body = {"context": encode_context(context), "key": key or uuid4().hex}
-        return post(experiment_path(experiment, "decide"), body, decode_decision)
-
-    @CallMethod
-    def decide_many(
-        self, experiment: str, contexts: Iterable[Context], *, keys: Sequence[str] | None = None
-    ) -> ApiCall[list[Decision]]:
-        """Decide on several contexts in one request: on all of them, or on none if one is invalid."""
-        plain = [encode_context(context) for context in contexts]
-        if keys is not None and len(keys) != len(plain):
-            raise ValueError(
-                f"keys has {len(keys)} entries, contexts has {len(plain)}: expected one key for each context"
-            )
-        body = {"contexts": plain, "keys": list(keys) if keys is not None else [uuid4().hex for _ in plain]}
-        return post(experiment_path(experiment, "decide"), body, decode_decisions)
-
-    @StreamMethod
-    def decide_stream(
-        self, experiment: str, contexts: Iterable[Context] | AsyncIterable[Context], *, chunk: int = 1_000
-    ) -> AsyncIterator[Decision | ServiceError]:
-        """Decide on any number of contexts, in chunks; yields a decision or an error for each, in order.
-
-        The iterator sends requests when it is consumed: ``for answer in client.decide_stream(…)``.
-
-        Parameters
-        ----------
-        experiment
-            Its name.
-        contexts
-            Any iterable, such as a generator over the rows of a file; only one chunk is in memory at a time. An
-            :class:`AsyncClient` accepts asynchronous iterables too.
-        chunk
-            Contexts per request. Use a small chunk for a slow source, because a chunk is sent when it is full.
-        """
-        return send_lines(self, experiment_path(experiment, "decide"), contexts, chunk, _context_line, Decision.of)
-
-    @CallMethod
-    def reward(self, experiment: str, decision: Decision | int, reward: Reward) -> ApiCall[str]:
-        """Send the reward of a decision; returns "learnt", or "repeated" if the decision already had this reward."""
-        return post(experiment_path(experiment, "reward"), _reward_of(decision, reward), field_reader("status"))
-
-    @CallMethod
-    def reward_many(self, experiment: str, rewards: Iterable[tuple[Decision | int, Reward]]) -> ApiCall[list[str]]:
-        """Send rewards of several decisions in one request: all of them are learnt, or none if one is invalid."""
-        body = {"rewards": [_reward_of(decision, reward) for decision, reward in rewards]}
-        return post(experiment_path(experiment, "reward"), body, decode_statuses)
-
-    @StreamMethod
-    def reward_stream(
-        self,
-        experiment: str,
-        rewards: Iterable[tuple[Decision | int, Reward]] | AsyncIterable[tuple[Decision | int, Reward]],
-        *,
-        chunk: int = 1_000,
-    ) -> AsyncIterator[str | ServiceError]:
-        """Send any number of rewards, in chunks; yields "learnt", "repeated" or an error for each, in order.
-
-        The iterator sends requests when it is consumed: ``for result in client.reward_stream(…)``.
-        """
-        path = experiment_path(experiment, "reward")
-        return send_lines(self, path, rewards, chunk, _reward_line, itemgetter("status"))
-
-    @CallMethod
-    def preview(self, experiment: str, context: Context) -> ApiCall[Info]:
-        """Preview a decision and its explanation, without effect."""
-        return post(experiment_path(experiment, "preview"), {"context": encode_context(context)}, decode_json)
 
     # --- experiments
 
@@ -338,20 +237,8 @@ class ApiMethods(BaseClient):
 
     @CallMethod
     def health(self) -> ApiCall[Info]:
-        """Health and version of the service; not retried."""
-        return ApiCall(method="GET", path="/healthz", read=decode_json, retry="never")
-
-
-def _reward_of(decision: Decision | int, reward: Reward) -> Info:
-    return {"decision": decision_number(decision), "reward": reward}
-
-
-def _reward_line(pair: tuple[Decision | int, Reward]) -> bytes:
-    return encode_json(_reward_of(*pair))
-
-
-def _context_line(context: Context) -> bytes:
-    return encode_json({"context": encode_context(context), "key": uuid4().hex})
+        """Health and version of the service; not retried, and asked for whatever the circuit breaker says."""
+        return ApiCall(method="GET", path="/healthz", read=decode_json, retry="never", breaks_circuit=False)
 
 
 def _learner(response: httpx.Response) -> Any:

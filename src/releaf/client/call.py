@@ -9,6 +9,7 @@ from typing import Any, Generic, Literal, TypeVar
 import httpx
 
 from releaf.client.response_decoding import decode_json
+from releaf.client.responses import ServiceError
 from releaf.client.transports import Transport
 
 T = TypeVar("T")
@@ -34,6 +35,9 @@ class ApiCall(Generic[T]):
     take: Callable[[Transport, httpx.Response], Any] | None = None  # reads the content of a success as a stream
     read_timeout: float | None = None  # seconds, if longer than the client's
     is_incomplete: Callable[[httpx.Response], bool] = lambda response: False  # whether to send the call again
+    timeout: float | None = None  # seconds for all attempts and the pauses between them; None: the client's settings
+    fallback: Callable[[ServiceError], T] | None = None  # the result if the service is unavailable
+    breaks_circuit: bool = True  # whether the circuit breaker counts its failures, and may hold it back
 
     def request(self, http: httpx.Client | httpx.AsyncClient, timeout: httpx.Timeout) -> httpx.Request:
         headers = {} if self.body is None else {"Content-Type": self.content_type}

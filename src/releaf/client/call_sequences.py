@@ -16,7 +16,13 @@ Info = dict[str, Any]
 
 
 async def send_lines(
-    client: BaseClient, path: str, source: Any, chunk: int, line: Callable[[Any], bytes], read: Callable[[Info], Any]
+    client: BaseClient,
+    path: str,
+    source: Any,
+    chunk: int,
+    line: Callable[[Any], bytes],
+    read: Callable[[Info], Any],
+    timeout: float | None,
 ) -> AsyncIterator[Any]:
     """Send items of a source as lines, in chunks; a retry sends the same chunk, with the same idempotency keys."""
     if chunk < 1:
@@ -31,6 +37,7 @@ async def send_lines(
                 body=b"\n".join(lines) + b"\n",
                 content_type=NDJSON,
                 is_incomplete=has_unavailable_line,
+                timeout=timeout,
             )
             for result in await client._send(call):
                 yield result

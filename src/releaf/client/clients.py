@@ -12,8 +12,9 @@ class Client(ApiMethods):
     """A thread-safe client of a decision service.
 
     If the connection breaks or the service is unavailable, the client retries with growing pauses for ``retry_for``
-    seconds. Retries are idempotent: nothing happens twice. Changes of an experiment are retried only if they can't have
-    arrived. A rejected request raises a :class:`ServiceError`.
+    seconds, and :meth:`decide` for ``decide_timeout`` seconds. Retries are idempotent: nothing happens twice. Changes
+    of an experiment are retried only if they can't have arrived. A rejected request raises a :class:`ServiceError`.
+    Threads share up to 100 connections, which stay open for 30 seconds after their last request.
 
     Parameters
     ----------
@@ -22,9 +23,16 @@ class Client(ApiMethods):
     key
         API key; by default the environment variable ``RELEAF_KEY``.
     timeout
-        Time-out of one attempt, in seconds.
+        Time-out of one attempt, in seconds. Methods that decide or reward take a ``timeout`` of their own, which is
+        that of the whole call: all attempts and the pauses between them.
     retry_for
         Seconds for which a call is retried; 0 for a single attempt.
+    decide_timeout
+        Time-out of :meth:`decide`, in seconds, for the whole call. None for the same as other calls.
+    circuit_breaker
+        When to stop sending requests to a service that fails, and for how long; None for never. While the circuit is
+        open, a call that would end before it closes fails at once, with an :class:`Unavailable` or its ``default``; a
+        call with more time waits.
 
     Examples
     --------

@@ -69,6 +69,8 @@ def encode_model(model: Any) -> str | None:
 
 
 def decision_number(decision: Decision | int) -> int:
+    if isinstance(decision, Decision) and decision.is_default:
+        raise ValueError(f"the service did not make the default decision {decision.action!r} and can't look it up")
     number = decision.id if isinstance(decision, Decision) else decision
     if isinstance(number, bool) or not hasattr(number, "__index__"):
         raise TypeError(f"decision must be a decision or its number, got {decision!r}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple, Self
@@ -12,12 +12,12 @@ Label = str | int
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A decision of a service. Keep it, or its ``id``, until the reward is known.
+    """A decision of a service, or a default. Keep it, or its ``id``, until the reward is known.
 
     Attributes
     ----------
     id
-        Its number in the experiment, from 1; identifies the decision of a reward.
+        Its number in the experiment, from 1; identifies the decision of a reward. None for a default.
     action
         The chosen action.
     probability
@@ -32,9 +32,16 @@ class Decision:
         The estimated reward of each action; None while exploring.
     relevant
         The features on which the estimate of each action depends; None while exploring.
+    is_default
+        Whether the action is the ``default`` of the call, because the service did not decide in time. Nobody waits for
+        the reward of a default: it has no ``id``, no ``probability``, and ``wants_reward`` is False.
+    context
+        The context of a default, for your records; None for a decision of the service, which has recorded it.
+    error
+        Why the service did not decide; None if it did.
     """
 
-    id: int
+    id: int | Any  # None for a default; Any spares programs without defaults a check that can't fail
     action: Label
     probability: float | None
     explored: bool
@@ -42,6 +49,26 @@ class Decision:
     deadline: datetime | None
     estimates: Mapping[str, float] | None
     relevant: Mapping[str, list[str] | None] | None
+    is_default: bool = False
+    context: Mapping[str, Any] | Sequence[Any] | None = None
+    error: ServiceError | None = None
+
+    @classmethod
+    def of_default(cls, action: Label, context: Any, error: ServiceError) -> Self:
+        """A default: the action that a program takes by itself."""
+        return cls(
+            id=None,
+            action=action,
+            probability=None,
+            explored=False,
+            wants_reward=False,
+            deadline=None,
+            estimates=None,
+            relevant=None,
+            is_default=True,
+            context=context,
+            error=error,
+        )
 
     @classmethod
     def of(cls, answer: Mapping[str, Any]) -> Self:
@@ -104,7 +131,8 @@ class Conflict(ServiceError):
 
 
 class Unavailable(ServiceError):
-    """The service was unreachable or unavailable during all attempts.
+    """The service was unreachable or unavailable during all attempts, or did not answer in time.
 
-    The outcome of the request is unknown: a decision or reward may have arrived.
+    The outcome of the request is unknown: a decision or reward may have arrived. Only if the ``code`` is
+    "circuit-open", the client has sent nothing.
     """

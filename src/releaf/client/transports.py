@@ -8,12 +8,15 @@ from __future__ import annotations
 import operator
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import AbstractContextManager
 from inspect import isawaitable
 from typing import Any, NamedTuple, TypeVar
 
 import anyio
 import httpx
 from httpx import Response
+
+from releaf.client.deadlines import async_deadline, blocking_deadline, bounded_client
 
 T = TypeVar("T")
 
@@ -28,6 +31,7 @@ class Transport(NamedTuple):
     parts: Callable[[Response], Any]
     sleep: Callable[[float], Any]
     call: Callable[..., Any]  # a function that may wait for the disk
+    deadline: Callable[[float | None], AbstractContextManager[None]]  # bounds a block, in seconds
 
 
 async def _close_shielded(response: Response) -> None:
@@ -36,7 +40,14 @@ async def _close_shielded(response: Response) -> None:
 
 
 BLOCKING = Transport(
-    httpx.Client, Response.read, Response.close, Response.iter_lines, Response.iter_bytes, time.sleep, operator.call
+    bounded_client,
+    Response.read,
+    Response.close,
+    Response.iter_lines,
+    Response.iter_bytes,
+    time.sleep,
+    operator.call,
+    blocking_deadline,
 )
 ASYNC = Transport(
     httpx.AsyncClient,
@@ -46,6 +57,7 @@ ASYNC = Transport(
     Response.aiter_bytes,
     anyio.sleep,
     anyio.to_thread.run_sync,
+    async_deadline,
 )
 
 

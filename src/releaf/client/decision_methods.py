@@ -1,0 +1,246 @@
+"""Methods of both clients that decide and reward."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterator as Iterator  # in the annotations that help shows
+from operator import itemgetter
+from typing import Any, TypeVar
+from uuid import uuid4
+
+import httpx
+
+from releaf.client.base_client import BaseClient, positive_seconds
+from releaf.client.call import ApiCall
+from releaf.client.call_sequences import send_lines
+from releaf.client.method_descriptors import CallMethod, StreamMethod
+from releaf.client.request_encoding import decision_number, encode_context, encode_json, experiment_path
+from releaf.client.response_decoding import (
+    decode_decision,
+    decode_decisions,
+    decode_json,
+    decode_statuses,
+    field_reader,
+)
+from releaf.client.responses import Decision, Label, ServiceError
+
+Context = Mapping[str, Any] | Sequence[Any]
+Reward = float | Sequence[float] | Mapping[str, float]
+Info = dict[str, Any]
+T = TypeVar("T")
+
+
+class DecisionMethods(BaseClient):
+    """Methods of `Client` and `AsyncClient` that decide and reward."""
+
+    @CallMethod
+    def decide(
+        self,
+        experiment: str,
+        context: Context,
+        *,
+        key: str | None = None,
+        timeout: float | None = None,
+        default: Label | None = None,
+    ) -> ApiCall[Decision]:
+        """Decide on one context.
+
+        Parameters
+        ----------
+        experiment
+            Its name.
+        context
+            A mapping from features to values, or the values in order. None and NaN are missing values.
+        key
+            Idempotency key: the same key gives the same decision again. By default each call draws one and uses it for
+            all its attempts, so that a retry never decides twice. Pass your own, such as an order number, if your
+            program may repeat the call.
+        timeout
+            Seconds for the whole call, with all attempts and the pauses between them; by default the client's
+            ``decide_timeout``, 0.9.
+        default
+            The action to return if the service can't decide in time: it is unreachable, too slow, rate-limited (429),
+            fails (500 or more), or the circuit is open. The decision then has ``is_default``. Invalid requests raise a
+            :class:`ServiceError` all the same.
+        """
+        plain = encode_context(context)
+        return _post(
+            experiment_path(experiment, "decide"),
+            {"context": plain, "key": key or uuid4().hex},
+            decode_decision,
+            self.decide_timeout if timeout is None else timeout,
+            None if default is None else lambda error: Decision.of_default(default, plain, error),
+        )
+
+    @CallMethod
+    def decide_many(
+        self,
+        experiment: str,
+        contexts: Iterable[Context],
+        *,
+        keys: Sequence[str] | None = None,
+        timeout: float | None = None,
+        default: Label | Sequence[Label] | None = None,
+    ) -> ApiCall[list[Decision]]:
+        """Decide on several contexts in one request: on all of them, or on none if one is invalid.
+
+        Parameters
+        ----------
+        experiment
+            Its name.
+        contexts
+            As for :meth:`decide`.
+        keys
+            Idempotency keys, one for each context.
+        timeout
+            Seconds for the whole call, with all attempts; by default, the client's ``timeout`` for each attempt and its
+            ``retry_for``.
+        default
+            The action of all decisions, or one for each context, if the service can't decide in time.
+        """
+        plain = [encode_context(context) for context in contexts]
+        _require_one_each("keys", keys, plain)
+        return _post(
+            experiment_path(experiment, "decide"),
+            {"contexts": plain, "keys": list(keys) if keys is not None else [uuid4().hex for _ in plain]},
+            decode_decisions,
+            timeout,
+            _defaults(default, plain),
+        )
+
+    @StreamMethod
+    def decide_stream(
+        self,
+        experiment: str,
+        contexts: Iterable[Context] | AsyncIterable[Context],
+        *,
+        chunk: int = 1_000,
+        timeout: float | None = None,
+    ) -> AsyncIterator[Decision | ServiceError]:
+        """Decide on any number of contexts, in chunks; yields a decision or an error for each, in order.
+
+        The iterator sends requests when it is consumed: ``for answer in client.decide_stream(…)``.
+
+        Parameters
+        ----------
+        experiment
+            Its name.
+        contexts
+            Any iterable, such as a generator over the rows of a file; only one chunk is in memory at a time. An
+            :class:`AsyncClient` accepts asynchronous iterables too.
+        chunk
+            Contexts per request. Use a small chunk for a slow source, because a chunk is sent when it is full.
+        timeout
+            Seconds for each request, with all attempts; by default, the client's ``timeout`` for each attempt and its
+            ``retry_for``.
+        """
+        path = experiment_path(experiment, "decide")
+        positive_seconds("timeout", timeout)
+        return send_lines(self, path, contexts, chunk, _context_line, Decision.of, timeout)
+
+    @CallMethod
+    def reward(
+        self, experiment: str, decision: Decision | int, reward: Reward, *, timeout: float | None = None
+    ) -> ApiCall[str]:
+        """Send the reward of a decision; returns "learnt", or "repeated" if the decision already had this reward.
+
+        Parameters
+        ----------
+        experiment
+            Its name.
+        decision
+            The decision, or its ``id``.
+        reward
+            A number; or one for each action, if the policy learns from all.
+        timeout
+            Seconds for the whole call, with all attempts; by default, the client's ``timeout`` for each attempt and its
+            ``retry_for``.
+        """
+        path = experiment_path(experiment, "reward")
+        return _post(path, _reward_of(decision, reward), field_reader("status"), timeout)
+
+    @CallMethod
+    def reward_many(
+        self, experiment: str, rewards: Iterable[tuple[Decision | int, Reward]], *, timeout: float | None = None
+    ) -> ApiCall[list[str]]:
+        """Send rewards of several decisions in one request: all of them are learnt, or none if one is invalid.
+
+        ``timeout`` is that of :meth:`reward`.
+        """
+        body = {"rewards": [_reward_of(decision, reward) for decision, reward in rewards]}
+        return _post(experiment_path(experiment, "reward"), body, decode_statuses, timeout)
+
+    @StreamMethod
+    def reward_stream(
+        self,
+        experiment: str,
+        rewards: Iterable[tuple[Decision | int, Reward]] | AsyncIterable[tuple[Decision | int, Reward]],
+        *,
+        chunk: int = 1_000,
+        timeout: float | None = None,
+    ) -> AsyncIterator[str | ServiceError]:
+        """Send any number of rewards, in chunks; yields "learnt", "repeated" or an error for each, in order.
+
+        The iterator sends requests when it is consumed: ``for result in client.reward_stream(…)``. ``chunk`` and
+        ``timeout`` are those of :meth:`decide_stream`.
+        """
+        path = experiment_path(experiment, "reward")
+        positive_seconds("timeout", timeout)
+        return send_lines(self, path, rewards, chunk, _reward_line, itemgetter("status"), timeout)
+
+    @CallMethod
+    def preview(self, experiment: str, context: Context, *, timeout: float | None = None) -> ApiCall[Info]:
+        """Preview a decision and its explanation, without effect; ``timeout`` is that of :meth:`reward`."""
+        body = {"context": encode_context(context)}
+        return _post(experiment_path(experiment, "preview"), body, decode_json, timeout)
+
+
+def _post(
+    path: str,
+    body: Any,
+    read: Callable[[httpx.Response], T],
+    timeout: float | None,
+    fallback: Callable[[ServiceError], T] | None = None,
+) -> ApiCall[T]:
+    return ApiCall(
+        method="POST",
+        path=path,
+        read=read,
+        body=encode_json(body),
+        timeout=positive_seconds("timeout", timeout),
+        fallback=fallback,
+    )
+
+
+def _require_one_each(name: str, given: Sequence[Any] | None, contexts: Sequence[Any]) -> None:
+    if given is not None and len(given) != len(contexts):
+        raise ValueError(
+            f"{name} has {len(given)} entries, contexts has {len(contexts)}: expected one {name.removesuffix('s')} for "
+            "each context"
+        )
+
+
+def _defaults(
+    default: Label | Sequence[Label] | None, contexts: list[Any]
+) -> Callable[[ServiceError], list[Decision]] | None:
+    """The fallback of `decide_many`."""
+    if default is None:
+        return None
+    is_one = isinstance(default, str) or not isinstance(default, Iterable)
+    actions: list[Any] = [default] * len(contexts) if is_one else list(default)  # type: ignore[arg-type]
+    _require_one_each("default", actions, contexts)
+    return lambda error: [
+        Decision.of_default(action, context, error) for action, context in zip(actions, contexts, strict=True)
+    ]
+
+
+def _reward_of(decision: Decision | int, reward: Reward) -> Info:
+    return {"decision": decision_number(decision), "reward": reward}
+
+
+def _reward_line(pair: tuple[Decision | int, Reward]) -> bytes:
+    return encode_json(_reward_of(*pair))
+
+
+def _context_line(context: Context) -> bytes:
+    return encode_json({"context": encode_context(context), "key": uuid4().hex})
