@@ -27,16 +27,17 @@ def _limit(about: str, metavar: str, least: float) -> Any:
 def serve(
     store: Annotated[str, STORE] = DEFAULTS.store,
     host: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="Address to listen on; unless loopback, requests need a key.")
+        str, typer.Option(metavar="ADDRESS", help="Address to listen on; requests need a key unless it is loopback.")
     ] = DEFAULTS.host,
     port: Annotated[
         int, typer.Option(metavar="PORT", min=0, max=65_535, help="Port; 0 for a free one.")
     ] = DEFAULTS.port,
     name: Annotated[
-        list[str] | None, typer.Option(metavar="HOST", help="A further allowed host name; may be repeated.")
+        list[str] | None,
+        typer.Option(metavar="HOST", help="A further allowed host name; requests then need a key. May be repeated."),
     ] = None,
     require_keys: Annotated[
-        bool, typer.Option("--require-keys", help="Require keys on this machine too.")
+        bool, typer.Option("--require-keys", help="Require keys on a loopback address too.")
     ] = DEFAULTS.require_keys,
     body_limit: Annotated[int, _limit("Maximum size of a request.", "BYTES", 1024)] = DEFAULTS.body_limit,
     batch_limit: Annotated[

@@ -20,7 +20,8 @@ class ServiceSettings:
     hosts
         Host names that the service accepts in the ``Host`` header, besides its own address.
     require_keys
-        Whether every request needs an API key. Beyond loopback addresses every request does.
+        Whether every request needs an API key on a loopback address too. Every request needs one if the address is not
+        loopback, or if there are further host names: a proxy then makes the service reachable from elsewhere.
     body_limit
         Largest body of a request, in bytes.
     batch_limit
@@ -61,10 +62,10 @@ class ServiceSettings:
 
     @property
     def is_local(self) -> bool:
-        """Whether only this machine can reach the service."""
+        """Whether the service listens on a loopback address."""
         return self.host in LOOPBACK
 
     @property
     def needs_keys(self) -> bool:
         """Whether every request needs an API key."""
-        return self.require_keys or not self.is_local
+        return self.require_keys or not self.is_local or bool(self.hosts)

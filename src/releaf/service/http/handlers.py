@@ -313,4 +313,6 @@ async def readyz(request: ApiRequest) -> Health:
 
 
 async def metrics(request: ApiRequest) -> RawResponse:
-    return RawResponse(request.metrics.text(), CONTENT_TYPE.encode())
+    request.identity.require_anywhere("read")
+    text = request.metrics.text(lambda experiment: request.identity.allows(experiment, "read"))
+    return RawResponse(text, CONTENT_TYPE.encode())

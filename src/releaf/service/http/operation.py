@@ -51,7 +51,7 @@ class Operation:
     Attributes
     ----------
     method, path
-        Of its requests; the scope applies to the ``{experiment}`` in the path.
+        Of its requests; the scope applies to the ``{experiment}`` in the path. Without one, the handler checks it.
     handler
         Coroutine function that answers a request; the type of its result is that of the response message.
     body

@@ -64,5 +64,6 @@ OPERATIONS = (  # the most frequent first, because the router tries them in orde
               scope="admin", conflicts=(409,)),
     Operation("GET", "/healthz", handlers.healthz, "Liveness probe", scope="none"),
     Operation("GET", "/readyz", handlers.readyz, "Readiness probe", scope="none"),
-    Operation("GET", "/metrics", handlers.metrics, "Metrics for Prometheus", media=("text/plain",), scope="any"),
+    Operation("GET", "/metrics", handlers.metrics, "Metrics for Prometheus, of the experiments that the key may read",
+              media=("text/plain",)),
 )
