@@ -34,7 +34,7 @@ class ServiceSettings:
         Largest number of open connections; the service answers requests on further ones with 503.
     feed_limit
         Largest number of open feeds of one key, or of one address if no key is needed.
-    commit_timeout
+    write_timeout
         Write time-out: seconds after which the service answers 503 if the event is still not on disk.
     snapshot_events
         Number of events after which the service saves a snapshot in the background.
@@ -55,7 +55,7 @@ class ServiceSettings:
     read_timeout: float = 30.0
     connection_limit: int = 4096
     feed_limit: int = 50
-    commit_timeout: float = 10.0
+    write_timeout: float = 10.0
     snapshot_events: int = 50_000
     snapshot_seconds: float = 10.0
     log_format: str = "json"

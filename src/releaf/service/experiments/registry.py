@@ -57,7 +57,7 @@ class ExperimentRegistry:
     ) -> None:
         self.store, self.settings, self.clock = store, settings, MonotonicClock()
         self._on_loaded = on_loaded
-        self.group_commit = GroupCommit(store, settings.commit_timeout, on_commit, on_commit_failure)
+        self.group_commit = GroupCommit(store, settings.write_timeout, on_commit, on_commit_failure)
         self.experiments: dict[str, ServedExperiment] = {}
         self.feeds = EventFeeds(settings.feed_limit)
         self.ready = False
