@@ -25,7 +25,7 @@ from typer.testing import CliRunner
 from releaf.cli import app
 from releaf.service.app import Service, make_server, make_service
 from releaf.service.dashboard.login import ProtectedPage, _is_local
-from releaf.service.http.header_limits import HEADER_LIMIT
+from releaf.service.http.connection_limits import HEADER_LIMIT
 from releaf.service.settings import ServiceSettings
 
 READ_SECONDS, FEEDS, CONNECTIONS = 0.6, 2, 4
@@ -196,7 +196,10 @@ def test_connections_beyond_the_limit_get_a_503(tmp_path: Path) -> None:
                 assert answer_of(connection).startswith(b"HTTP/1.1 200 ")
             with one.connect() as further:
                 further.sendall(START + b"\r\n")
-                assert all_of(further).startswith(b"HTTP/1.1 503 ")
+                answer = all_of(further)
+                assert answer.startswith(b"HTTP/1.1 503 ")
+                assert b"\r\nx-request-id: " in answer
+                assert json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["code"] == "connection_limit"
         wait_until(lambda: one.api.http.get("/healthz").status_code == 200)
 
 

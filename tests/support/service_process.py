@@ -58,7 +58,7 @@ class HttpConnection:
         except (OSError, http.client.HTTPException) as error:
             self.close()
             raise NoResponse(str(error)) from error
-        is_json = given and answer.headers.get_content_type() == "application/json"
+        is_json = given and answer.headers.get_content_type() in ("application/json", "application/problem+json")
         return answer.status, answer.headers, json.loads(given) if is_json else given
 
     def close(self) -> None:

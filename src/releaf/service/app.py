@@ -27,11 +27,12 @@ from releaf.service.errors import ApiError, StoreError
 from releaf.service.experiments.event_feeds import EventFeeds
 from releaf.service.experiments.registry import ExperimentRegistry
 from releaf.service.http.asgi import RawResponse, Receive, Scope, Send
+from releaf.service.http.connection_limits import connection_class
 from releaf.service.http.endpoint import JSON, Endpoint
-from releaf.service.http.header_limits import connection_class
 from releaf.service.http.metrics import ExperimentReading, Metrics, StoreLag
 from releaf.service.http.openapi import describe
 from releaf.service.http.operation import ApiRequest, Operation
+from releaf.service.http.request_ids import with_request_id
 from releaf.service.http.routes import OPERATIONS
 from releaf.service.messages import Counts
 from releaf.service.settings import ServiceSettings
@@ -99,6 +100,12 @@ class Application(Router):
     def __init__(self, registry: ExperimentRegistry, routes: list[BaseRoute], default: Endpoint) -> None:
         super().__init__(routes, default=default, redirect_slashes=False)
         self._registry = registry
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, with its id in the response."""
+        if scope["type"] == "http":
+            send = with_request_id(scope, send)
+        await super().__call__(scope, receive, send)
 
     async def lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Start and stop with the server; a store that fails to open ends the start with one line of log."""
@@ -194,7 +201,6 @@ def make_server(service: Service, settings: ServiceSettings) -> uvicorn.Server:
         date_header=False,
         timeout_keep_alive=65,
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
-        limit_concurrency=settings.connection_limit + 1,  # uvicorn rejects the connection with this number
         backlog=2048,
     )
     return DecisionServer(config, service.registry.feeds)

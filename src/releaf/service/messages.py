@@ -318,6 +318,21 @@ class ErrorDetail(Struct):
 
 
 class ErrorAnswer(Struct):
-    """The response to every rejected request, and to every rejected line."""
+    """The response to every rejected request: a problem document (RFC 9457), with the error in ``error`` as well.
+
+    The type is ``urn:releaf:problem:`` and the error's code; the instance is the path of the request.
+    """
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    instance: str
+    request_id: str
+    error: ErrorDetail
+
+
+class LineError(Struct):
+    """The answer to every rejected line."""
 
     error: ErrorDetail

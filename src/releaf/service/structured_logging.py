@@ -64,7 +64,15 @@ def configure(format: str = "json", *, level: str = "INFO", stream: TextIO | Non
 
 
 def log_response(
-    operation: str, method: str, path: str, status: int, seconds: float, *, client: str = "", key: str = ""
+    operation: str,
+    method: str,
+    path: str,
+    status: int,
+    seconds: float,
+    *,
+    client: str = "",
+    key: str = "",
+    request_id: str = "",
 ) -> None:
     """Log a request that failed or was slow; at level DEBUG, every request.
 
@@ -78,13 +86,16 @@ def log_response(
         Address that the request came from.
     key
         Public id of the API key.
+    request_id
+        Id of the request, which its response has as well.
     """
     noteworthy = status >= 400 or seconds > SLOW_REQUEST
     if not noteworthy and not access_log.isEnabledFor(logging.DEBUG):
         return
     level = logging.ERROR if status >= 500 else logging.INFO if noteworthy else logging.DEBUG
     fields = {"operation": operation, "status": status, "milliseconds": round(seconds * 1000, 3)}
-    access_log.log(level, "%s %s", method[:20], path[:MAX_PATH], extra={**fields, "client": client, "key_id": key})
+    sender = {"client": client, "key_id": key, "request_id": request_id}
+    access_log.log(level, "%s %s", method[:20], path[:MAX_PATH], extra={**fields, **sender})
 
 
 def mask(text: str) -> str:

@@ -16,7 +16,7 @@ from releaf.service.experiments.decision_messages import decision_answers
 from releaf.service.experiments.learner_factory import known_policies
 from releaf.service.experiments.served_experiment import LIVE, RECOVERING, ServedExperiment
 from releaf.service.http.asgi import RawResponse, find_header
-from releaf.service.http.endpoint import decode_json, encoder, error_answer
+from releaf.service.http.endpoint import decode_json, encoder
 from releaf.service.http.metrics import CONTENT_TYPE
 from releaf.service.http.operation import ApiRequest
 from releaf.service.http.server_sent_events import open_feed
@@ -25,12 +25,13 @@ from releaf.service.messages import (
     Answer,
     Answers,
     Ask,
-    ErrorAnswer,
+    ErrorDetail,
     ExperimentInfo,
     ExperimentList,
     ExplanationInfo,
     Health,
     Learnt,
+    LineError,
     PartitionInfo,
     PolicyList,
     RecordedPage,
@@ -181,12 +182,16 @@ def _read_line(decoder: msgspec.json.Decoder[Any], line: bytes, check: Callable[
         check(message)
         return message
     except ApiError as error:
-        return error_answer(error)
+        return _line_error(error)
+
+
+def _line_error(error: ApiError) -> LineError:
+    return LineError(ErrorDetail(error.status, error.code, error.message))
 
 
 async def _answer_lines(messages: list[Any], answer: Callable[[list[Any]], Awaitable[list[Any]]]) -> list[Any]:
     """Answer all valid lines in one request, which is faster; one by one if that raises an error."""
-    valid = [index for index, message in enumerate(messages) if not isinstance(message, ErrorAnswer)]
+    valid = [index for index, message in enumerate(messages) if not isinstance(message, LineError)]
     answers = list(messages)
     try:
         answered = await answer([messages[index] for index in valid]) if valid else []
@@ -203,7 +208,7 @@ async def _answer_line(message: Any, answer: Callable[[list[Any]], Awaitable[lis
     try:
         return (await answer([message]))[0]
     except ApiError as error:
-        return error_answer(error)
+        return _line_error(error)
 
 
 def _encode_lines(answers: list[Any]) -> RawResponse:

@@ -1,20 +1,24 @@
-"""Header limits: uvicorn's HTTP protocol with a header size limit and a read time-out."""
+"""Connection limits: uvicorn's HTTP protocol with limits of connections and header sizes, and a read time-out."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from releaf.service.errors import ApiError
+from releaf.service.http.asgi import Receive, Scope, Send, send_response
+from releaf.service.http.problems import problem_document, problem_headers, raw_problem
+from releaf.service.http.request_ids import make_request_id, with_request_id
 from releaf.service.settings import ServiceSettings
 
 HEADER_LIMIT = 64 << 10
-_MESSAGE = b'{"error":{"status":431,"code":"head_too_large","message":"more than %d bytes of headers"}}' % HEADER_LIMIT
-TOO_LARGE = (
-    b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: application/json\r\nconnection: close\r\n"
-    b"content-length: %d\r\n\r\n%s" % (len(_MESSAGE), _MESSAGE)
-)
+TOO_LARGE = ApiError(431, "head_too_large", f"more than {HEADER_LIMIT} bytes of headers")
+MALFORMED = ApiError(400, "not_http", "the request is malformed: expected HTTP/1.1")
+TOO_MANY = ApiError(503, "connection_limit", "too many connections are open: try again later", retry_after=1)
+log = logging.getLogger("releaf.service")
 
 
 class LimitedConnection(HttpToolsProtocol):
@@ -26,6 +30,7 @@ class LimitedConnection(HttpToolsProtocol):
     """
 
     read_timeout: float
+    connection_limit: int
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -54,7 +59,7 @@ class LimitedConnection(HttpToolsProtocol):
             self._buffered += len(part)
             super().data_received(part)  # type: ignore[arg-type]
             if self._buffered >= HEADER_LIMIT:
-                self._reject()
+                self._reject(TOO_LARGE)
 
     def on_message_begin(self) -> None:
         """Start the time-out of a pipelined request."""
@@ -67,9 +72,10 @@ class LimitedConnection(HttpToolsProtocol):
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Stop the time-out: the application has its own for the body."""
+        """Stop the time-out: the application has its own for the body. Reject a request on a connection too many."""
         self._buffered, self._before_body = 0, False
         self._stop_timeout()
+        self.app = self.config.loaded_app if len(self.connections) <= self.connection_limit else _reject_request
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -105,9 +111,16 @@ class LimitedConnection(HttpToolsProtocol):
         elif not self.transport.is_closing():
             self.transport.close()
 
-    def _reject(self) -> None:
+    def send_400_response(self, msg: str) -> None:
+        """Reject what the parser can't parse."""
+        self._reject(MALFORMED)
+
+    def _reject(self, error: ApiError) -> None:
+        """Send an error and close the connection."""
+        request_id = make_request_id()
+        log.warning("connection rejected: %s", error, extra={"client": self.client, "request_id": request_id})
         if not self._is_responding():  # otherwise this would become part of the response
-            self.transport.write(TOO_LARGE)
+            self.transport.write(raw_problem(error, request_id))
         self.transport.close()
 
     def _is_responding(self) -> bool:
@@ -116,4 +129,12 @@ class LimitedConnection(HttpToolsProtocol):
 
 def connection_class(settings: ServiceSettings) -> type[LimitedConnection]:
     """The protocol class for a service with these settings."""
-    return type("LimitedConnection", (LimitedConnection,), {"read_timeout": settings.read_timeout})
+    limits = {"read_timeout": settings.read_timeout, "connection_limit": settings.connection_limit}
+    return type("LimitedConnection", (LimitedConnection,), limits)
+
+
+async def _reject_request(scope: Scope, receive: Receive, send: Send) -> None:
+    send = with_request_id(scope, send)
+    log.warning("request rejected: %s", TOO_MANY, extra={"request_id": scope["request_id"]})
+    content = problem_document(TOO_MANY, scope["path"], scope["request_id"])
+    await send_response(send, TOO_MANY.status, content, [*problem_headers(TOO_MANY), (b"connection", b"close")])
