@@ -47,10 +47,10 @@ def test_defaults_are_printed_as_toml_with_their_source() -> None:
     text = printed()
     values, defaults = tomllib.loads(text), asdict(ServiceSettings())
     assert set(sources(text).values()) == {"default"}
-    assert values.pop("name") == []
+    assert values.pop("name") == values.pop("trusted_proxy") == []
     assert values.pop("log_level") == "INFO"
     assert values == {name: value for name, value in defaults.items() if name in values}
-    assert set(defaults) - set(values) == {"hosts"}
+    assert set(defaults) - set(values) == {"hosts", "trusted_proxies"}
 
 
 def test_an_option_overrides_the_environment_which_overrides_the_file_which_overrides_the_default(
@@ -75,6 +75,7 @@ def test_every_setting_has_a_variable_and_a_name_in_the_file(config: Path) -> No
         "port": 9,
         "name": ["a.example", "b.example:81"],
         "require_keys": True,
+        "trusted_proxy": ["10.0.0.7", "10.1.0.0/16"],
         "log_format": "text",
         "log_level": "DEBUG",
     }
@@ -124,6 +125,12 @@ def test_an_invalid_file_is_an_error_that_names_the_file_and_the_setting(config:
     told = failure("--config", str(config), "--print-config")
     assert "service.toml" in told
     assert message in told
+
+
+@pytest.mark.parametrize("wrong", ["proxy.example", "10.0.0.1/8", "10.0.0.0/33", "*", ""])
+def test_a_trusted_proxy_is_an_address_or_a_network(wrong: str) -> None:
+    told = failure("--trusted-proxy", wrong, "--print-config")
+    assert f"trusted_proxy is {wrong!r}: expected an address or a network such as 10.1.0.0/16" in told
 
 
 def test_a_missing_file_is_an_error(config: Path) -> None:

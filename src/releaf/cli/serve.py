@@ -52,6 +52,10 @@ def serve(
     require_keys: Annotated[
         bool, typer.Option("--require-keys", help="Require keys on a loopback address too.")
     ] = DEFAULTS.require_keys,
+    trusted_proxy: Annotated[
+        list[str] | None,
+        _option("A proxy whose X-Forwarded-… headers count: an address or a network. May be repeated.", "ADDRESS/CIDR"),
+    ] = None,
     body_limit: Annotated[int, _limit("Maximum size of a request.", "BYTES", 1024)] = DEFAULTS.body_limit,
     batch_limit: Annotated[
         int, _limit("Maximum number of contexts or rewards in a request.", "COUNT", 1)
@@ -75,16 +79,18 @@ def serve(
     log_level: Annotated[str, _option("Log level; DEBUG logs every request.", "LEVEL")] = "INFO",
 ) -> None:
     """Serve decisions over HTTP, with a dashboard at /; acknowledged requests are durable."""
-    options = {option: value for option, value in locals().items() if option in SHARED_OPTIONS}
+    options: dict[str, Any] = {option: value for option, value in locals().items() if option in SHARED_OPTIONS}
     if log_format not in ("", "json", "text"):
         fail(f"--log-format is {log_format!r}: expected json or text")
     if log_level.upper() not in ("DEBUG", "INFO", "WARNING", "ERROR"):
         fail(f"--log-level is {log_level!r}: expected DEBUG, INFO, WARNING or ERROR")
     log_format = log_format or ("text" if errors.is_terminal else "json")
     with error_messages():
-        settings = replace(DEFAULTS, **options, hosts=tuple(name or ()), log_format=log_format)
+        options |= {"hosts": tuple(name or ()), "trusted_proxies": tuple(trusted_proxy or ())}
+        settings = replace(DEFAULTS, **options, log_format=log_format)
         if print_config:
-            shown = {**options, "name": settings.hosts, "log_format": log_format, "log_level": log_level.upper()}
+            shown = {**options, "name": settings.hosts, "trusted_proxy": settings.trusted_proxies}
+            shown |= {"log_format": log_format, "log_level": log_level.upper()}
             print(format_config(context, shown), end="")
             return
         require("service", "starlette", "uvicorn", "msgspec", "apsw", "jinja2", "prometheus_client")

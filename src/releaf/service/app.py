@@ -21,6 +21,7 @@ from releaf.service import garbage_collector, structured_logging
 from releaf.service.auth.access_control import AccessControl
 from releaf.service.auth.api_keys import Keyring
 from releaf.service.auth.session_cookies import Sessions
+from releaf.service.auth.trusted_proxies import TrustedProxies
 from releaf.service.dashboard import pages
 from releaf.service.dashboard.login import protected_routes
 from releaf.service.errors import ApiError, StoreError
@@ -88,22 +89,25 @@ def make_service(
         return Endpoint(operations, registry, access, metrics, settings)
 
     dashboard = protected_routes(pages.routes(needs_keys=settings.needs_keys), access, settings)
-    app = Application(
-        registry, [*_routes(endpoint), *dashboard], endpoint([_not_found_operation(method) for method in METHODS])
-    )
+    default = endpoint([_not_found_operation(method) for method in METHODS])
+    proxies = TrustedProxies(settings.trusted_proxies)
+    app = Application(registry, proxies, [*_routes(endpoint), *dashboard], default)
     return Service(registry, access, metrics, keyring, app)
 
 
 class Application(Router):
     """Router of all routes; its lifespan starts and stops the registry of experiments."""
 
-    def __init__(self, registry: ExperimentRegistry, routes: list[BaseRoute], default: Endpoint) -> None:
+    def __init__(
+        self, registry: ExperimentRegistry, proxies: TrustedProxies, routes: list[BaseRoute], default: Endpoint
+    ) -> None:
         super().__init__(routes, default=default, redirect_slashes=False)
-        self._registry = registry
+        self._registry, self._proxies = registry, proxies
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, with its id in the response."""
+        """Answer a request, with its id in the response; behind a trusted proxy, its client is the proxy's."""
         if scope["type"] == "http":
+            self._proxies.resolve_client(scope)
             send = with_request_id(scope, send)
         await super().__call__(scope, receive, send)
 

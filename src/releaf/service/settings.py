@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network, ip_network
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
@@ -22,6 +23,8 @@ class ServiceSettings:
     require_keys
         Whether every request needs an API key on a loopback address too. Every request needs one if the address is not
         loopback, or if there are further host names: a proxy then makes the service reachable from elsewhere.
+    trusted_proxies
+        Addresses and networks of proxies whose ``X-Forwarded-For`` and ``X-Forwarded-Proto`` headers count.
     body_limit
         Largest body of a request, in bytes.
     batch_limit
@@ -49,6 +52,7 @@ class ServiceSettings:
     port: int = 8000
     hosts: tuple[str, ...] = ()
     require_keys: bool = False
+    trusted_proxies: tuple[str, ...] = ()
     body_limit: int = 4 << 20
     batch_limit: int = 10_000
     rate_limit: float = 10_000.0
@@ -60,6 +64,10 @@ class ServiceSettings:
     snapshot_seconds: float = 10.0
     log_format: str = "json"
 
+    def __post_init__(self) -> None:
+        for text in self.trusted_proxies:
+            parse_network(text)
+
     @property
     def is_local(self) -> bool:
         """Whether the service listens on a loopback address."""
@@ -69,3 +77,15 @@ class ServiceSettings:
     def needs_keys(self) -> bool:
         """Whether every request needs an API key."""
         return self.require_keys or not self.is_local or bool(self.hosts)
+
+
+def parse_network(text: str) -> IPv4Network | IPv6Network:
+    """Parse an address or a network of addresses.
+
+    >>> parse_network("10.1.0.0/16")
+    IPv4Network('10.1.0.0/16')
+    """
+    try:
+        return ip_network(text)
+    except ValueError:
+        raise ValueError(f"trusted_proxy is {text!r}: expected an address or a network such as 10.1.0.0/16") from None
