@@ -129,14 +129,15 @@ class ServiceProcess:
     def kill(self) -> None:
         """End it in the middle of whatever it is doing."""
         self.send(signal.SIGKILL)
-        self._wait_for_exit()
+        self.wait_for_exit()
 
     def stop(self) -> int:
         """Ask it to end; returns its exit code."""
         self.send(signal.SIGTERM)
-        return self._wait_for_exit()
+        return self.wait_for_exit()
 
-    def _wait_for_exit(self) -> int:
+    def wait_for_exit(self) -> int:
+        """Wait until it has ended; returns its exit code."""
         assert self._process is not None
         process, self._process = self._process, None
         try:

@@ -75,6 +75,9 @@ def serve(
     snapshot_seconds: Annotated[
         float, _option("Minimum time between snapshots.", "SECONDS", min=0)
     ] = DEFAULTS.snapshot_seconds,
+    drain_seconds: Annotated[
+        float, _option("Time after SIGTERM in which /readyz answers 503 and all else goes on.", "SECONDS", min=0)
+    ] = DEFAULTS.drain_seconds,
     log_format: Annotated[str, _option("Log format; by default text in a terminal, json elsewhere.", "json|text")] = "",
     log_level: Annotated[str, _option("Log level; DEBUG logs every request.", "LEVEL")] = "INFO",
 ) -> None:

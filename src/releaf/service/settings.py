@@ -43,6 +43,8 @@ class ServiceSettings:
         Number of events after which the service saves a snapshot in the background.
     snapshot_seconds
         Shortest time between two snapshots: they compete with requests for the processor.
+    drain_seconds
+        Seconds after SIGTERM for which the service goes on answering, while /readyz answers 503; then it stops.
     log_format
         "json" for programs, or "text" for people.
     """
@@ -62,6 +64,7 @@ class ServiceSettings:
     write_timeout: float = 10.0
     snapshot_events: int = 50_000
     snapshot_seconds: float = 10.0
+    drain_seconds: float = 0.0
     log_format: str = "json"
 
     def __post_init__(self) -> None:

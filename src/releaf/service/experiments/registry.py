@@ -61,6 +61,7 @@ class ExperimentRegistry:
         self.experiments: dict[str, ServedExperiment] = {}
         self.feeds = EventFeeds(settings.feed_limit)
         self.ready = False
+        self.draining = False  # after SIGTERM: all requests are answered, but no more should be sent
         self.messages: list[str] = []
         self._on_keys = on_keys
         self._maintenance: asyncio.Task[None] | None = None

@@ -307,6 +307,8 @@ async def healthz(request: ApiRequest) -> Health:
 
 async def readyz(request: ApiRequest) -> Health:
     registry = request.registry
+    if registry.draining:
+        raise ApiError(503, "stopping", "the service is about to stop: send requests to another process", retry_after=1)
     recovering = [one.name for one in registry.experiments.values() if one.status == RECOVERING]
     if not registry.ready or recovering:
         what = f"experiments are recovering: {', '.join(recovering)}" if recovering else "the service is starting"
