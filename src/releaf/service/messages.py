@@ -44,7 +44,10 @@ class RewardRules(RequestMessage):
 
 
 class NewExperiment(RequestMessage):
-    """An experiment to create. Features: a count, names (values in [0, 1]), or descriptions with a kind."""
+    """An experiment to create. Features: a count, names (values in [0, 1]), or descriptions with a kind.
+
+    Names of actions and features have at most 200 characters, and no bidirectional control characters.
+    """
 
     name: Name
     actions: Annotated[list[RequestAction], Meta(min_length=1, max_length=1000)]

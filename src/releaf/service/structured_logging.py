@@ -31,7 +31,8 @@ SECRETS = (
     re.compile(r"(?i)(\b(?:set-)?cookie\b['\"]?\s*[:=,]\s*b?['\"]?)[^\r\n'\"]+"),
     re.compile(r"(releaf_session=)[^\s;,'\"]+"),
 )
-CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+BIDIRECTIONAL = "\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069"  # for a character class
+CONTROL = re.compile(rf"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff{BIDIRECTIONAL}]")
 STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
 UVICORN = ("uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi")
 
@@ -174,5 +175,5 @@ def _fields(record: logging.LogRecord) -> dict[str, Any]:
 
 
 def _one_line(text: str) -> str:
-    """Escape control characters, so that text from a client can't forge another log line."""
+    """Escape control characters, so that text from a client can't forge another log line, or reorder this one."""
     return CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text)

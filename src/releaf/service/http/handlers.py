@@ -18,6 +18,7 @@ from releaf.service.experiments.served_experiment import LIVE, RECOVERING, Serve
 from releaf.service.http.asgi import RawResponse, find_header
 from releaf.service.http.endpoint import decode_json, encoder
 from releaf.service.http.metrics import CONTENT_TYPE
+from releaf.service.http.name_checks import check_experiment_names, check_name
 from releaf.service.http.operation import ApiRequest
 from releaf.service.http.server_sent_events import open_feed
 from releaf.service.messages import (
@@ -57,6 +58,7 @@ async def list_policies(request: ApiRequest) -> PolicyList:
 
 async def create_experiment(request: ApiRequest) -> ExperimentInfo:
     request.identity.require(request.body.name, "admin")
+    check_experiment_names(request.body)
     return (await request.registry.create(request.body)).info()
 
 
@@ -83,6 +85,7 @@ async def _change(request: ApiRequest, change: str, subject: Any) -> ExperimentI
 
 
 async def add_action(request: ApiRequest) -> ExperimentInfo:
+    check_name("action", request.body.action)
     return await _change(request, "add_action", request.body.action)
 
 
