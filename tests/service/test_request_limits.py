@@ -243,6 +243,12 @@ def test_a_key_allows_the_operations_of_its_scope_only(keyed: tuple[Path, str, d
     told = people["read"].get("/v1/experiments")["experiments"]
     assert [experiment["name"] for experiment in told] == ["one"]
     assert people["decide"].get("/v1/experiments")["experiments"] == []
+    assert people["all"].get("/v1/experiments", after="one", limit=1)["experiments"][0]["name"] == "two"
+    unknown = [
+        people["read"].refused(422, "invalid", "GET", "/v1/experiments", params={"after": name})
+        for name in ("two", "none")  # a key learns nothing of experiments that it may not read
+    ]
+    assert unknown[0].replace("two", "none") == unknown[1]
     people["admin"].refused(403, "forbidden", "POST", "/v1/experiments", {"name": "four", **EXPERIMENT})
 
 

@@ -113,9 +113,10 @@ class ExperimentInfo(Struct):
 
 
 class ExperimentList(Struct):
-    """All experiments."""
+    """Experiments, in order of creation; pass ``next`` as ``after`` to get later ones."""
 
     experiments: list[ExperimentInfo]
+    next: str | None = None
 
 
 class PolicyInfo(Struct):
@@ -127,9 +128,10 @@ class PolicyInfo(Struct):
 
 
 class PolicyList(Struct):
-    """All policies."""
+    """Policies; pass ``next`` as ``after`` to get the following ones."""
 
     policies: list[PolicyInfo]
+    next: str | None = None
 
 
 class NewAction(RequestMessage):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 from msgspec import UNSET
@@ -45,6 +45,16 @@ _ask_decoder = msgspec.json.Decoder(Ask)
 _reward_decoder = msgspec.json.Decoder(RewardOf)
 
 
+class Named(Protocol):
+    """An entry of a list, known by its name."""
+
+    @property
+    def name(self) -> str: ...
+
+
+Entry = TypeVar("Entry", bound=Named)
+
+
 def _experiment(request: ApiRequest) -> ServedExperiment:
     return request.registry.find(request.path["experiment"])
 
@@ -53,7 +63,7 @@ def _experiment(request: ApiRequest) -> ServedExperiment:
 
 
 async def list_policies(request: ApiRequest) -> PolicyList:
-    return PolicyList(known_policies())
+    return PolicyList(*_page(request, known_policies()))
 
 
 async def create_experiment(request: ApiRequest) -> ExperimentInfo:
@@ -63,9 +73,25 @@ async def create_experiment(request: ApiRequest) -> ExperimentInfo:
 
 
 async def list_experiments(request: ApiRequest) -> ExperimentList:
-    experiments = request.registry.experiments.values()
-    allowed = (one for one in experiments if request.identity.allows(one.name, "read"))
-    return ExperimentList([experiment.info() for experiment in allowed])
+    experiments = sorted(request.registry.experiments.values(), key=lambda one: one.id)  # in all processes the same
+    allowed = [one for one in experiments if request.identity.allows(one.name, "read")]
+    page, following = _page(request, allowed)
+    return ExperimentList([experiment.info() for experiment in page], following)
+
+
+def _page(request: ApiRequest, entries: list[Entry]) -> tuple[list[Entry], str | None]:
+    """The entries of a page, and the name to pass as ``after`` for the next page; None on the last page."""
+    first, limit = 0, len(entries)
+    if "after" in request.query:
+        after = request.query["after"]
+        names = [entry.name for entry in entries]
+        if after not in names:
+            raise invalid_request(f"after is {after[:200]!r}: expected the name of an entry of this list")
+        first = names.index(after) + 1
+    if "limit" in request.query:
+        limit = _whole_number("limit", request.query["limit"], 1, decision_records.MAX_LISTED)
+    page = entries[first : first + limit]
+    return page, page[-1].name if first + limit < len(entries) else None
 
 
 async def get_experiment(request: ApiRequest) -> ExperimentInfo:
@@ -118,7 +144,7 @@ async def promote_shadow(request: ApiRequest) -> ExperimentInfo:
 
 
 async def decide(request: ApiRequest) -> Answer | Answers | RawResponse:
-    experiment = _experiment(request)
+    experiment, header_key = _experiment(request), _header_key(request)
     if request.lines is not None:
         return await _decide_lines(request, experiment)
     ask: Ask = request.body
@@ -127,7 +153,7 @@ async def decide(request: ApiRequest) -> Answer | Answers | RawResponse:
     if ask.contexts is UNSET:
         if ask.keys is not None:
             raise invalid_request("keys go with contexts; expected key")
-        return (await _decide(request, experiment, [ask.context], [ask.key or _header_key(request)]))[0]
+        return (await _decide(request, experiment, [ask.context], [ask.key or header_key]))[0]
     if ask.key is not None:
         raise invalid_request("key goes with context; expected keys, one for each context")
     contexts: list[Any] = ask.contexts

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from releaf._version import __version__
-from releaf.service.http.operation import Operation
+from releaf.service.http.operation import Operation, Parameter
 from releaf.service.messages import ErrorAnswer
 
 _REF = "#/components/schemas/{name}"
@@ -75,19 +75,12 @@ def _portable(schema: Any) -> Any:
 
 def _operation(operation: Operation, by_type: dict[str, Any]) -> dict[str, Any]:
     names = re.findall(r"{(\w+)(?::\w+)?}", operation.path)
-    parameters = [
+    parameters: list[dict[str, Any]] = [
         {"name": name, "in": "path", "required": True, "schema": _PATTERNS.get(name, {"type": "string"})}
         for name in names
-    ] + [
-        {
-            "name": one.name,
-            "in": "query",
-            "required": one.required,
-            "description": one.about,
-            "schema": dict(one.schema),
-        }
-        for one in operation.query
     ]
+    for place, given in (("query", operation.query), ("header", operation.headers)):
+        parameters += [_parameter(place, one) for one in given]
     description: dict[str, Any] = {
         "operationId": operation.name,
         "summary": operation.summary,
@@ -106,6 +99,16 @@ def _operation(operation: Operation, by_type: dict[str, Any]) -> dict[str, Any]:
     if operation.scope not in ("none", "any"):
         description["description"] = f"Needs the scope `{operation.scope}` where keys are needed."
     return description
+
+
+def _parameter(place: str, parameter: Parameter) -> dict[str, Any]:
+    return {
+        "name": parameter.name,
+        "in": place,
+        "required": parameter.required,
+        "description": parameter.about,
+        "schema": dict(parameter.schema),
+    }
 
 
 def _responses(operation: Operation, by_type: dict[str, Any]) -> dict[str, Any]:
