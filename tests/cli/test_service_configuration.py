@@ -49,8 +49,9 @@ def test_defaults_are_printed_as_toml_with_their_source() -> None:
     assert set(sources(text).values()) == {"default"}
     assert values.pop("name") == values.pop("trusted_proxy") == []
     assert values.pop("log_level") == "INFO"
+    assert values.pop("client_connection_limit") == 1024
     assert values == {name: value for name, value in defaults.items() if name in values}
-    assert set(defaults) - set(values) == {"hosts", "trusted_proxies"}
+    assert set(defaults) - set(values) == {"hosts", "trusted_proxies", "client_connection_limit"}
 
 
 def test_an_option_overrides_the_environment_which_overrides_the_file_which_overrides_the_default(
@@ -113,6 +114,8 @@ def test_passwords_are_masked(store: str) -> None:
         ("port = 80.5", "port is 80.5: expected a whole number"),
         ("port = 70000", "port is 70000: "),
         ("read_timeout = 0", "read_timeout is 0: "),
+        ("client_connection_limit = 0", "client_connection_limit is 0: "),
+        ("client_connection_limit = 'all'", "client_connection_limit is 'all': expected a whole number"),
         ("rate_limit = '3'", "rate_limit is '3': expected a number"),
         ("require_keys = 1", "require_keys is 1: expected true or false"),
         ("name = 'public.example'", "name is 'public.example': expected a list of texts"),
@@ -131,6 +134,12 @@ def test_an_invalid_file_is_an_error_that_names_the_file_and_the_setting(config:
 def test_a_trusted_proxy_is_an_address_or_a_network(wrong: str) -> None:
     told = failure("--trusted-proxy", wrong, "--print-config")
     assert f"trusted_proxy is {wrong!r}: expected an address or a network such as 10.1.0.0/16" in told
+
+
+def test_the_connection_limit_of_a_client_is_a_quarter_by_default() -> None:
+    for limit, share in ((4096, 1024), (10, 2), (1, 1)):
+        assert tomllib.loads(printed("--connection-limit", str(limit)))["client_connection_limit"] == share
+    assert tomllib.loads(printed("--client-connection-limit", "7"))["client_connection_limit"] == 7
 
 
 def test_a_missing_file_is_an_error(config: Path) -> None:

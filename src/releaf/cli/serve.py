@@ -64,6 +64,10 @@ def serve(
         float, _limit("Maximum requests per second of a key or address; 0 for no limit.", "RATE", 0)
     ] = DEFAULTS.rate_limit,
     connection_limit: Annotated[int, _limit("Maximum number of connections.", "COUNT", 1)] = DEFAULTS.connection_limit,
+    client_connection_limit: Annotated[
+        int | None,
+        _limit("Maximum number of connections of an address; by default a quarter of all.", "COUNT", 1),
+    ] = DEFAULTS.client_connection_limit,
     feed_limit: Annotated[
         int, _limit("Maximum number of live feeds of a key or address.", "COUNT", 1)
     ] = DEFAULTS.feed_limit,
@@ -93,6 +97,7 @@ def serve(
         settings = replace(DEFAULTS, **options, log_format=log_format)
         if print_config:
             shown = {**options, "name": settings.hosts, "trusted_proxy": settings.trusted_proxies}
+            shown["client_connection_limit"] = settings.connections_per_client
             shown |= {"log_format": log_format, "log_level": log_level.upper()}
             print(format_config(context, shown), end="")
             return

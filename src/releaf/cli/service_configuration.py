@@ -24,6 +24,7 @@ KINDS: dict[type, tuple[Any, str]] = {  # of values in a file, by the type of th
     int: (int, "a whole number"),
     float: ((int, float), "a number"),
     str: (str, "a text"),
+    type(None): (int, "a whole number"),  # of a limit that depends on another one
 }
 
 

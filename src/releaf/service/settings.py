@@ -35,6 +35,9 @@ class ServiceSettings:
         Seconds within which the headers of a request must arrive, and then its whole body.
     connection_limit
         Largest number of open connections; the service answers requests on further ones with 503.
+    client_connection_limit
+        Largest number of open connections of one address (an IPv6 /64); the service closes further ones with 503. By
+        default a quarter of ``connection_limit``. It does not apply to trusted proxies.
     feed_limit
         Largest number of open feeds of one key, or of one address if no key is needed.
     write_timeout
@@ -60,6 +63,7 @@ class ServiceSettings:
     rate_limit: float = 10_000.0
     read_timeout: float = 30.0
     connection_limit: int = 4096
+    client_connection_limit: int | None = None
     feed_limit: int = 50
     write_timeout: float = 10.0
     snapshot_events: int = 50_000
@@ -70,6 +74,11 @@ class ServiceSettings:
     def __post_init__(self) -> None:
         for text in self.trusted_proxies:
             parse_network(text)
+
+    @property
+    def connections_per_client(self) -> int:
+        """Largest number of open connections of one address."""
+        return self.client_connection_limit or max(1, self.connection_limit // 4)
 
     @property
     def is_local(self) -> bool:

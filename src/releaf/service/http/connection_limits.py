@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any
+from typing import Any, ClassVar
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from releaf.service.auth.rate_limiter import address_block
+from releaf.service.auth.trusted_proxies import TrustedProxies
 from releaf.service.errors import ApiError
 from releaf.service.http.asgi import Receive, Scope, Send, send_response
 from releaf.service.http.problems import problem_document, problem_headers, raw_problem
@@ -18,11 +20,54 @@ HEADER_LIMIT = 64 << 10
 TOO_LARGE = ApiError(431, "head_too_large", f"more than {HEADER_LIMIT} bytes of headers")
 MALFORMED = ApiError(400, "not_http", "the request is malformed: expected HTTP/1.1")
 TOO_MANY = ApiError(503, "connection_limit", "too many connections are open: try again later", retry_after=1)
+TOO_MANY_OF_CLIENT = ApiError(
+    503, "client_connection_limit", "too many connections of this address are open: close some", retry_after=1
+)
+WARNING_SECONDS = 1.0  # between warnings of rejected connections: a flood of them must not flood the log
 log = logging.getLogger("releaf.service")
 
 
+class ClientConnections:
+    """Counts the open connections of each client: an IPv4 address, or an IPv6 /64.
+
+    Parameters
+    ----------
+    limit
+        Largest number of connections of one client.
+    proxies
+        Trusted proxies, which have no limit: their connections are those of many clients.
+    """
+
+    def __init__(self, limit: int, proxies: TrustedProxies) -> None:
+        self._limit, self._proxies = limit, proxies
+        self._open: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def is_limited(self, address: str) -> bool:
+        return not self._proxies.contains(address)
+
+    def open(self, address: str) -> bool:
+        """Count a connection; False, and not counted, if its client has too many."""
+        client = address_block(address)
+        count = self._open.get(client, 0)
+        if count >= self._limit:
+            return False
+        self._open[client] = count + 1
+        return True
+
+    def close(self, address: str) -> None:
+        client = address_block(address)
+        self._open[client] -= 1
+        if not self._open[client]:
+            del self._open[client]
+
+
 class LimitedConnection(HttpToolsProtocol):
-    """A connection that closes if its client sends endless headers, or none.
+    """A connection that closes if its client has too many, or sends endless headers, or none.
+
+    A connection beyond the limit of its client closes at once, before a request, so that slow requests can't keep it.
 
     The parser buffers headers until they are complete, however many there are. So this class counts the bytes received
     since the last progress: complete headers, a part of a body, or the end of a request. That limits headers, and
@@ -31,21 +76,33 @@ class LimitedConnection(HttpToolsProtocol):
 
     read_timeout: float
     connection_limit: int
+    clients: ClientConnections
+    next_warning: ClassVar[list[float]]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._buffered = 0
         self._before_body = True
         self._timer: asyncio.TimerHandle | None = None
+        self._counted: str | None = None  # address that the connection counts for
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start the time-out of the first request."""
+        """Start the time-out of the first request, or reject the connection."""
         super().connection_made(transport)
+        address = self.client[0] if self.client else None
+        if address is not None and self.clients.is_limited(address):
+            if not self.clients.open(address):
+                self._reject(TOO_MANY_OF_CLIENT)
+                return
+            self._counted = address
         self._start_timeout()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop the time-out."""
         self._stop_timeout()
+        if self._counted is not None:
+            self.clients.close(self._counted)
+            self._counted = None
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -117,8 +174,12 @@ class LimitedConnection(HttpToolsProtocol):
 
     def _reject(self, error: ApiError) -> None:
         """Send an error and close the connection."""
-        request_id = make_request_id()
-        log.warning("connection rejected: %s", error, extra={"client": self.client, "request_id": request_id})
+        request_id, client = make_request_id(), self.client[0] if self.client else ""
+        is_due = self.loop.time() >= self.next_warning[0]
+        if is_due:
+            self.next_warning[0] = self.loop.time() + WARNING_SECONDS
+        level = logging.WARNING if is_due else logging.DEBUG
+        log.log(level, "connection rejected: %s", error, extra={"client": client, "request_id": request_id})
         if not self._is_responding():  # otherwise this would become part of the response
             self.transport.write(raw_problem(error, request_id))
         self.transport.close()
@@ -129,7 +190,12 @@ class LimitedConnection(HttpToolsProtocol):
 
 def connection_class(settings: ServiceSettings) -> type[LimitedConnection]:
     """The protocol class for a service with these settings."""
-    limits = {"read_timeout": settings.read_timeout, "connection_limit": settings.connection_limit}
+    limits = {
+        "read_timeout": settings.read_timeout,
+        "connection_limit": settings.connection_limit,
+        "clients": ClientConnections(settings.connections_per_client, TrustedProxies(settings.trusted_proxies)),
+        "next_warning": [0.0],
+    }
     return type("LimitedConnection", (LimitedConnection,), limits)
 
 
