@@ -17,7 +17,5 @@ VOLUME /data
 EXPOSE 8000
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s \
     CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8000/healthz', timeout=4)"]
-# Ctrl-C's signal: it drains, makes snapshots, and ends.
-STOPSIGNAL SIGINT
 ENTRYPOINT ["releaf"]
 CMD ["serve", "--host", "0.0.0.0", "--port", "8000", "--store", "/data/releaf.db"]

@@ -44,8 +44,10 @@ def _operations(paths: dict[str, Any]) -> Iterator[str]:
             answer = next(
                 _content(given["content"]) for status, given in operation["responses"].items() if status < "3"
             )
-            query = [f"`{one['name']}`" for one in operation.get("parameters", []) if one["in"] == "query"]
-            summary = operation["summary"] + (f". Query: {', '.join(query)}" if query else "")
+            summary = operation["summary"]
+            for kind, told in (("query", "Query"), ("header", "Header")):
+                names = [f"`{one['name']}`" for one in operation.get("parameters", []) if one["in"] == kind]
+                summary += f". {told}: {', '.join(names)}" if names else ""
             place = f"`{method.upper()} {path.replace(ONE, '…')}`"
             yield f"| {place} | {summary} | {body} → {answer} | {_scope(operation)} |"
 

@@ -49,15 +49,16 @@ def _table(name: str, feature: Declared) -> str:
     lines = [f"[features.{_text(name)}]"]
     for option, value in feature_to_dict(feature).items():
         if _DEFAULTS.get(option) != value:
-            lines.append(f"{option} = {_value(value)}")
+            lines.append(f"{option} = {format_value(value)}")
     return "\n".join(lines) + "\n"
 
 
-def _value(value: Any) -> str:
+def format_value(value: Any) -> str:
+    """Format a truth value, number, text, or list of them as TOML."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_value, value))}]"
+        return f"[{', '.join(map(format_value, value))}]"
     return _text(value) if isinstance(value, str) else repr(value)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import select
 import signal
 import socket
 import threading
@@ -24,8 +25,9 @@ from typer.testing import CliRunner
 
 from releaf.cli import app
 from releaf.service.app import Service, make_server, make_service
+from releaf.service.auth.trusted_proxies import TrustedProxies
 from releaf.service.dashboard.login import ProtectedPage, _is_local
-from releaf.service.http.header_limits import HEADER_LIMIT
+from releaf.service.http.connection_limits import HEADER_LIMIT, ClientConnections
 from releaf.service.settings import ServiceSettings
 
 READ_SECONDS, FEEDS, CONNECTIONS = 0.6, 2, 4
@@ -40,8 +42,9 @@ class Running:
     port: int
     api: Api
 
-    def connect(self) -> socket.socket:
-        return socket.create_connection(("127.0.0.1", self.port), timeout=TIMEOUT_SECONDS)
+    def connect(self, client: str = "127.0.0.1") -> socket.socket:
+        address = ("127.0.0.1", self.port)
+        return socket.create_connection(address, timeout=TIMEOUT_SECONDS, source_address=(client, 0))
 
 
 @contextmanager
@@ -188,7 +191,7 @@ def test_pipelined_requests_are_all_answered(served: Running) -> None:
 
 
 def test_connections_beyond_the_limit_get_a_503(tmp_path: Path) -> None:
-    with running(tmp_path, connection_limit=CONNECTIONS) as one:
+    with running(tmp_path, connection_limit=CONNECTIONS, client_connection_limit=CONNECTIONS + 1) as one:
         with ExitStack() as open_ones:
             resting = [open_ones.enter_context(one.connect()) for _ in range(CONNECTIONS)]
             for connection in resting:
@@ -196,8 +199,81 @@ def test_connections_beyond_the_limit_get_a_503(tmp_path: Path) -> None:
                 assert answer_of(connection).startswith(b"HTTP/1.1 200 ")
             with one.connect() as further:
                 further.sendall(START + b"\r\n")
-                assert all_of(further).startswith(b"HTTP/1.1 503 ")
+                answer = all_of(further)
+                assert answer.startswith(b"HTTP/1.1 503 ")
+                assert b"\r\nx-request-id: " in answer
+                assert json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["code"] == "connection_limit"
         wait_until(lambda: one.api.http.get("/healthz").status_code == 200)
+
+
+def is_closed(connection: socket.socket) -> bool:
+    """Whether the service has closed a connection, or answers before it does."""
+    return bool(select.select([connection], [], [], 0)[0])
+
+
+def test_slow_connections_of_one_client_do_not_take_the_service_from_others(tmp_path: Path) -> None:
+    limit, share = 8, 2  # a quarter
+    with running(tmp_path, connection_limit=limit) as one, ExitStack() as stack:
+        slow = [stack.enter_context(one.connect("127.0.0.2")) for _ in range(3 * limit)]
+        for connection in slow[:share]:
+            connection.sendall(START)  # and never the end of the headers
+        wait_until(lambda: sum(map(is_closed, slow)) == len(slow) - share)
+        assert not any(map(is_closed, slow[:share]))
+        for _ in range(share):
+            other = stack.enter_context(one.connect("127.0.0.1"))
+            other.sendall(START + b"\r\n")
+            assert answer_of(other).startswith(b"HTTP/1.1 200 ")
+        slow[0].sendall(b"\r\n")  # the slow one gets its answer in the end
+        assert answer_of(slow[0]).startswith(b"HTTP/1.1 200 ")
+
+
+def test_a_connection_beyond_the_limit_of_its_client_gets_a_503_and_closed_ones_are_released(tmp_path: Path) -> None:
+    with running(tmp_path, client_connection_limit=2) as one:
+        for _ in range(3):
+            with one.connect("127.0.0.2") as first, one.connect("127.0.0.2") as second:
+                for connection in (first, second):
+                    connection.sendall(START + b"\r\n")
+                    assert answer_of(connection).startswith(b"HTTP/1.1 200 ")
+                with one.connect("127.0.0.2") as third:
+                    head, _, body = all_of(third).partition(b"\r\n\r\n")
+                assert head.startswith(b"HTTP/1.1 503 Service Unavailable\r\n")
+                assert b"\r\nretry-after: 1" in head
+                problem = json.loads(body)
+                assert problem["error"]["code"] == "client_connection_limit"
+                assert f"\r\nx-request-id: {problem['request_id']}\r\n".encode() in head
+            wait_until(lambda: _can_connect(one))
+
+
+def _can_connect(one: Running) -> bool:
+    """Whether the service has noticed that the connections of a client are closed."""
+    with ExitStack() as stack:
+        both = [stack.enter_context(one.connect("127.0.0.2")) for _ in range(2)]
+        try:
+            for connection in both:
+                connection.sendall(START + b"Connection: close\r\n\r\n")
+            return all(all_of(connection).startswith(b"HTTP/1.1 200 ") for connection in both)
+        except ConnectionError:
+            return False
+
+
+def test_the_connection_limit_of_a_client_does_not_apply_to_trusted_proxies(tmp_path: Path) -> None:
+    settings = {"client_connection_limit": 1, "trusted_proxies": ("127.0.0.2",)}
+    with running(tmp_path, **settings) as one, ExitStack() as stack:
+        many = [stack.enter_context(one.connect("127.0.0.2")) for _ in range(10)]
+        for connection in many:
+            connection.sendall(START + b"\r\n")
+            assert answer_of(connection).startswith(b"HTTP/1.1 200 ")
+
+
+def test_connections_are_counted_for_an_ipv6_network() -> None:
+    clients = ClientConnections(2, TrustedProxies(()))
+    assert [clients.open(f"2001:db8::{number}") for number in range(3)] == [True, True, False]
+    assert clients.open("2001:db8:0:1::1")
+    clients.close("2001:db8::1")
+    assert clients.open("2001:db8::9")
+    for address in ("2001:db8::9", "2001:db8::0", "2001:db8:0:1::1"):
+        clients.close(address)
+    assert len(clients) == 0
 
 
 def test_the_number_of_feeds_of_an_address_is_limited_and_closed_ones_are_released(served: Running) -> None:

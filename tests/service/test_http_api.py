@@ -315,6 +315,45 @@ def test_lines_are_decided_each_by_itself(api: Api) -> None:
     assert again[0] == answered[0]
 
 
+# --- lists ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("what", ["experiments", "policies"])
+def test_lists_are_complete_or_page_by_page(api: Api, what: str) -> None:
+    made = [api.new("Random").rsplit("/", 1)[1] for _ in range(5)]
+    whole = api.get(f"/v1/{what}")
+    assert whole["next"] is None
+    names = [entry["name"] for entry in whole[what]]
+    if what == "experiments":
+        assert names[-5:] == made
+    for limit in (1, 2, len(names) - 1, len(names), 1000):
+        paged, query = [], {"limit": limit}
+        while True:
+            page = api.get(f"/v1/{what}", **query)
+            assert 1 <= len(page[what]) <= limit
+            paged += [entry["name"] for entry in page[what]]
+            if page["next"] is None:
+                break
+            assert page["next"] == paged[-1]
+            query = {"limit": limit, "after": page["next"]}
+        assert paged == names
+    assert api.get(f"/v1/{what}", after=names[-1]) == {what: [], "next": None}
+
+
+@pytest.mark.parametrize("query", [{"limit": "0"}, {"limit": "1001"}, {"limit": "x"}, {"after": ""}, {"after": "?"}])
+def test_invalid_pages_are_rejected(api: Api, query: dict[str, str]) -> None:
+    for what in ("experiments", "policies"):
+        (name,) = query
+        assert api.refused(422, "invalid", "GET", f"/v1/{what}", params=query).startswith(f"{name} is ")
+
+
+def test_an_invalid_idempotency_key_is_rejected_for_many_contexts_too(api: Api) -> None:
+    path = api.new("Random")
+    for body in ({"context": LEAST}, {"contexts": [LEAST]}):
+        message = api.refused(422, "invalid", "POST", f"{path}/decide", body, headers={"Idempotency-Key": "k" * 201})
+        assert message == "the Idempotency-Key header has 201 characters: expected 1 to 200"
+
+
 # --- idempotency --------------------------------------------------------------------------------------------
 
 

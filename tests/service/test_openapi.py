@@ -94,6 +94,36 @@ def test_every_operation_lists_its_errors(document: Any) -> None:
             assert {"408", "413", "415"} <= set(told)
 
 
+def test_the_idempotency_key_is_described_where_the_service_reads_it(document: Any) -> None:
+    described = {
+        operation["operationId"]: parameter
+        for methods in document["paths"].values()
+        for operation in methods.values()
+        for parameter in operation.get("parameters", [])
+        if parameter["in"] == "header"
+    }
+    assert list(described) == ["decide"]
+    assert (described["decide"]["name"], described["decide"]["required"]) == ("Idempotency-Key", False)
+    assert described["decide"]["schema"] == {"type": "string", "minLength": 1, "maxLength": 200}
+
+
+def test_every_list_has_parameters_for_pages(document: Any) -> None:
+    for path, last in {
+        "/v1/experiments": "after",
+        "/v1/policies": "after",
+        "/v1/experiments/{experiment}/decisions": "before",
+    }.items():
+        names = {parameter["name"] for parameter in document["paths"][path]["get"]["parameters"]}
+        assert {"limit", last} <= names
+
+
+def test_every_response_is_described_with_its_request_id(document: Any) -> None:
+    assert document["components"]["headers"]["X-Request-ID"]["required"]
+    for methods in document["paths"].values():
+        for operation in methods.values():
+            assert all("X-Request-ID" in response["headers"] for response in operation["responses"].values())
+
+
 def _with_known_names(document: Any) -> Any:
     """The description for a service with these experiments: else most requests would meet none."""
     narrowed = json.loads(json.dumps(document))

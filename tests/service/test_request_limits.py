@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -214,7 +215,7 @@ def test_every_operation_requires_its_scope(keyed: tuple[Path, str, dict[str, Ap
             else:
                 assert answer.status_code == 401, operation.name
                 assert answer.headers["www-authenticate"].startswith("Bearer")
-        if operation.scope in ("none", "any"):
+        if operation.scope in ("none", "any") or operation.name == "metrics":
             continue
         for who in ("read", "decide", "reward", "admin"):  # keys for another experiment
             answer = people[who].http.request(operation.method, path, json=BODIES.get(operation.name))
@@ -242,7 +243,32 @@ def test_a_key_allows_the_operations_of_its_scope_only(keyed: tuple[Path, str, d
     told = people["read"].get("/v1/experiments")["experiments"]
     assert [experiment["name"] for experiment in told] == ["one"]
     assert people["decide"].get("/v1/experiments")["experiments"] == []
+    assert people["all"].get("/v1/experiments", after="one", limit=1)["experiments"][0]["name"] == "two"
+    unknown = [
+        people["read"].refused(422, "invalid", "GET", "/v1/experiments", params={"after": name})
+        for name in ("two", "none")  # a key learns nothing of experiments that it may not read
+    ]
+    assert unknown[0].replace("two", "none") == unknown[1]
     people["admin"].refused(403, "forbidden", "POST", "/v1/experiments", {"name": "four", **EXPERIMENT})
+
+
+def test_metrics_need_a_read_scope_and_show_readable_experiments_only(
+    keyed: tuple[Path, str, dict[str, Api]],
+) -> None:
+    _, _, people = keyed
+    for who in ("decide", "reward"):
+        assert people[who].refused(403, "forbidden", "GET", "/metrics").endswith("has the scope read in no experiment")
+    for who, shown in (("read", {"one"}), ("admin", {"one"}), ("all", {"one", "two"})):
+        text = people[who].http.get("/metrics").text
+        assert "releaf_requests_total" in text
+        assert set(re.findall(r'experiment="(\w+)"', text)) == shown
+
+
+def test_a_service_with_a_further_name_rejects_anonymous_requests(tmp_path: Path) -> None:
+    with run_service(tmp_path, "--name", "public.example") as url, httpx.Client(base_url=url, trust_env=False) as http:
+        for host in ("public.example", "127.0.0.1"):
+            for path in ("/v1/experiments", "/metrics"):
+                assert http.get(path, headers={"Host": host}).status_code == 401
 
 
 def test_a_revoked_key_is_rejected_soon(keyed: tuple[Path, str, dict[str, Api]]) -> None:

@@ -89,7 +89,7 @@ def test_the_text_format_is_readable() -> None:
 @pytest.mark.parametrize("style", ["json", "text"])
 def test_client_input_can_not_forge_a_log_line(style: str) -> None:
     stream = written(style)
-    logger.info("path %s", "/x\r\n2026 error forged\x1b[31m\u2028\udcff", extra={"agent": "a\nb\x85"})
+    logger.info("path %s", "/x\r\n2026 error forged\x1b[31m\u2028\udcff\u202e", extra={"agent": "a\nb\x85\u2066"})
     assert len(stream.getvalue().splitlines()) == 1
     assert stream.getvalue().isascii()
     assert "\x1b" not in stream.getvalue()

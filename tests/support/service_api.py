@@ -74,9 +74,13 @@ class Api:
             further["json"] = body
         answer = self.http.request(method, path, **further)
         assert answer.status_code == status, answer.text
-        assert answer.headers["content-type"] == "application/json"
+        assert answer.headers["content-type"] == "application/problem+json"
         problem = answer.json()
-        assert list(problem) == ["error"]
+        assert list(problem) == ["type", "title", "status", "detail", "instance", "request_id", "error"]
+        assert problem["type"] == f"urn:releaf:problem:{code}"
+        assert problem["status"] == status
+        assert problem["request_id"] == answer.headers["x-request-id"]
+        assert problem["detail"] == problem["error"]["message"]
         assert sorted(problem["error"]) == ["code", "message", "status"]
         assert problem["error"]["status"] == status
         assert problem["error"]["code"] == code

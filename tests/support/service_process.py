@@ -58,7 +58,7 @@ class HttpConnection:
         except (OSError, http.client.HTTPException) as error:
             self.close()
             raise NoResponse(str(error)) from error
-        is_json = given and answer.headers.get_content_type() == "application/json"
+        is_json = given and answer.headers.get_content_type() in ("application/json", "application/problem+json")
         return answer.status, answer.headers, json.loads(given) if is_json else given
 
     def close(self) -> None:
@@ -129,14 +129,15 @@ class ServiceProcess:
     def kill(self) -> None:
         """End it in the middle of whatever it is doing."""
         self.send(signal.SIGKILL)
-        self._wait_for_exit()
+        self.wait_for_exit()
 
     def stop(self) -> int:
         """Ask it to end; returns its exit code."""
         self.send(signal.SIGTERM)
-        return self._wait_for_exit()
+        return self.wait_for_exit()
 
-    def _wait_for_exit(self) -> int:
+    def wait_for_exit(self) -> int:
+        """Wait until it has ended; returns its exit code."""
         assert self._process is not None
         process, self._process = self._process, None
         try:

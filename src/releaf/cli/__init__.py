@@ -50,7 +50,8 @@ COMMANDS = (
     (doctor.doctor, "releaf doctor"),
 )
 for command, example in COMMANDS:
-    app.command(epilog=f"Example: {example}")(command)
+    settings = serve.CONTEXT if command is serve.serve else None
+    app.command(epilog=f"Example: {example}", context_settings=settings)(command)
 app.add_typer(keys.app, name="keys")
 app.add_typer(store.app, name="store")
 

@@ -3,41 +3,59 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from releaf.cli.console import error_messages, errors, fail, require
+from releaf.cli.service_configuration import PREFIX, format_config, read_config
 from releaf.service.settings import ServiceSettings
 
 DEFAULTS = ServiceSettings()
 SHARED_OPTIONS = {field.name for field in fields(DEFAULTS)} - {"log_format"}  # options that are settings of the service
+CONTEXT = {"auto_envvar_prefix": PREFIX}  # so that every option has an environment variable
 
-STORE = typer.Option(
-    metavar="STORE",
-    envvar="RELEAF_STORE",
-    help="File of the embedded store, or postgresql://user:password@host/database.",
-)
+
+def _option(about: str, metavar: str, **further: Any) -> Any:
+    return typer.Option(help=about, metavar=metavar, **further)
 
 
 def _limit(about: str, metavar: str, least: float) -> Any:
-    return typer.Option(help=about, metavar=metavar, min=least, rich_help_panel="Limits")
+    return _option(about, metavar, min=least, rich_help_panel="Limits")
 
 
 def serve(
-    store: Annotated[str, STORE] = DEFAULTS.store,
+    context: typer.Context,
+    config: Annotated[
+        Path | None,
+        _option(
+            "File with settings; options and variables override it.", "FILE.toml", is_eager=True, callback=read_config
+        ),
+    ] = None,
+    print_config: Annotated[
+        bool,
+        typer.Option(
+            "--print-config", allow_from_autoenv=False, help="Print all settings and their sources as TOML, and exit."
+        ),
+    ] = False,
+    store: Annotated[
+        str, _option("File of the embedded store, or postgresql://user:password@host/database.", "STORE")
+    ] = DEFAULTS.store,
     host: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="Address to listen on; unless loopback, requests need a key.")
+        str, _option("Address to listen on; requests need a key unless it is loopback.", "ADDRESS")
     ] = DEFAULTS.host,
-    port: Annotated[
-        int, typer.Option(metavar="PORT", min=0, max=65_535, help="Port; 0 for a free one.")
-    ] = DEFAULTS.port,
+    port: Annotated[int, _option("Port; 0 for a free one.", "PORT", min=0, max=65_535)] = DEFAULTS.port,
     name: Annotated[
-        list[str] | None, typer.Option(metavar="HOST", help="A further allowed host name; may be repeated.")
+        list[str] | None, _option("A further allowed host name; requests then need a key. May be repeated.", "HOST")
     ] = None,
     require_keys: Annotated[
-        bool, typer.Option("--require-keys", help="Require keys on this machine too.")
+        bool, typer.Option("--require-keys", help="Require keys on a loopback address too.")
     ] = DEFAULTS.require_keys,
+    trusted_proxy: Annotated[
+        list[str] | None,
+        _option("A proxy whose X-Forwarded-… headers count: an address or a network. May be repeated.", "ADDRESS/CIDR"),
+    ] = None,
     body_limit: Annotated[int, _limit("Maximum size of a request.", "BYTES", 1024)] = DEFAULTS.body_limit,
     batch_limit: Annotated[
         int, _limit("Maximum number of contexts or rewards in a request.", "COUNT", 1)
@@ -46,31 +64,44 @@ def serve(
         float, _limit("Maximum requests per second of a key or address; 0 for no limit.", "RATE", 0)
     ] = DEFAULTS.rate_limit,
     connection_limit: Annotated[int, _limit("Maximum number of connections.", "COUNT", 1)] = DEFAULTS.connection_limit,
+    client_connection_limit: Annotated[
+        int | None,
+        _limit("Maximum number of connections of an address; by default a quarter of all.", "COUNT", 1),
+    ] = DEFAULTS.client_connection_limit,
     feed_limit: Annotated[
         int, _limit("Maximum number of live feeds of a key or address.", "COUNT", 1)
     ] = DEFAULTS.feed_limit,
     read_timeout: Annotated[float, _limit("Time-out for receiving a request.", "SECONDS", 0.1)] = DEFAULTS.read_timeout,
-    snapshot_events: Annotated[
-        int, typer.Option(metavar="COUNT", min=1, help="Events between snapshots.")
-    ] = DEFAULTS.snapshot_events,
+    write_timeout: Annotated[
+        float, _limit("Time-out for writing an event to disk.", "SECONDS", 0.1)
+    ] = DEFAULTS.write_timeout,
+    snapshot_events: Annotated[int, _option("Events between snapshots.", "COUNT", min=1)] = DEFAULTS.snapshot_events,
     snapshot_seconds: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0, help="Minimum time between snapshots.")
+        float, _option("Minimum time between snapshots.", "SECONDS", min=0)
     ] = DEFAULTS.snapshot_seconds,
-    log_format: Annotated[
-        str, typer.Option(metavar="json|text", help="Log format; by default text in a terminal, json elsewhere.")
-    ] = "",
-    log_level: Annotated[str, typer.Option(metavar="LEVEL", help="Log level; DEBUG logs every request.")] = "INFO",
+    drain_seconds: Annotated[
+        float, _option("Time after SIGTERM in which /readyz answers 503 and all else goes on.", "SECONDS", min=0)
+    ] = DEFAULTS.drain_seconds,
+    log_format: Annotated[str, _option("Log format; by default text in a terminal, json elsewhere.", "json|text")] = "",
+    log_level: Annotated[str, _option("Log level; DEBUG logs every request.", "LEVEL")] = "INFO",
 ) -> None:
     """Serve decisions over HTTP, with a dashboard at /; acknowledged requests are durable."""
-    options = {option: value for option, value in locals().items() if option in SHARED_OPTIONS}
-    require("service", "starlette", "uvicorn", "msgspec", "apsw", "jinja2", "prometheus_client")
+    options: dict[str, Any] = {option: value for option, value in locals().items() if option in SHARED_OPTIONS}
+    if log_format not in ("", "json", "text"):
+        fail(f"--log-format is {log_format!r}: expected json or text")
+    if log_level.upper() not in ("DEBUG", "INFO", "WARNING", "ERROR"):
+        fail(f"--log-level is {log_level!r}: expected DEBUG, INFO, WARNING or ERROR")
+    log_format = log_format or ("text" if errors.is_terminal else "json")
     with error_messages():
+        options |= {"hosts": tuple(name or ()), "trusted_proxies": tuple(trusted_proxy or ())}
+        settings = replace(DEFAULTS, **options, log_format=log_format)
+        if print_config:
+            shown = {**options, "name": settings.hosts, "trusted_proxy": settings.trusted_proxies}
+            shown["client_connection_limit"] = settings.connections_per_client
+            shown |= {"log_format": log_format, "log_level": log_level.upper()}
+            print(format_config(context, shown), end="")
+            return
+        require("service", "starlette", "uvicorn", "msgspec", "apsw", "jinja2", "prometheus_client")
         from releaf.service.app import serve as run
 
-        if log_format not in ("", "json", "text"):
-            fail(f"--log-format is {log_format!r}: expected json or text")
-        if log_level.upper() not in ("DEBUG", "INFO", "WARNING", "ERROR"):
-            fail(f"--log-level is {log_level!r}: expected DEBUG, INFO, WARNING or ERROR")
-        log_format = log_format or ("text" if errors.is_terminal else "json")
-        settings = replace(DEFAULTS, **options, hosts=tuple(name or ()), log_format=log_format)
         run(settings, log_level.upper())

@@ -61,9 +61,11 @@ def has_unavailable_line(response: httpx.Response) -> bool:
 
 
 def make_error(status: int | None, content: Any, retry_after: float | None = None) -> ServiceError:
-    detail = content.get("error") if isinstance(content, dict) else None
-    if not isinstance(detail, dict):
-        detail = {"code": "unexpected", "message": "the response has no explanation"}
+    content = content if isinstance(content, dict) else {}
+    detail = content.get("error")
+    if not isinstance(detail, dict):  # from a proxy, perhaps a problem document (RFC 9457)
+        message = content.get("detail") or content.get("title") or "the response has no explanation"
+        detail = {"code": "unexpected", "message": message}
     code = str(detail.get("code"))
     unavailable = status in UNAVAILABLE_STATUSES or (status is None and code == UNAVAILABLE_CODE)
     kind = Unavailable if unavailable else Conflict if status == 409 else ServiceError

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import itertools
 import logging
+import math
 import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from types import FrameType
 
 import msgspec
 import uvicorn
@@ -21,17 +24,18 @@ from releaf.service import garbage_collector, structured_logging
 from releaf.service.auth.access_control import AccessControl
 from releaf.service.auth.api_keys import Keyring
 from releaf.service.auth.session_cookies import Sessions
+from releaf.service.auth.trusted_proxies import TrustedProxies
 from releaf.service.dashboard import pages
 from releaf.service.dashboard.login import protected_routes
 from releaf.service.errors import ApiError, StoreError
-from releaf.service.experiments.event_feeds import EventFeeds
 from releaf.service.experiments.registry import ExperimentRegistry
 from releaf.service.http.asgi import RawResponse, Receive, Scope, Send
+from releaf.service.http.connection_limits import connection_class
 from releaf.service.http.endpoint import JSON, Endpoint
-from releaf.service.http.header_limits import connection_class
 from releaf.service.http.metrics import ExperimentReading, Metrics, StoreLag
 from releaf.service.http.openapi import describe
 from releaf.service.http.operation import ApiRequest, Operation
+from releaf.service.http.request_ids import with_request_id
 from releaf.service.http.routes import OPERATIONS
 from releaf.service.messages import Counts
 from releaf.service.settings import ServiceSettings
@@ -87,18 +91,27 @@ def make_service(
         return Endpoint(operations, registry, access, metrics, settings)
 
     dashboard = protected_routes(pages.routes(needs_keys=settings.needs_keys), access, settings)
-    app = Application(
-        registry, [*_routes(endpoint), *dashboard], endpoint([_not_found_operation(method) for method in METHODS])
-    )
+    default = endpoint([_not_found_operation(method) for method in METHODS])
+    proxies = TrustedProxies(settings.trusted_proxies)
+    app = Application(registry, proxies, [*_routes(endpoint), *dashboard], default)
     return Service(registry, access, metrics, keyring, app)
 
 
 class Application(Router):
     """Router of all routes; its lifespan starts and stops the registry of experiments."""
 
-    def __init__(self, registry: ExperimentRegistry, routes: list[BaseRoute], default: Endpoint) -> None:
+    def __init__(
+        self, registry: ExperimentRegistry, proxies: TrustedProxies, routes: list[BaseRoute], default: Endpoint
+    ) -> None:
         super().__init__(routes, default=default, redirect_slashes=False)
-        self._registry = registry
+        self._registry, self._proxies = registry, proxies
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, with its id in the response; behind a trusted proxy, its client is the proxy's."""
+        if scope["type"] == "http":
+            self._proxies.resolve_client(scope)
+            send = with_request_id(scope, send)
+        await super().__call__(scope, receive, send)
 
     async def lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Start and stop with the server; a store that fails to open ends the start with one line of log."""
@@ -165,7 +178,7 @@ def _readings(registry: ExperimentRegistry) -> list[ExperimentReading]:
 
 
 def serve(settings: ServiceSettings, level: str = "INFO") -> None:
-    """Run a service until it gets SIGTERM or SIGINT; then finish requests, save snapshots and end."""
+    """Run a service until it gets SIGTERM, and has drained, or SIGINT; then finish requests, save snapshots and end."""
     sys.setswitchinterval(SWITCH_SECONDS)
     garbage_collector.raise_threshold()
     structured_logging.configure(settings.log_format, level=level)
@@ -194,22 +207,41 @@ def make_server(service: Service, settings: ServiceSettings) -> uvicorn.Server:
         date_header=False,
         timeout_keep_alive=65,
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
-        limit_concurrency=settings.connection_limit + 1,  # uvicorn rejects the connection with this number
         backlog=2048,
     )
-    return DecisionServer(config, service.registry.feeds)
+    return DecisionServer(config, service.registry, settings.drain_seconds)
 
 
 class DecisionServer(uvicorn.Server):
-    """A server that ends feeds at shutdown, because it waits for all responses to end."""
+    """A server that drains before it stops.
 
-    def __init__(self, config: uvicorn.Config, feeds: EventFeeds) -> None:
+    After SIGTERM it goes on for ``drain_seconds``, so that load balancers see /readyz fail and send no more requests.
+    A second signal, or Ctrl-C, stops it at once. Feeds end at shutdown, because it waits for all responses to end.
+    """
+
+    def __init__(self, config: uvicorn.Config, registry: ExperimentRegistry, drain_seconds: float) -> None:
         super().__init__(config)
-        self._feeds = feeds
+        self._registry, self._drain_seconds = registry, drain_seconds
+        self._stop_at = math.inf
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Start to drain, or stop. This handles a signal, which may interrupt anything: it only sets variables."""
+        if sig == signal.SIGTERM and self.started and self._drain_seconds > 0 and not self._registry.draining:
+            self._stop_at = time.monotonic() + self._drain_seconds
+        else:
+            super().handle_exit(sig, frame)
+        self._registry.draining = True
+
+    async def on_tick(self, counter: int) -> bool:
+        """Stop if the server has drained; called ten times a second."""
+        if time.monotonic() >= self._stop_at:
+            self._stop_at = math.inf
+            super().handle_exit(signal.SIGTERM, None)
+        return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop to listen, finish running requests, and end."""
-        self._feeds.stop()
+        self._registry.feeds.stop()
         await super().shutdown(sockets)
 
 

@@ -44,7 +44,10 @@ class RewardRules(RequestMessage):
 
 
 class NewExperiment(RequestMessage):
-    """An experiment to create. Features: a count, names (values in [0, 1]), or descriptions with a kind."""
+    """An experiment to create. Features: a count, names (values in [0, 1]), or descriptions with a kind.
+
+    Names of actions and features have at most 200 characters, and no bidirectional control characters.
+    """
 
     name: Name
     actions: Annotated[list[RequestAction], Meta(min_length=1, max_length=1000)]
@@ -124,9 +127,10 @@ class ExperimentInfo(Struct):
 
 
 class ExperimentList(Struct):
-    """All experiments."""
+    """Experiments, in order of creation; pass ``next`` as ``after`` to get later ones."""
 
     experiments: list[ExperimentInfo]
+    next: str | None = None
 
 
 class PolicyInfo(Struct):
@@ -138,9 +142,10 @@ class PolicyInfo(Struct):
 
 
 class PolicyList(Struct):
-    """All policies."""
+    """Policies; pass ``next`` as ``after`` to get the following ones."""
 
     policies: list[PolicyInfo]
+    next: str | None = None
 
 
 class NewAction(RequestMessage):
@@ -332,6 +337,21 @@ class ErrorDetail(Struct):
 
 
 class ErrorAnswer(Struct):
-    """The response to every rejected request, and to every rejected line."""
+    """The response to every rejected request: a problem document (RFC 9457), with the error in ``error`` as well.
+
+    The type is ``urn:releaf:problem:`` and the error's code; the instance is the path of the request.
+    """
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    instance: str
+    request_id: str
+    error: ErrorDetail
+
+
+class LineError(Struct):
+    """The answer to every rejected line."""
 
     error: ErrorDetail

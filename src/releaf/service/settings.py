@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network, ip_network
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
@@ -20,7 +21,10 @@ class ServiceSettings:
     hosts
         Host names that the service accepts in the ``Host`` header, besides its own address.
     require_keys
-        Whether every request needs an API key. Beyond loopback addresses every request does.
+        Whether every request needs an API key on a loopback address too. Every request needs one if the address is not
+        loopback, or if there are further host names: a proxy then makes the service reachable from elsewhere.
+    trusted_proxies
+        Addresses and networks of proxies whose ``X-Forwarded-For`` and ``X-Forwarded-Proto`` headers count.
     body_limit
         Largest body of a request, in bytes.
     batch_limit
@@ -31,14 +35,19 @@ class ServiceSettings:
         Seconds within which the headers of a request must arrive, and then its whole body.
     connection_limit
         Largest number of open connections; the service answers requests on further ones with 503.
+    client_connection_limit
+        Largest number of open connections of one address (an IPv6 /64); the service closes further ones with 503. By
+        default a quarter of ``connection_limit``. It does not apply to trusted proxies.
     feed_limit
         Largest number of open feeds of one key, or of one address if no key is needed.
-    commit_timeout
+    write_timeout
         Write time-out: seconds after which the service answers 503 if the event is still not on disk.
     snapshot_events
         Number of events after which the service saves a snapshot in the background.
     snapshot_seconds
         Shortest time between two snapshots: they compete with requests for the processor.
+    drain_seconds
+        Seconds after SIGTERM for which the service goes on answering, while /readyz answers 503; then it stops.
     log_format
         "json" for programs, or "text" for people.
     """
@@ -48,23 +57,47 @@ class ServiceSettings:
     port: int = 8000
     hosts: tuple[str, ...] = ()
     require_keys: bool = False
+    trusted_proxies: tuple[str, ...] = ()
     body_limit: int = 4 << 20
     batch_limit: int = 10_000
     rate_limit: float = 10_000.0
     read_timeout: float = 30.0
     connection_limit: int = 4096
+    client_connection_limit: int | None = None
     feed_limit: int = 50
-    commit_timeout: float = 10.0
+    write_timeout: float = 10.0
     snapshot_events: int = 50_000
     snapshot_seconds: float = 10.0
+    drain_seconds: float = 0.0
     log_format: str = "json"
+
+    def __post_init__(self) -> None:
+        for text in self.trusted_proxies:
+            parse_network(text)
+
+    @property
+    def connections_per_client(self) -> int:
+        """Largest number of open connections of one address."""
+        return self.client_connection_limit or max(1, self.connection_limit // 4)
 
     @property
     def is_local(self) -> bool:
-        """Whether only this machine can reach the service."""
+        """Whether the service listens on a loopback address."""
         return self.host in LOOPBACK
 
     @property
     def needs_keys(self) -> bool:
         """Whether every request needs an API key."""
-        return self.require_keys or not self.is_local
+        return self.require_keys or not self.is_local or bool(self.hosts)
+
+
+def parse_network(text: str) -> IPv4Network | IPv6Network:
+    """Parse an address or a network of addresses.
+
+    >>> parse_network("10.1.0.0/16")
+    IPv4Network('10.1.0.0/16')
+    """
+    try:
+        return ip_network(text)
+    except ValueError:
+        raise ValueError(f"trusted_proxy is {text!r}: expected an address or a network such as 10.1.0.0/16") from None

@@ -31,7 +31,8 @@ SECRETS = (
     re.compile(r"(?i)(\b(?:set-)?cookie\b['\"]?\s*[:=,]\s*b?['\"]?)[^\r\n'\"]+"),
     re.compile(r"(releaf_session=)[^\s;,'\"]+"),
 )
-CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+BIDIRECTIONAL = "\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069"  # for a character class
+CONTROL = re.compile(rf"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff{BIDIRECTIONAL}]")
 STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
 UVICORN = ("uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi")
 
@@ -64,7 +65,15 @@ def configure(format: str = "json", *, level: str = "INFO", stream: TextIO | Non
 
 
 def log_response(
-    operation: str, method: str, path: str, status: int, seconds: float, *, client: str = "", key: str = ""
+    operation: str,
+    method: str,
+    path: str,
+    status: int,
+    seconds: float,
+    *,
+    client: str = "",
+    key: str = "",
+    request_id: str = "",
 ) -> None:
     """Log a request that failed or was slow; at level DEBUG, every request.
 
@@ -78,13 +87,16 @@ def log_response(
         Address that the request came from.
     key
         Public id of the API key.
+    request_id
+        Id of the request, which its response has as well.
     """
     noteworthy = status >= 400 or seconds > SLOW_REQUEST
     if not noteworthy and not access_log.isEnabledFor(logging.DEBUG):
         return
     level = logging.ERROR if status >= 500 else logging.INFO if noteworthy else logging.DEBUG
     fields = {"operation": operation, "status": status, "milliseconds": round(seconds * 1000, 3)}
-    access_log.log(level, "%s %s", method[:20], path[:MAX_PATH], extra={**fields, "client": client, "key_id": key})
+    sender = {"client": client, "key_id": key, "request_id": request_id}
+    access_log.log(level, "%s %s", method[:20], path[:MAX_PATH], extra={**fields, **sender})
 
 
 def mask(text: str) -> str:
@@ -163,5 +175,5 @@ def _fields(record: logging.LogRecord) -> dict[str, Any]:
 
 
 def _one_line(text: str) -> str:
-    """Escape control characters, so that text from a client can't forge another log line."""
+    """Escape control characters, so that text from a client can't forge another log line, or reorder this one."""
     return CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text)

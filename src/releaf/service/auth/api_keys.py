@@ -40,6 +40,11 @@ class Identity(NamedTuple):
             sender = f"the key {self.id}" if self.id else "a request without a key"
             raise ApiError(403, "forbidden", f"{sender} lacks the scope {experiment}:{scope}")
 
+    def require_anywhere(self, scope: str) -> None:
+        """Raise an error with status 403 unless the identity has a scope in some experiment."""
+        if not any(scope in granted for granted in self.scopes.values()):
+            raise ApiError(403, "forbidden", f"the key {self.id} has the scope {scope} in no experiment")
+
 
 FULL_ACCESS = Identity("", "everyone", {"*": frozenset(SCOPES)})  # if no keys are needed
 NO_ACCESS = Identity("", "nobody", {})  # for public operations

@@ -101,15 +101,5 @@ def expired_cookie(*, secure: bool) -> str:
 
 
 def is_https(scope: Mapping[str, Any]) -> bool:
-    """Whether the browser used https: to this process, or to a proxy that sets ``X-Forwarded-Proto``.
-
-    The header is trusted from any client, because it only makes checks stricter: a client that forges it gets a cookie
-    that its own browser sends over https only. Behind a proxy that ends TLS without the header, cookies have no
-    ``Secure`` attribute.
-    """
-    if scope.get("scheme") == "https":
-        return True
-    for name, value in scope["headers"]:
-        if name == b"x-forwarded-proto":
-            return bool(value.split(b",")[0].strip().lower() == b"https")
-    return False
+    """Whether the browser used https: to this process, or to a trusted proxy that says so (see `TrustedProxies`)."""
+    return bool(scope.get("scheme") == "https")

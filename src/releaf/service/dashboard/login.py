@@ -56,7 +56,8 @@ class ProtectedPage:
         except ApiError as error:
             await _send_error(error, send)
         except Exception:
-            log.exception("%s %s failed", scope["method"], scope["path"])
+            request_id = {"request_id": scope["request_id"]}
+            log.exception("%s %s failed", scope["method"], scope["path"], extra=request_id)
             await _send_error(INTERNAL_ERROR, send)
 
 

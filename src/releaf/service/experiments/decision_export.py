@@ -6,6 +6,7 @@ import asyncio
 import csv
 import io
 import json
+import re
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -17,6 +18,8 @@ from releaf.service.log.events import Decided, decode_page
 from releaf.service.messages import Recorded
 
 ROWS_PER_GROUP = 10_000
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+PLAIN_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 FORMATS = {
     "csv": "text/csv; charset=utf-8",
     "ndjson": "application/x-ndjson",
@@ -63,7 +66,20 @@ class _ExportColumns:
         return {"decision": values.pop("decision"), "at": values.pop("at"), **contexts, **values}
 
 
+def neutralize_formula(cell: Any) -> Any:
+    """Put an apostrophe before text that a spreadsheet would run as a formula; numbers stay as they are.
+
+    >>> [neutralize_formula(cell) for cell in ("=1+1", "-1.5", -1.5, "tea")]
+    ["'=1+1", '-1.5', -1.5, 'tea']
+    """
+    if isinstance(cell, str) and cell.startswith(FORMULA_STARTS) and not PLAIN_NUMBER.fullmatch(cell):
+        return f"'{cell}"
+    return cell
+
+
 class _CsvWriter:
+    """Writes CSV that spreadsheets open without running formulas."""
+
     def __init__(self, experiment: ServedExperiment) -> None:
         self._columns, self._has_header = _ExportColumns(experiment), False
 
@@ -71,11 +87,13 @@ class _CsvWriter:
         text = io.StringIO()
         columns = self._columns
         names = ["decision", "at", *columns.named, *columns.fixed[2:]]
-        writer = csv.DictWriter(text, names)
+        writer = csv.writer(text)
         if not self._has_header:
-            writer.writeheader()
+            writer.writerow(map(neutralize_formula, names))
             self._has_header = True
-        writer.writerows(columns.row(record) for record in rows)
+        for record in rows:
+            values = columns.row(record)
+            writer.writerow([neutralize_formula(values[name]) for name in names])
         return text.getvalue().encode()
 
     def close(self) -> bytes:

@@ -57,10 +57,11 @@ class ExperimentRegistry:
     ) -> None:
         self.store, self.settings, self.clock = store, settings, MonotonicClock()
         self._on_loaded = on_loaded
-        self.group_commit = GroupCommit(store, settings.commit_timeout, on_commit, on_commit_failure)
+        self.group_commit = GroupCommit(store, settings.write_timeout, on_commit, on_commit_failure)
         self.experiments: dict[str, ServedExperiment] = {}
         self.feeds = EventFeeds(settings.feed_limit)
         self.ready = False
+        self.draining = False  # after SIGTERM: all requests are answered, but no more should be sent
         self.messages: list[str] = []
         self._on_keys = on_keys
         self._maintenance: asyncio.Task[None] | None = None

@@ -21,9 +21,9 @@ from releaf.service.experiments.registry import ExperimentRegistry
 from releaf.service.http.asgi import RawResponse, Receive, Scope, Send, content_type, read_body, send_raw, send_response
 from releaf.service.http.metrics import Metrics
 from releaf.service.http.operation import ApiRequest, Operation
+from releaf.service.http.problems import problem_document, problem_headers
 from releaf.service.http.read_timeouts import ReadTimeout
-from releaf.service.http.security_headers import JSON_HEADERS, error_headers
-from releaf.service.messages import ErrorAnswer, ErrorDetail
+from releaf.service.http.security_headers import JSON_HEADERS
 from releaf.service.settings import ServiceSettings
 from releaf.service.structured_logging import SLOW_REQUEST, log_response, mask
 
@@ -78,24 +78,25 @@ class Endpoint:
             status = await self._answer(operation, identity, scope, receive, send)
         except ApiError as error:
             status = error.status
-            await self._send_error(error, send)
+            await self._send_error(error, scope, send)
         except StoreError as error:
             status = 503
-            await self._send_error(ApiError(503, "unavailable", mask(str(error)), retry_after=1), send)
+            await self._send_error(ApiError(503, "unavailable", mask(str(error)), retry_after=1), scope, send)
         except asyncio.CancelledError:
             raise
         except ConnectionError:
             status = CLIENT_CLOSED_REQUEST
         except Exception:
             status = 500
-            log.exception("%s %s failed", scope["method"], scope["path"])
-            await self._send_error(INTERNAL_ERROR, send)
+            request_id = {"request_id": scope["request_id"]}
+            log.exception("%s %s failed", scope["method"], scope["path"], extra=request_id)
+            await self._send_error(INTERNAL_ERROR, scope, send)
         seconds = time.perf_counter() - started
         self._metrics.count_request(name, status, seconds)
         expected = status == 503 and name == "readyz"  # load balancers poll a standby every few seconds
         if (status >= 400 and not expected) or seconds > SLOW_REQUEST or log.isEnabledFor(logging.DEBUG):
-            client, key = client_address(scope), identity.id
-            log_response(name, scope["method"], scope["path"], status, seconds, client=client, key=key)
+            sender = {"client": client_address(scope), "key": identity.id, "request_id": scope["request_id"]}
+            log_response(name, scope["method"], scope["path"], status, seconds, **sender)
 
     async def _answer(
         self, operation: Operation, identity: Identity, scope: Scope, receive: Receive, send: Send
@@ -129,17 +130,12 @@ class Endpoint:
         else:
             request.body = decode_json(self._decoders[request.scope["method"]], content)
 
-    async def _send_error(self, error: ApiError, send: Send) -> None:
-        content = encoder.encode(error_answer(error))
-        headers = [(b"content-type", JSON), *error_headers(error)]
+    async def _send_error(self, error: ApiError, scope: Scope, send: Send) -> None:
+        content = problem_document(error, scope["path"], scope["request_id"])
+        headers = problem_headers(error)
         if error.status == 405:
             headers.append((b"allow", self._allow))
         await send_response(send, error.status, content, headers)
-
-
-def error_answer(error: ApiError) -> ErrorAnswer:
-    """The message of an error response."""
-    return ErrorAnswer(ErrorDetail(error.status, error.code, error.message))
 
 
 def decode_json(decoder: msgspec.json.Decoder[Any], content: bytes) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 from msgspec import UNSET
@@ -16,8 +16,9 @@ from releaf.service.experiments.decision_messages import decision_answers
 from releaf.service.experiments.learner_factory import known_policies
 from releaf.service.experiments.served_experiment import LIVE, RECOVERING, ServedExperiment
 from releaf.service.http.asgi import RawResponse, find_header
-from releaf.service.http.endpoint import decode_json, encoder, error_answer
+from releaf.service.http.endpoint import decode_json, encoder
 from releaf.service.http.metrics import CONTENT_TYPE
+from releaf.service.http.name_checks import check_experiment_names, check_name
 from releaf.service.http.operation import ApiRequest
 from releaf.service.http.server_sent_events import open_feed
 from releaf.service.messages import (
@@ -25,12 +26,13 @@ from releaf.service.messages import (
     Answer,
     Answers,
     Ask,
-    ErrorAnswer,
+    ErrorDetail,
     ExperimentInfo,
     ExperimentList,
     ExplanationInfo,
     Health,
     Learnt,
+    LineError,
     PartitionInfo,
     PolicyList,
     RecordedPage,
@@ -43,6 +45,16 @@ _ask_decoder = msgspec.json.Decoder(Ask)
 _reward_decoder = msgspec.json.Decoder(RewardOf)
 
 
+class Named(Protocol):
+    """An entry of a list, known by its name."""
+
+    @property
+    def name(self) -> str: ...
+
+
+Entry = TypeVar("Entry", bound=Named)
+
+
 def _experiment(request: ApiRequest) -> ServedExperiment:
     return request.registry.find(request.path["experiment"])
 
@@ -51,18 +63,35 @@ def _experiment(request: ApiRequest) -> ServedExperiment:
 
 
 async def list_policies(request: ApiRequest) -> PolicyList:
-    return PolicyList(known_policies())
+    return PolicyList(*_page(request, known_policies()))
 
 
 async def create_experiment(request: ApiRequest) -> ExperimentInfo:
     request.identity.require(request.body.name, "admin")
+    check_experiment_names(request.body)
     return (await request.registry.create(request.body)).info()
 
 
 async def list_experiments(request: ApiRequest) -> ExperimentList:
-    experiments = request.registry.experiments.values()
-    allowed = (one for one in experiments if request.identity.allows(one.name, "read"))
-    return ExperimentList([experiment.info() for experiment in allowed])
+    experiments = sorted(request.registry.experiments.values(), key=lambda one: one.id)  # in all processes the same
+    allowed = [one for one in experiments if request.identity.allows(one.name, "read")]
+    page, following = _page(request, allowed)
+    return ExperimentList([experiment.info() for experiment in page], following)
+
+
+def _page(request: ApiRequest, entries: list[Entry]) -> tuple[list[Entry], str | None]:
+    """The entries of a page, and the name to pass as ``after`` for the next page; None on the last page."""
+    first, limit = 0, len(entries)
+    if "after" in request.query:
+        after = request.query["after"]
+        names = [entry.name for entry in entries]
+        if after not in names:
+            raise invalid_request(f"after is {after[:200]!r}: expected the name of an entry of this list")
+        first = names.index(after) + 1
+    if "limit" in request.query:
+        limit = _whole_number("limit", request.query["limit"], 1, decision_records.MAX_LISTED)
+    page = entries[first : first + limit]
+    return page, page[-1].name if first + limit < len(entries) else None
 
 
 async def get_experiment(request: ApiRequest) -> ExperimentInfo:
@@ -82,6 +111,7 @@ async def _change(request: ApiRequest, change: str, subject: Any) -> ExperimentI
 
 
 async def add_action(request: ApiRequest) -> ExperimentInfo:
+    check_name("action", request.body.action)
     return await _change(request, "add_action", request.body.action)
 
 
@@ -114,7 +144,7 @@ async def promote_shadow(request: ApiRequest) -> ExperimentInfo:
 
 
 async def decide(request: ApiRequest) -> Answer | Answers | RawResponse:
-    experiment = _experiment(request)
+    experiment, header_key = _experiment(request), _header_key(request)
     if request.lines is not None:
         return await _decide_lines(request, experiment)
     ask: Ask = request.body
@@ -123,7 +153,7 @@ async def decide(request: ApiRequest) -> Answer | Answers | RawResponse:
     if ask.contexts is UNSET:
         if ask.keys is not None:
             raise invalid_request("keys go with contexts; expected key")
-        return (await _decide(request, experiment, [ask.context], [ask.key or _header_key(request)]))[0]
+        return (await _decide(request, experiment, [ask.context], [ask.key or header_key]))[0]
     if ask.key is not None:
         raise invalid_request("key goes with context; expected keys, one for each context")
     contexts: list[Any] = ask.contexts
@@ -181,12 +211,16 @@ def _read_line(decoder: msgspec.json.Decoder[Any], line: bytes, check: Callable[
         check(message)
         return message
     except ApiError as error:
-        return error_answer(error)
+        return _line_error(error)
+
+
+def _line_error(error: ApiError) -> LineError:
+    return LineError(ErrorDetail(error.status, error.code, error.message))
 
 
 async def _answer_lines(messages: list[Any], answer: Callable[[list[Any]], Awaitable[list[Any]]]) -> list[Any]:
     """Answer all valid lines in one request, which is faster; one by one if that raises an error."""
-    valid = [index for index, message in enumerate(messages) if not isinstance(message, ErrorAnswer)]
+    valid = [index for index, message in enumerate(messages) if not isinstance(message, LineError)]
     answers = list(messages)
     try:
         answered = await answer([messages[index] for index in valid]) if valid else []
@@ -203,7 +237,7 @@ async def _answer_line(message: Any, answer: Callable[[list[Any]], Awaitable[lis
     try:
         return (await answer([message]))[0]
     except ApiError as error:
-        return error_answer(error)
+        return _line_error(error)
 
 
 def _encode_lines(answers: list[Any]) -> RawResponse:
@@ -302,6 +336,8 @@ async def healthz(request: ApiRequest) -> Health:
 
 async def readyz(request: ApiRequest) -> Health:
     registry = request.registry
+    if registry.draining:
+        raise ApiError(503, "stopping", "the service is about to stop: send requests to another process", retry_after=1)
     recovering = [one.name for one in registry.experiments.values() if one.status == RECOVERING]
     if not registry.ready or recovering:
         what = f"experiments are recovering: {', '.join(recovering)}" if recovering else "the service is starting"
@@ -313,4 +349,6 @@ async def readyz(request: ApiRequest) -> Health:
 
 
 async def metrics(request: ApiRequest) -> RawResponse:
-    return RawResponse(request.metrics.text(), CONTENT_TYPE.encode())
+    request.identity.require_anywhere("read")
+    text = request.metrics.text(lambda experiment: request.identity.allows(experiment, "read"))
+    return RawResponse(text, CONTENT_TYPE.encode())

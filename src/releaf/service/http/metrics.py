@@ -94,8 +94,8 @@ class RecentDecisions:
         return self._explored / min(self._total, RECENT) if self._total else None
 
 
-class Metrics(Collector):
-    """Collects all metrics, and renders them for Prometheus.
+class Metrics:
+    """Counts requests and commits, and renders all metrics for Prometheus.
 
     Attributes
     ----------
@@ -113,9 +113,7 @@ class Metrics(Collector):
         self._recent: dict[str, RecentDecisions] = {}
         self._commit_seconds, self._commit_events = Histogram(LATENCIES), Histogram(BATCHES)
         self._failed_commits = 0
-        self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(self)
-        ProcessCollector(registry=self._registry)
+        self._process = ProcessCollector(registry=None)
 
     # --- updates
 
@@ -141,15 +139,17 @@ class Metrics(Collector):
 
     # --- scrapes
 
-    def text(self) -> bytes:
-        """Render all metrics, in the format of ``CONTENT_TYPE``."""
-        return generate_latest(self._registry)
+    def text(self, is_readable: Callable[[str], bool] = lambda experiment: True) -> bytes:
+        """Render the metrics in the format of ``CONTENT_TYPE``: those of the service, and of readable experiments."""
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(_Scrape(lambda: self._collect(is_readable)))
+        registry.register(self._process)
+        return generate_latest(registry)
 
-    def collect(self) -> Iterator[Metric]:
-        """Yield all metrics, for the registry."""
+    def _collect(self, is_readable: Callable[[str], bool]) -> Iterator[Metric]:
         yield InfoMetricFamily("releaf", "The version of the service.", value={"version": __version__})
         yield from self._collect_requests()
-        yield from self._collect_experiments(list(self.experiments()))
+        yield from self._collect_experiments([one for one in self.experiments() if is_readable(one.name)])
         yield from self._collect_store()
 
     def _collect_requests(self) -> Iterator[Metric]:
@@ -193,6 +193,16 @@ class Metrics(Collector):
             ("releaf_commit_events", "Events written together.", self._commit_events),
         ):
             yield HistogramMetricFamily(name, help_text, taken.buckets(), taken.total)
+
+
+class _Scrape(Collector):
+    """One scrape, as a collector of a registry."""
+
+    def __init__(self, collect: Callable[[], Iterator[Metric]]) -> None:
+        self._collect = collect
+
+    def collect(self) -> Iterator[Metric]:
+        return self._collect()
 
 
 COUNTERS = (  # field of the counts

@@ -10,11 +10,18 @@ from typing import Any
 import msgspec
 
 from releaf._version import __version__
-from releaf.service.http.operation import Operation
+from releaf.service.http.operation import Operation, Parameter
 from releaf.service.messages import ErrorAnswer
 
 _REF = "#/components/schemas/{name}"
 _COMMON_ERRORS = (400, 403, 422, 503)  # of every operation
+_HEADERS = {"X-Request-ID": {"$ref": "#/components/headers/X-Request-ID"}}  # of every response
+_REQUEST_ID = {
+    "description": "Id of the request, also in error responses and the log: "
+    "that of the request's X-Request-ID header if it has one of 1 to 128 letters, digits and . _ : / + = @ -",
+    "required": True,
+    "schema": {"type": "string"},
+}
 _PATTERNS = {
     "experiment": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"},
     "decision": {"type": "integer", "minimum": 1, "maximum": 2**53},
@@ -42,6 +49,7 @@ def describe(operations: Sequence[Operation]) -> dict[str, Any]:
         "paths": paths,
         "components": {
             "schemas": components,
+            "headers": {"X-Request-ID": _REQUEST_ID},
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer", "description": "releaf keys add"}},
         },
     }
@@ -67,19 +75,12 @@ def _portable(schema: Any) -> Any:
 
 def _operation(operation: Operation, by_type: dict[str, Any]) -> dict[str, Any]:
     names = re.findall(r"{(\w+)(?::\w+)?}", operation.path)
-    parameters = [
+    parameters: list[dict[str, Any]] = [
         {"name": name, "in": "path", "required": True, "schema": _PATTERNS.get(name, {"type": "string"})}
         for name in names
-    ] + [
-        {
-            "name": one.name,
-            "in": "query",
-            "required": one.required,
-            "description": one.about,
-            "schema": dict(one.schema),
-        }
-        for one in operation.query
     ]
+    for place, given in (("query", operation.query), ("header", operation.headers)):
+        parameters += [_parameter(place, one) for one in given]
     description: dict[str, Any] = {
         "operationId": operation.name,
         "summary": operation.summary,
@@ -100,8 +101,18 @@ def _operation(operation: Operation, by_type: dict[str, Any]) -> dict[str, Any]:
     return description
 
 
+def _parameter(place: str, parameter: Parameter) -> dict[str, Any]:
+    return {
+        "name": parameter.name,
+        "in": place,
+        "required": parameter.required,
+        "description": parameter.about,
+        "schema": dict(parameter.schema),
+    }
+
+
 def _responses(operation: Operation, by_type: dict[str, Any]) -> dict[str, Any]:
-    error = {"content": {"application/json": {"schema": by_type[str(ErrorAnswer)]}}}
+    error = {"headers": _HEADERS, "content": {"application/problem+json": {"schema": by_type[str(ErrorAnswer)]}}}
     keyed = () if operation.scope == "none" else (401,)
     statuses = sorted({*_COMMON_ERRORS, *keyed, 429, *operation.errors})
     errors = {str(status): {"description": HTTPStatus(status).phrase, **error} for status in statuses}
@@ -117,4 +128,4 @@ def _answer(operation: Operation, by_type: dict[str, Any]) -> dict[str, Any]:
         content = {"application/json": {"schema": parts[0] if len(parts) == 1 else {"anyOf": parts}}}
         if operation.lines:
             content["application/x-ndjson"] = {"schema": {"type": "string"}}
-    return {"description": operation.summary, "content": content}
+    return {"description": operation.summary, "headers": _HEADERS, "content": content}

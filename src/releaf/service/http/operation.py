@@ -36,7 +36,7 @@ Handler = Callable[[ApiRequest], Awaitable[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A query parameter, for the OpenAPI description."""
+    """A query parameter or a header of a request, for the OpenAPI description."""
 
     name: str
     about: str
@@ -51,7 +51,7 @@ class Operation:
     Attributes
     ----------
     method, path
-        Of its requests; the scope applies to the ``{experiment}`` in the path.
+        Of its requests; the scope applies to the ``{experiment}`` in the path. Without one, the handler checks it.
     handler
         Coroutine function that answers a request; the type of its result is that of the response message.
     body
@@ -64,6 +64,8 @@ class Operation:
         Of the response.
     lines
         Whether the operation also accepts newline-delimited JSON.
+    query, headers
+        Parameters that the operation reads, besides those in the path and the headers of every request.
     conflicts
         Error statuses that depend on the state of the experiment.
     """
@@ -79,6 +81,7 @@ class Operation:
     status: int = 200
     lines: bool = False
     query: tuple[Parameter, ...] = ()
+    headers: tuple[Parameter, ...] = ()
     conflicts: tuple[int, ...] = ()
 
     @property

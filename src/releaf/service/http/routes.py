@@ -23,16 +23,29 @@ _LIST_PARAMETERS = (
 )
 _FORMAT = Parameter("format", "of the file", {"type": "string", "enum": list(FORMATS), "default": "csv"})
 
+_NAME = {"type": "string", "minLength": 1, "maxLength": 200}
+_PAGE_PARAMETERS = (
+    Parameter("limit", "entries per page; all by default", {"type": "integer", "minimum": 1, "maximum": MAX_LISTED}),
+    Parameter("after", "only entries after the one of this name: the `next` of the page before", _NAME),
+)
+_KEY_HEADER = Parameter(
+    "Idempotency-Key",
+    "key of a single decision whose body has none: the same key gives the same decision again; ignored for many",
+    _NAME,
+)
+
 # fmt: off
 OPERATIONS = (  # the most frequent first, because the router tries them in order
     Operation("POST", f"{_ONE}/decide", handlers.decide, "Decide for a context, or for many",
-              body=Ask, scope="decide", lines=True, conflicts=(409,)),
+              body=Ask, scope="decide", lines=True, headers=(_KEY_HEADER,), conflicts=(409,)),
     Operation("POST", f"{_ONE}/reward", handlers.reward, "Learn the reward of a decision, or of many",
               body=Rewarding, scope="reward", lines=True, conflicts=(409, 410)),
-    Operation("GET", "/v1/policies", handlers.list_policies, "The policies that an experiment can use", scope="any"),
+    Operation("GET", "/v1/policies", handlers.list_policies, "The policies that an experiment can use",
+              scope="any", query=_PAGE_PARAMETERS),
     Operation("POST", _ALL, handlers.create_experiment, "Create an experiment",
               body=NewExperiment, scope="admin", status=201, conflicts=(409,)),
-    Operation("GET", _ALL, handlers.list_experiments, "All experiments that the key may read", scope="any"),
+    Operation("GET", _ALL, handlers.list_experiments, "All experiments that the key may read, in order of creation",
+              scope="any", query=_PAGE_PARAMETERS),
     Operation("GET", _ONE, handlers.get_experiment, "An experiment and its status"),
     Operation("DELETE", _ONE, handlers.retire_experiment, "Retire an experiment: no more decisions; all stays readable",
               scope="admin"),
@@ -64,5 +77,6 @@ OPERATIONS = (  # the most frequent first, because the router tries them in orde
               scope="admin", conflicts=(409,)),
     Operation("GET", "/healthz", handlers.healthz, "Liveness probe", scope="none"),
     Operation("GET", "/readyz", handlers.readyz, "Readiness probe", scope="none"),
-    Operation("GET", "/metrics", handlers.metrics, "Metrics for Prometheus", media=("text/plain",), scope="any"),
+    Operation("GET", "/metrics", handlers.metrics, "Metrics for Prometheus, of the experiments that the key may read",
+              media=("text/plain",)),
 )
