@@ -24,7 +24,6 @@ KINDS: dict[type, tuple[Any, str]] = {  # of values in a file, by the type of th
     int: (int, "a whole number"),
     float: ((int, float), "a number"),
     str: (str, "a text"),
-    type(None): (int, "a whole number"),  # of a limit that depends on another one
 }
 
 
@@ -65,7 +64,7 @@ def _check(context: typer.Context, option: Any, what: str, value: Any) -> None:
         if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
             raise ValueError(f"{what}: expected a list of texts")
         return
-    kind, expected = KINDS[type(option.default)]
+    kind, expected = KINDS.get(type(option.default), KINDS[int])  # without a default: a limit that depends on another
     if not isinstance(value, kind) or isinstance(value, bool) != (kind is bool):
         raise ValueError(f"{what}: expected {expected}")
     try:
