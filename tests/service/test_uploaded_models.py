@@ -246,7 +246,7 @@ def kernels():
     return [len(getattr(entry_points, name).signatures) for name in ("decide", "decide_all", "learn")]
 precompile(learner)
 before = kernels()
-made = learner.decide_many([[0.1, 0.2, 0.3]] * 5) + [learner.decide([0.1, 0.2, 0.3])]
+made = [*learner.decide_many([[0.1, 0.2, 0.3]] * 5), learner.decide([0.1, 0.2, 0.3])]
 learner.learn(made[0], 1.0)
 print(before, kernels())
 """

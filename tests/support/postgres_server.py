@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 from polling import TIMEOUT_SECONDS
 
@@ -91,6 +92,19 @@ class PostgresServer:
             self._process.send_signal(how)
             self._process.wait(TIMEOUT_SECONDS)
             self._process = None
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """All its processes stopped, without an end of their connections."""
+        assert self._process is not None
+        processes = [psutil.Process(self._process.pid), *psutil.Process(self._process.pid).children(recursive=True)]
+        for process in processes:
+            process.suspend()
+        try:
+            yield
+        finally:
+            for process in processes:
+                process.resume()
 
     def remove(self) -> None:
         self.stop(signal.SIGQUIT)

@@ -119,7 +119,8 @@ class ServiceProcess:
         assert self._process is not None
         assert self._process.poll() is None, f"the service has ended: {self.log_text()[-3000:]}"
         try:
-            return self.call("GET", "/healthz")[0] == 200
+            status, _, told = self.call("GET", "/readyz")
+            return status == 200 or (isinstance(told, dict) and told["error"]["code"] == "standby")
         except NoResponse:
             return False
 

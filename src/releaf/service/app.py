@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import logging
 import math
@@ -32,6 +33,7 @@ from releaf.service.experiments.registry import ExperimentRegistry
 from releaf.service.http.asgi import RawResponse, Receive, Scope, Send
 from releaf.service.http.connection_limits import connection_class
 from releaf.service.http.endpoint import JSON, Endpoint
+from releaf.service.http.loop_lag import watch_event_loop
 from releaf.service.http.metrics import ExperimentReading, Metrics, StoreLag
 from releaf.service.http.openapi import describe
 from releaf.service.http.operation import ApiRequest, Operation
@@ -57,11 +59,14 @@ class Service:
     access: AccessControl
     metrics: Metrics
     keyring: Keyring
-    app: Router
+    app: Application
 
 
 def make_service(
-    settings: ServiceSettings, store: EventStore | None = None, on_loaded: Callable[[], None] = lambda: None
+    settings: ServiceSettings,
+    store: EventStore | None = None,
+    on_loaded: Callable[[], None] = lambda: None,
+    starts_in_background: bool = False,
 ) -> Service:
     """Assemble a service; the lifespan of its application opens and closes the store.
 
@@ -73,6 +78,8 @@ def make_service(
         Store to use instead of the one in the settings.
     on_loaded
         Called when long-lived objects were created (see `ExperimentRegistry`).
+    starts_in_background
+        Whether the application answers, with 503, while it opens the store and recovers experiments.
     """
     keyring, metrics = Keyring(), Metrics()
     access = AccessControl(settings, keyring, Sessions(keyring))
@@ -93,7 +100,7 @@ def make_service(
     dashboard = protected_routes(pages.routes(needs_keys=settings.needs_keys), access, settings)
     default = endpoint([_not_found_operation(method) for method in METHODS])
     proxies = TrustedProxies(settings.trusted_proxies)
-    app = Application(registry, proxies, [*_routes(endpoint), *dashboard], default)
+    app = Application(registry, proxies, [*_routes(endpoint), *dashboard], default, metrics, starts_in_background)
     return Service(registry, access, metrics, keyring, app)
 
 
@@ -101,10 +108,19 @@ class Application(Router):
     """Router of all routes; its lifespan starts and stops the registry of experiments."""
 
     def __init__(
-        self, registry: ExperimentRegistry, proxies: TrustedProxies, routes: list[BaseRoute], default: Endpoint
+        self,
+        registry: ExperimentRegistry,
+        proxies: TrustedProxies,
+        routes: list[BaseRoute],
+        default: Endpoint,
+        metrics: Metrics,
+        starts_in_background: bool,
     ) -> None:
         super().__init__(routes, default=default, redirect_slashes=False)
-        self._registry, self._proxies = registry, proxies
+        self._registry, self._proxies, self._metrics = registry, proxies, metrics
+        self._starts_in_background = starts_in_background
+        self.on_failed_start: Callable[[], None] = lambda: None  # of a start in the background
+        self.failed = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, with its id in the response; behind a trusted proxy, its client is the proxy's."""
@@ -114,23 +130,45 @@ class Application(Router):
         await super().__call__(scope, receive, send)
 
     async def lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Start and stop with the server; a store that fails to open ends the start with one line of log."""
+        """Start and stop with the server; a store that fails to open ends it with one line of log."""
         await receive()
-        try:
-            await self._registry.start()
-        except StoreError as error:
-            await send({"type": "lifespan.startup.failed", "message": str(error)})
-            return
-        log.info("ready", extra={"experiments": len(self._registry.experiments)})
+        tasks = [asyncio.create_task(watch_event_loop(self._metrics.add_loop_lag), name="event-loop lag")]
+        if self._starts_in_background:
+            tasks.append(asyncio.create_task(self._start_or_fail(), name="start"))
+        else:
+            try:
+                await self._start()
+            except StoreError as error:
+                await send({"type": "lifespan.startup.failed", "message": str(error)})
+                return
         await send({"type": "lifespan.startup.complete"})
         await receive()
         log.info("stopping")
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         try:
             await self._registry.stop()
         except StoreError as error:
             await send({"type": "lifespan.shutdown.failed", "message": str(error)})
             return
         await send({"type": "lifespan.shutdown.complete"})
+
+    async def _start(self) -> None:
+        await self._registry.start()
+        log.info("ready", extra={"experiments": len(self._registry.experiments)})
+
+    async def _start_or_fail(self) -> None:
+        try:
+            await self._start()
+        except StoreError as error:
+            log.error("the service can't start: %s", error)
+        except Exception:
+            log.exception("the service can't start")
+        else:
+            return
+        self.failed = True
+        self.on_failed_start()
 
 
 def _routes(endpoint: Callable[[list[Operation]], Endpoint]) -> list[BaseRoute]:
@@ -183,12 +221,12 @@ def serve(settings: ServiceSettings, level: str = "INFO") -> None:
     garbage_collector.raise_threshold()
     structured_logging.configure(settings.log_format, level=level)
     _compile_kernels()
-    service = make_service(settings, on_loaded=garbage_collector.freeze_objects)
+    service = make_service(settings, on_loaded=garbage_collector.freeze_objects, starts_in_background=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # uvicorn raises the signal again at its end
     server = make_server(service, settings)
     with suppress(KeyboardInterrupt):
         server.run()
-    if not server.started:
+    if not server.started or service.app.failed:
         sys.exit(STARTUP_FAILURE)
 
 
@@ -209,7 +247,9 @@ def make_server(service: Service, settings: ServiceSettings) -> uvicorn.Server:
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         backlog=2048,
     )
-    return DecisionServer(config, service.registry, settings.drain_seconds)
+    server = DecisionServer(config, service.registry, settings.drain_seconds)
+    service.app.on_failed_start = server.stop_soon
+    return server
 
 
 class DecisionServer(uvicorn.Server):
@@ -231,6 +271,10 @@ class DecisionServer(uvicorn.Server):
         else:
             super().handle_exit(sig, frame)
         self._registry.draining = True
+
+    def stop_soon(self) -> None:
+        """Stop at the next tick."""
+        self.should_exit = True
 
     async def on_tick(self, counter: int) -> bool:
         """Stop if the server has drained; called ten times a second."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from itertools import islice
 
 from releaf.service.errors import ApiError
@@ -19,7 +18,7 @@ class NotPending(Exception):
     """A reward for a decision that is not pending; the log tells why."""
 
 
-class PendingDecisions(OrderedDict[int, PendingDecision]):
+class PendingDecisions(dict[int, PendingDecision]):
     """Pending decisions by number, the oldest first."""
 
     def overdue(self, now: float) -> list[int]:

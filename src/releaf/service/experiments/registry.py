@@ -60,12 +60,14 @@ class ExperimentRegistry:
         self.group_commit = GroupCommit(store, settings.write_timeout, on_commit, on_commit_failure)
         self.experiments: dict[str, ServedExperiment] = {}
         self.feeds = EventFeeds(settings.feed_limit)
-        self.ready = False
+        self.started = False  # the store is open, and experiments and keys are known
+        self.ready = False  # all experiments are live or on standby, as far as they can be
         self.draining = False  # after SIGTERM: all requests are answered, but no more should be sent
         self.messages: list[str] = []
         self._on_keys = on_keys
         self._maintenance: asyncio.Task[None] | None = None
         self._refreshed = 0.0
+        self._asked_at: float | None = None  # when the store was asked for experiments and keys, until it answers
 
     async def start(self) -> None:
         """Open the store, and serve all experiments that no other process serves."""
@@ -75,6 +77,9 @@ class ExperimentRegistry:
         self.group_commit.start()
         await self._refresh()
         for experiment in self.experiments.values():
+            experiment.status = RECOVERING
+        self.started = True
+        for experiment in list(self.experiments.values()):
             await self._maintain_one(experiment)
         self._on_loaded()
         self.ready = True
@@ -82,7 +87,7 @@ class ExperimentRegistry:
 
     async def stop(self) -> None:
         """Commit all events, save a snapshot of each experiment, and close the store."""
-        self.ready = False
+        self.ready = self.started = False
         if self._maintenance is not None:
             self._maintenance.cancel()
             await asyncio.gather(self._maintenance, return_exceptions=True)
@@ -95,6 +100,11 @@ class ExperimentRegistry:
                     experiment.report(f"saving a snapshot at shutdown failed: {error!r}")
         finally:
             await self.store.close()
+
+    def silence(self) -> float:
+        """Seconds for which a write or a read has been waiting for the store."""
+        reading = 0.0 if self._asked_at is None else time.monotonic() - self._asked_at
+        return max(self.group_commit.lag()[1], reading)
 
     def find(self, name: str) -> ServedExperiment:
         """Return the experiment of this name; an error with status 404 if there is none."""
@@ -146,11 +156,15 @@ class ExperimentRegistry:
 
     async def _refresh(self) -> None:
         """Read experiments and keys that other processes added."""
-        self._refreshed = time.monotonic()
-        for row in await self.store.experiments():
+        self._refreshed = self._asked_at = time.monotonic()
+        try:
+            rows, keys = await self.store.experiments(), await self.store.keys()
+        finally:
+            self._asked_at = None
+        for row in rows:
             if row.name not in self.experiments:
                 self._add(row)
-        self._on_keys(await self.store.keys())
+        self._on_keys(keys)
 
     async def _activate(self, experiment: ServedExperiment) -> None:
         """Serve an experiment if its lease is free."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -91,7 +90,7 @@ def from_bytes(content: bytes) -> ExperimentState:
 EXPERIMENT_FORMAT: StateFormat[ExperimentState] = StateFormat(freeze, from_bytes)
 
 
-def _capture(entries: OrderedDict[Any, Any]) -> tuple[list[Any], list[Any]]:
+def _capture(entries: dict[Any, Any]) -> tuple[list[Any], list[Any]]:
     """Copy keys and values; to make a tuple of each pair would take a hundred times as long."""
     return list(entries), list(entries.values())
 

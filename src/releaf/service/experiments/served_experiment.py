@@ -72,6 +72,7 @@ class ServedExperiment:
         self.last, self.checksum = 0, b""
         self.messages: list[str] = []
         self.failure = ""  # why the state is being recovered
+        self._recovery: Recovery[ExperimentState] | None = None
         self.feeds: set[Feed] = set()
         self._clock_offset = 0.0  # added to the clock if the log has later times
         self._page: tuple[int, dict[int, Decided]] = (0, {})  # cache: decisions of the last page read
@@ -113,6 +114,7 @@ class ServedExperiment:
     def live(self) -> ExperimentState:
         """The state; an `ApiError` with status 503 unless the experiment is live in this process."""
         if self.state is not None and self.status == LIVE:
+            self._group_commit.require_answering()
             return self.state
         reasons = {
             STANDBY: "another process serves this experiment: ask that one, or wait until this one takes over",
@@ -303,7 +305,7 @@ class ServedExperiment:
         with contextlib.suppress(ApiError):
             await self._group_commit.flush(self)  # a commit that is still running belongs to the log
         started = time.perf_counter()
-        recovery = Recovery(self.store, self.id, EXPERIMENT_FORMAT, self.report)
+        self._recovery = recovery = Recovery(self.store, self.id, EXPERIMENT_FORMAT, self.report)
         state = await recovery.run()
         self.snapshots.damaged |= recovery.damaged_snapshots
         if state is None:
@@ -321,6 +323,11 @@ class ServedExperiment:
             await self.change("skip_numbers", recovery.last_known_decision)
         took, after = time.perf_counter() - started, self.last - recovery.snapshot_event
         log.info("experiment %s: live after %.2f s, with %d events after the snapshot", self.name, took, after)
+
+    def progress(self) -> str:
+        """Name, and how far its recovery is."""
+        done = self._recovery.replayed if self._recovery else 0
+        return f"{self.name} ({done:,} events replayed)" if done else self.name
 
     async def save_snapshot(self) -> None:
         """Save a snapshot, if there are events since the latest one."""

@@ -16,7 +16,7 @@ import msgspec
 
 from releaf.service.auth.access_control import AccessControl, client_address
 from releaf.service.auth.api_keys import NO_ACCESS, Identity
-from releaf.service.errors import ApiError, StoreError
+from releaf.service.errors import ApiError, StoreError, service_unavailable
 from releaf.service.experiments.registry import ExperimentRegistry
 from releaf.service.http.asgi import RawResponse, Receive, Scope, Send, content_type, read_body, send_raw, send_response
 from releaf.service.http.metrics import Metrics
@@ -71,7 +71,10 @@ class Endpoint:
         name = operation.name if operation else "unknown"
         identity = NO_ACCESS
         try:
-            identity = self._access.admit(scope, public=operation is None or operation.scope == "none")
+            public = operation is None or operation.scope == "none"
+            if not (public or self._registry.started):  # keys and experiments are not known yet
+                raise ApiError(503, "not_ready", "the service is starting: try again soon", retry_after=1)
+            identity = self._access.admit(scope, public=public)
             if operation is None:
                 message = f"the method is {scope['method']}: expected one of {self._allow.decode()}"
                 raise ApiError(405, "method_not_allowed", message)
@@ -111,13 +114,24 @@ class Endpoint:
             request.query = _parse_query(scope["query_string"], operation)
         elif operation.query:
             _parse_query(b"", operation)
-        answer = await operation.handler(request)
+        answer = await self._handled(operation, request)
         if isinstance(answer, RawResponse):
             await send_raw(answer, operation.status, scope["method"] == "HEAD", receive, send)
         else:
             content = b"" if scope["method"] == "HEAD" else encoder.encode(answer)
             await send_response(send, operation.status, content, _JSON_HEADERS)
         return operation.status
+
+    async def _handled(self, operation: Operation, request: ApiRequest) -> Any:
+        """Call the handler; 503 if the store does not answer in time. A commit goes on: it is never cancelled."""
+        if operation.is_unbounded:
+            return await operation.handler(request)
+        limit = self._settings.write_timeout
+        try:
+            async with asyncio.timeout(limit):
+                return await operation.handler(request)
+        except TimeoutError:
+            raise service_unavailable(f"the store has not answered within {limit:g} s: try again") from None
 
     async def _read(self, operation: Operation, request: ApiRequest, receive: Receive) -> None:
         kind = content_type(request.scope)

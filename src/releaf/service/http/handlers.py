@@ -338,10 +338,12 @@ async def readyz(request: ApiRequest) -> Health:
     registry = request.registry
     if registry.draining:
         raise ApiError(503, "stopping", "the service is about to stop: send requests to another process", retry_after=1)
-    recovering = [one.name for one in registry.experiments.values() if one.status == RECOVERING]
+    recovering = [one.progress() for one in registry.experiments.values() if one.status == RECOVERING]
     if not registry.ready or recovering:
         what = f"experiments are recovering: {', '.join(recovering)}" if recovering else "the service is starting"
         raise ApiError(503, "not_ready", what, retry_after=1)
+    if (silence := registry.silence()) > request.settings.write_timeout:
+        raise ApiError(503, "not_ready", f"the store has not answered for {silence:.0f} s", retry_after=1)
     standby = [one.name for one in registry.experiments.values() if one.status != LIVE]
     if standby and len(standby) == len(registry.experiments):
         raise ApiError(503, "standby", f"this process serves none of: {', '.join(standby)}", retry_after=1)

@@ -112,6 +112,7 @@ class Metrics:
         self._latencies: dict[str, Histogram] = {}
         self._recent: dict[str, RecentDecisions] = {}
         self._commit_seconds, self._commit_events = Histogram(LATENCIES), Histogram(BATCHES)
+        self._loop_lag = Histogram(LATENCIES)
         self._failed_commits = 0
         self._process = ProcessCollector(registry=None)
 
@@ -133,6 +134,10 @@ class Metrics:
     def count_commit(self, events: int, seconds: float) -> None:
         self._commit_events.add(events)
         self._commit_seconds.add(seconds)
+
+    def add_loop_lag(self, seconds: float) -> None:
+        """Add how late a timer of the event loop was."""
+        self._loop_lag.add(seconds)
 
     def count_failed_commit(self) -> None:
         self._failed_commits += 1
@@ -191,6 +196,7 @@ class Metrics:
         for name, help_text, taken in (
             ("releaf_commit_seconds", "Time to write a group of events to disk.", self._commit_seconds),
             ("releaf_commit_events", "Events written together.", self._commit_events),
+            ("releaf_event_loop_lag_seconds", "How late timers of the event loop are.", self._loop_lag),
         ):
             yield HistogramMetricFamily(name, help_text, taken.buckets(), taken.total)
 

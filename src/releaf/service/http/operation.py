@@ -68,6 +68,8 @@ class Operation:
         Parameters that the operation reads, besides those in the path and the headers of every request.
     conflicts
         Error statuses that depend on the state of the experiment.
+    is_unbounded
+        Whether it may take longer than the write time-out, since it may have to compile.
     """
 
     method: str
@@ -83,6 +85,7 @@ class Operation:
     query: tuple[Parameter, ...] = ()
     headers: tuple[Parameter, ...] = ()
     conflicts: tuple[int, ...] = ()
+    is_unbounded: bool = False
 
     @property
     def name(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from releaf.service.errors import ApiError, StoreError, service_unavailable
@@ -83,6 +83,7 @@ class GroupCommit:
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
+        self._timed_out = False  # whether the commit that runs has taken longer than the time-out
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -122,6 +123,11 @@ class GroupCommit:
         if batch is not None:
             batch.fail(_commit_failed(error))
 
+    def require_answering(self) -> None:
+        """Refuse a request, before it changes anything, while a commit takes longer than the time-out."""
+        if self._timed_out:
+            raise service_unavailable("the store does not answer: try again soon")
+
     def lag(self) -> tuple[int, float]:
         """Number of events that are not on disk yet, and the age of the oldest in seconds."""
         batches = [*self._filling.values(), *self._in_flight.values()]
@@ -138,16 +144,22 @@ class GroupCommit:
             try:
                 await self._write(self._in_flight)
             finally:
-                self._in_flight = {}
+                self._in_flight, self._timed_out = {}, False
             if not self._filling:
                 self._idle.set()
+
+    def _time_out(self) -> None:
+        """Answer all requests that wait: those of the commit that runs, and those that wait for its end."""
+        self._timed_out = True
+        for batch in (*self._in_flight.values(), *self._filling.values()):
+            batch.fail(commit_timed_out())
 
     async def _write(self, batches: dict[LogOwner, _Batch]) -> None:
         started = time.perf_counter()
         try:
             commits = [_next_page(owner, batch) for owner, batch in batches.items() if batch.events]
             if commits:
-                with write_timeout(self._timeout, lambda: _time_out(batches.values())):
+                with write_timeout(self._timeout, self._time_out):
                     await self._store.commit(commits)
         except Exception as failure:  # whatever it is, waiting requests must get an answer, and the next commit runs
             error = failure if isinstance(failure, StoreError) else StoreError(f"internal error: {failure!r}")
@@ -173,11 +185,6 @@ def _next_page(owner: LogOwner, batch: _Batch) -> Commit:
     )
     owner.before_commit()
     return Commit(page, batch.rewards)
-
-
-def _time_out(batches: Iterable[_Batch]) -> None:
-    for batch in batches:
-        batch.fail(commit_timed_out())
 
 
 def _commit_failed(error: StoreError) -> ApiError:

@@ -12,7 +12,7 @@ from releaf.service.log.snapshot_check import load_snapshot
 from releaf.service.log.state_format import StateFormat, StateT
 from releaf.service.store.base import EventStore, Snapshot
 
-EVENTS_PER_SLICE = 2000  # replayed before other tasks of the event loop get their turn
+EVENTS_PER_SLICE = 500  # replayed before other tasks of the event loop get their turn
 
 
 class Recovery(Generic[StateT]):
@@ -41,6 +41,8 @@ class Recovery(Generic[StateT]):
         Latest decision that the log mentions, even in a damaged page.
     damaged_snapshots
         Event numbers of damaged snapshots.
+    replayed
+        Number of events replayed so far.
     """
 
     def __init__(
@@ -49,7 +51,7 @@ class Recovery(Generic[StateT]):
         self._store, self._id, self._format, self._report = store, experiment, state_format, report
         self.state: StateT | None = None
         self.position = LogPosition(0, b"")
-        self.snapshot_event, self.last_known_decision = 0, 0
+        self.snapshot_event = self.last_known_decision = self.replayed = 0
         self.damaged_snapshots: set[int] = set()
 
     async def run(self) -> StateT | None:
@@ -85,7 +87,7 @@ class Recovery(Generic[StateT]):
 
     async def _replay(self, state: StateT) -> None:
         """Replay the log after the snapshot, up to its end or the first damaged page."""
-        replayed = 0
+        paused_at = 0
         async for page in self._store.pages(self._id, self.position.last):
             try:
                 position, events = self.position.advance(page), decode_events(page)
@@ -96,9 +98,9 @@ class Recovery(Generic[StateT]):
                 state.apply(event)
             state.take_outcomes()
             self.position = position
-            replayed += len(events)
-            if replayed >= EVENTS_PER_SLICE:
-                replayed = 0
+            self.replayed += len(events)
+            if self.replayed - paused_at >= EVENTS_PER_SLICE:
+                paused_at = self.replayed
                 await asyncio.sleep(0)
         self.last_known_decision = state.decisions
 
