@@ -115,3 +115,39 @@ def _many_requests(port: int, decision: int) -> list[tuple[int, str]]:
 
     with ThreadPoolExecutor(REQUESTS) as threads:
         return list(threads.map(ask, range(REQUESTS)))
+
+
+def test_few_exports_run_at_once_and_decisions_go_on(tmp_path: Path) -> None:
+    """Others are told to come again; the files are whole."""
+    with ServiceProcess(tmp_path, str(tmp_path / "store.db")) as service:
+        service.create(rewards={})
+        for _ in range(15):
+            body = {"contexts": [CONTEXT["context"]] * 2_000}
+            assert service.call("POST", "/v1/experiments/shop/decide", body)[0] == 200
+
+        def export(_: int) -> tuple[int, str | None, bytes]:
+            call = HttpConnection(service.port)
+            try:
+                status, headers, content = call("GET", "/v1/experiments/shop/export?format=csv")
+                return status, headers["Retry-After"], content if isinstance(content, bytes) else b""
+            finally:
+                call.close()
+
+        with ThreadPoolExecutor(8) as threads:
+            asked = [threads.submit(export, number) for number in range(8)]
+            decided = 0
+            while not all(one.done() for one in asked):
+                service.decide()
+                decided += 1
+            told = [one.result() for one in asked]
+        files = [content for status, _, content in told if status == 200]
+        refused = [retry for status, retry, _ in told if status == 429]
+        assert len(files) + len(refused) == 8
+        assert files
+        assert refused
+        assert all(refused)
+        for content in files:
+            numbers = [int(line.split(b",")[0]) for line in content.splitlines()[1:]]
+            assert numbers == list(range(1, len(numbers) + 1))
+            assert len(numbers) >= 30_000
+        assert decided > 20

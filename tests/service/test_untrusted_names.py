@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from service_api import Api, running_api
 
-from releaf.service.experiments.decision_export import neutralize_formula
 from releaf.service.experiments.registry import ExperimentRegistry
+from releaf.service.log.export_files import neutralize_formula
 from releaf.service.messages import NewExperiment
 from releaf.service.settings import ServiceSettings
 from releaf.service.store import open_store

@@ -1,198 +1,65 @@
-"""Export of the recorded decisions as CSV, newline-delimited JSON or Parquet."""
+"""Export of the recorded decisions, by a process of its own, so that decisions don't wait for it."""
 
 from __future__ import annotations
 
 import asyncio
-import csv
-import io
-import json
-import re
-from collections.abc import AsyncIterator, Callable
-from typing import Any
+import logging
+import sys
+from collections.abc import AsyncIterator
 
 import msgspec
 
-from releaf.service.experiments.decision_records import with_rewards
+from releaf.service.errors import StoreError
 from releaf.service.experiments.served_experiment import ServedExperiment
-from releaf.service.log.events import Decided, decode_page
-from releaf.service.messages import Recorded
+from releaf.service.log.export_files import FORMATS, ExportTask
 
-ROWS_PER_GROUP = 10_000
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
-PLAIN_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-FORMATS = {
-    "csv": "text/csv; charset=utf-8",
-    "ndjson": "application/x-ndjson",
-    "parquet": "application/vnd.apache.parquet",
-}
+CHUNK = 256 << 10  # bytes
+log = logging.getLogger("releaf.service")
+__all__ = ["FORMATS", "export_decisions"]
 
 
-async def export_decisions(experiment: ServedExperiment, file_format: str) -> AsyncIterator[bytes]:
-    """Export all decisions as a file, in chunks."""
-    writer = _WRITERS[file_format](experiment)
-    batch: list[Decided] = []
-    await experiment.flush()
-    async for page in experiment.store.pages(experiment.id):
-        batch += [event for event in decode_page(page.body) if isinstance(event, Decided)]
-        if len(batch) >= ROWS_PER_GROUP:
-            rows = await with_rewards(experiment, batch)
-            yield await asyncio.to_thread(writer.write, rows)
-            batch = []
-    rows = await with_rewards(experiment, batch)
-    yield await asyncio.to_thread(writer.write, rows)
-    yield await asyncio.to_thread(writer.close)
+async def export_decisions(
+    experiment: ServedExperiment, address: str, file_format: str, exports: asyncio.Semaphore
+) -> AsyncIterator[bytes]:
+    """Export all decisions as a file, in chunks.
 
-
-class _ExportColumns:
-    """Column names of an export: a feature with the name of a fixed column gets the prefix ``context.``."""
-
-    fixed = ("decision", "at", "action", "probability", "explored", "wants_reward", "outcome", "reward", "rewarded_at")
-
-    def __init__(self, experiment: ServedExperiment) -> None:
-        inputs = experiment.live().learner.schema.inputs
-        self.features = list(inputs)
-        self.kinds = [feature.kind for feature in inputs.values()]
-        self.named = [self._prefixed(name, tuple(inputs)) if name in self.fixed else name for name in inputs]
-
-    def _prefixed(self, name: str, names: tuple[str, ...]) -> str:
-        prefixed = f"context.{name}"
-        return self._prefixed(prefixed, names) if prefixed in names else prefixed
-
-    def row(self, record: Recorded) -> dict[str, Any]:
-        values = {name: getattr(record, name) for name in self.fixed}
-        if isinstance(record.reward, list):
-            values["reward"] = json.dumps(record.reward)
-        contexts = dict(zip(self.named, record.context.values(), strict=True))
-        return {"decision": values.pop("decision"), "at": values.pop("at"), **contexts, **values}
-
-
-def neutralize_formula(cell: Any) -> Any:
-    """Put an apostrophe before text that a spreadsheet would run as a formula; numbers stay as they are.
-
-    >>> [neutralize_formula(cell) for cell in ("=1+1", "-1.5", -1.5, "tea")]
-    ["'=1+1", '-1.5', -1.5, 'tea']
+    Parameters
+    ----------
+    experiment
+        The experiment.
+    address
+        Of the store, which the process opens for reading.
+    file_format
+        One of FORMATS.
+    exports
+        Limits how many run at the same time.
     """
-    if isinstance(cell, str) and cell.startswith(FORMULA_STARTS) and not PLAIN_NUMBER.fullmatch(cell):
-        return f"'{cell}"
-    return cell
-
-
-class _CsvWriter:
-    """Writes CSV that spreadsheets open without running formulas."""
-
-    def __init__(self, experiment: ServedExperiment) -> None:
-        self._columns, self._has_header = _ExportColumns(experiment), False
-
-    def write(self, rows: list[Recorded]) -> bytes:
-        text = io.StringIO()
-        columns = self._columns
-        names = ["decision", "at", *columns.named, *columns.fixed[2:]]
-        writer = csv.writer(text)
-        if not self._has_header:
-            writer.writerow(map(neutralize_formula, names))
-            self._has_header = True
-        for record in rows:
-            values = columns.row(record)
-            writer.writerow([neutralize_formula(values[name]) for name in names])
-        return text.getvalue().encode()
-
-    def close(self) -> bytes:
-        return b""
-
-
-class _NdjsonWriter:
-    def __init__(self, experiment: ServedExperiment) -> None:
-        self._encoder = msgspec.json.Encoder()
-
-    def write(self, rows: list[Recorded]) -> bytes:
-        return self._encoder.encode_lines(rows)
-
-    def close(self) -> bytes:
-        return b""
-
-
-class _ParquetWriter:
-    """Writes one row group per call, and returns the bytes written so far."""
-
-    def __init__(self, experiment: ServedExperiment) -> None:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        self._columns = columns = _ExportColumns(experiment)
-        self._all = experiment.live().learner.wants_all
-        kinds = {"categorical": pa.string(), "boolean": pa.bool_(), "datetime": pa.string()}
-        self._types = [kinds.get(kind, pa.float64()) for kind in columns.kinds]
-        time = pa.timestamp("ms", tz="UTC")
-        self._schema = pa.schema(
-            [
-                ("decision", pa.int64()),
-                ("at", time),
-                *zip(columns.named, self._types, strict=True),
-                ("action", pa.string()),
-                ("probability", pa.float64()),
-                ("explored", pa.bool_()),
-                ("wants_reward", pa.bool_()),
-                ("outcome", pa.string()),
-                ("reward", pa.string() if self._all else pa.float64()),
-                ("rewarded_at", time),
-            ]
-        )
-        self._sink = _ChunkBuffer()
-        self._writer = pq.ParquetWriter(self._sink, self._schema)
-
-    def write(self, rows: list[Recorded]) -> bytes:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        values_by_row = [self._columns.row(record) for record in rows]
-        arrays = []
-        for field in self._schema:
-            values = [row[field.name] for row in values_by_row]
-            if field.type == pa.string():
-                arrays.append(pa.array([None if value is None else str(value) for value in values], pa.string()))
-            elif pa.types.is_timestamp(field.type):
-                arrays.append(pc.cast(pa.array(values, pa.string()), field.type))
-            elif field.type == pa.bool_():
-                arrays.append(pa.array([None if value is None else bool(value) for value in values], pa.bool_()))
-            elif field.type == pa.float64():  # Arrow rejects integers that a float can't represent exactly
-                arrays.append(pa.array([None if value is None else float(value) for value in values], field.type))
-            else:
-                arrays.append(pa.array(values, field.type))
-        if values_by_row:
-            self._writer.write_batch(pa.record_batch(arrays, schema=self._schema))
-        return self._sink.take()
-
-    def close(self) -> bytes:
-        self._writer.close()
-        return self._sink.take()
-
-
-class _ChunkBuffer(io.RawIOBase):
-    """A file whose content is taken out while it is written."""
-
-    def __init__(self) -> None:
-        self._parts: list[bytes] = []
-        self._length = 0
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any) -> int:
-        part = bytes(data)
-        self._parts.append(part)
-        self._length += len(part)
-        return len(part)
-
-    def tell(self) -> int:
-        return self._length
-
-    def take(self) -> bytes:
-        taken, self._parts = b"".join(self._parts), []
-        return taken
-
-
-_WRITERS: dict[str, Callable[[ServedExperiment], Any]] = {
-    "csv": _CsvWriter,
-    "ndjson": _NdjsonWriter,
-    "parquet": _ParquetWriter,
-}
+    inputs = experiment.live().learner.schema.inputs
+    task = ExportTask(
+        store=address,
+        experiment=experiment.id,
+        file_format=file_format,
+        names=list(inputs),
+        kinds=[feature.kind for feature in inputs.values()],
+        wants_all=experiment.live().learner.wants_all,
+    )
+    await experiment.flush()
+    async with exports:
+        command = (sys.executable, "-m", "releaf.service.log.export_files")
+        pipes = {"stdin": asyncio.subprocess.PIPE, "stdout": asyncio.subprocess.PIPE, "stderr": asyncio.subprocess.PIPE}
+        process = await asyncio.create_subprocess_exec(*command, **pipes)  # type: ignore[arg-type]
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        try:
+            process.stdin.write(msgspec.json.encode(task))  # not an argument: the address may have a password
+            process.stdin.write_eof()
+            while chunk := await process.stdout.read(CHUNK):
+                yield chunk
+            if await process.wait() != 0:
+                why = (await process.stderr.read()).decode(errors="replace").strip().splitlines()[-1:]
+                raise StoreError(f"the export of {experiment.name} failed: {' '.join(why)}")
+        finally:
+            if process.returncode is None:  # the client has gone
+                process.kill()
+                await process.wait()

@@ -2,38 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
 from releaf.service.experiments.state import ExperimentState
 from releaf.service.log.events import Decided, ExperimentAction
-from releaf.service.messages import Answer, Recorded
-from releaf.service.store.base import RewardRow
+from releaf.service.messages import Answer
 from releaf.service.timestamps import format_timestamp
 
 Relevant = tuple[tuple[int, ...] | None, ...]
 MAX_CACHED = 4096
 _cached_names: dict[tuple[Any, ...], dict[str, list[str] | None]] = {}
-
-
-def decision_record(event: Decided, row: RewardRow | None, names: tuple[str, ...], is_pending: bool) -> Recorded:
-    """A decision with its outcome."""
-    outcome = row.outcome if row is not None else "waiting" if is_pending else "dropped"
-    if not event.wants_reward:
-        outcome = "unasked"
-    return Recorded(
-        decision=event.number,
-        at=format_timestamp(event.at),
-        context=dict(zip(names, event.context, strict=True)),
-        action=event.action,
-        probability=event.probability,
-        explored=event.explored,
-        wants_reward=event.wants_reward,
-        outcome=outcome,
-        reward=None if row is None or row.reward is None else json.loads(row.reward),
-        rewarded_at=None if row is None or row.reward is None else format_timestamp(row.at),
-    )
 
 
 def decision_answers(events: Sequence[Decided], state: ExperimentState) -> list[Answer]:

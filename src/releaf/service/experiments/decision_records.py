@@ -6,8 +6,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from releaf.service.errors import ApiError
-from releaf.service.experiments.decision_messages import decision_record
 from releaf.service.experiments.served_experiment import ServedExperiment
+from releaf.service.log.decision_record import decision_record
 from releaf.service.log.events import Decided, decode_page
 from releaf.service.messages import Recorded, RecordedPage
 from releaf.service.timestamps import format_timestamp

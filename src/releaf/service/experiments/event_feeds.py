@@ -8,8 +8,8 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from releaf.service.errors import ApiError, service_unavailable
-from releaf.service.experiments.decision_messages import decision_record
 from releaf.service.experiments.state import ExperimentState
+from releaf.service.log.decision_record import decision_record
 from releaf.service.log.events import AnyEvent, Decided, Expired, Rewarded
 
 FEED_LENGTH = 1000  # events; a reader that is slower misses the oldest

@@ -24,6 +24,7 @@ from releaf.service.store.base import EventStore, ExperimentRow, KeyRow, LeaseLo
 
 MAINTENANCE_SECONDS = 0.5
 REFRESH_SECONDS = 2.0
+MAX_EXPORTS = 2  # at the same time: each takes a process
 log = logging.getLogger("releaf.service")
 
 
@@ -60,6 +61,7 @@ class ExperimentRegistry:
         self.group_commit = GroupCommit(store, settings.write_timeout, on_commit, on_commit_failure)
         self.experiments: dict[str, ServedExperiment] = {}
         self.feeds = EventFeeds(settings.feed_limit)
+        self.exports = asyncio.Semaphore(MAX_EXPORTS)
         self.started = False  # the store is open, and experiments and keys are known
         self.ready = False  # all experiments are live or on standby, as far as they can be
         self.draining = False  # after SIGTERM: all requests are answered, but no more should be sent

@@ -304,7 +304,10 @@ async def export_decisions(request: ApiRequest) -> RawResponse:
     experiment.live()
     if file_format not in decision_export.FORMATS:
         raise invalid_request(f"format is {file_format!r}: expected one of {', '.join(decision_export.FORMATS)}")
-    content = decision_export.export_decisions(experiment, file_format)
+    registry = request.registry
+    if registry.exports.locked():
+        raise ApiError(429, "too_many_exports", "other exports are running: try again in a while", retry_after=5)
+    content = decision_export.export_decisions(experiment, request.settings.store, file_format, registry.exports)
     return _attachment(content, decision_export.FORMATS[file_format], f"{experiment.name}.{file_format}")
 
 

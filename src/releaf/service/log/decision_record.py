@@ -1,0 +1,29 @@
+"""A decision of the log with its outcome, as a message of the API."""
+
+from __future__ import annotations
+
+import json
+
+from releaf.service.log.events import Decided
+from releaf.service.messages import Recorded
+from releaf.service.store.base import RewardRow
+from releaf.service.timestamps import format_timestamp
+
+
+def decision_record(event: Decided, row: RewardRow | None, names: tuple[str, ...], is_pending: bool) -> Recorded:
+    """A decision with its outcome."""
+    outcome = row.outcome if row is not None else "waiting" if is_pending else "dropped"
+    if not event.wants_reward:
+        outcome = "unasked"
+    return Recorded(
+        decision=event.number,
+        at=format_timestamp(event.at),
+        context=dict(zip(names, event.context, strict=True)),
+        action=event.action,
+        probability=event.probability,
+        explored=event.explored,
+        wants_reward=event.wants_reward,
+        outcome=outcome,
+        reward=None if row is None or row.reward is None else json.loads(row.reward),
+        rewarded_at=None if row is None or row.reward is None else format_timestamp(row.at),
+    )
