@@ -30,7 +30,8 @@ class Term(NamedTuple):
 class ActionExplanation(NamedTuple):
     """Estimate of an action, and what it consists of.
 
-    ``low`` and ``high`` bound the expected reward in 95 % of contexts; None where a learner has no interval.
+    ``low`` and ``high`` bound the expected reward in 95 % of contexts; None where a learner has no interval, and for
+    actions that are not explained, of which there are some where there are more than 32.
     ``base_rate`` is the mean of the action's ``rewards``, those that the learner keeps, or what it expects before the
     first; the effects of the terms add up to the estimate less the base rate. ``unknown`` are the features with values
     outside of those for which the action was rewarded: the interval is then the whole range of rewards.
@@ -113,6 +114,7 @@ class Explanation:
                     "high": known.high,
                     "base_rate": known.base_rate,
                     "rewards": known.rewards,
+                    "explained": known.low is not None,
                     "terms": [
                         {"features": list(term.features), "effect": term.effect, "where": term.where}
                         for term in known.terms
@@ -151,7 +153,8 @@ class Explanation:
 
     def _bars(self, known: ActionExplanation) -> list[dict[str, Any]]:
         reached = float(known.base_rate or 0.0)
-        bars = [{"name": "base rate", "from": self.reward_range[0], "to": reached, "kind": "level"}]
+        start = min(max(0.0, self.reward_range[0]), self.reward_range[1])
+        bars = [{"name": "base rate", "from": start, "to": reached, "kind": "level"}]
         for term in known.terms:
             bars.append(
                 {
@@ -162,7 +165,7 @@ class Explanation:
                 }
             )
             reached += term.effect
-        return [*bars, {"name": "estimate", "from": self.reward_range[0], "to": known.estimate, "kind": "level"}]
+        return [*bars, {"name": "estimate", "from": start, "to": known.estimate, "kind": "level"}]
 
     def _lines_of(self, known: ActionExplanation) -> list[str]:
         if known.estimate is None:

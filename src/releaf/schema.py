@@ -305,6 +305,14 @@ class Encoder:
                 found.append(DateParts(feature, where, where.start + parts.index("trend"), of_day))
         return found
 
+    def hour_positions(self) -> set[int]:
+        """Positions of the hours of dates, whose order is cyclic."""
+        return {
+            where.start + list(feature.features()).index("hour")
+            for feature, where in self._dates.values()
+            if "hour" in feature.features()
+        }
+
     def problems(self, columns: Sequence[Any]) -> dict[int, str]:
         """Errors by row of these columns, one column for each input; empty if all rows are valid."""
         found: dict[int, str] = {}

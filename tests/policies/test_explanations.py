@@ -157,13 +157,50 @@ def test_of_many_actions_the_best_and_the_chosen_are_explained() -> None:
     bandit.learn_log(draw.random((3_000, 2)), draw.integers(0, 100, 3_000), draw.random(3_000))
     told = bandit.explain([0.5, 0.5])
     assert len(told.actions) == len(told.to_dict()["actions"]) == 100
-    explained = [known for known in told.actions if known.base_rate is not None]
+    explained = [known for known in told.actions if known.low is not None]
     assert 32 <= len(explained) <= 33
+    assert [known["explained"] for known in told.to_dict()["actions"]].count(True) == len(explained)
+    assert sum(known.rewards for known in told.actions) == 3_000
+    for known in told.actions:
+        assert known.estimate is not None
+        assert known.base_rate is not None
+        assert sum(term.effect for term in known.terms) == pytest.approx(known.estimate - known.base_rate, abs=1e-12)
     assert told.action in [known.action for known in explained]
     estimates = bandit.estimate([[0.5, 0.5]])[0]
     assert [known.estimate for known in told.actions] == pytest.approx(sorted(estimates, reverse=True), abs=1e-12)
     assert len(told.text.splitlines()) < 100
     assert "more actions, estimated no higher" in told.text
+
+
+def test_where_nothing_matters_no_feature_is_named() -> None:
+    draw = np.random.default_rng(0)
+    bandit = releaf.AdaptiveReleaf(["constant", "line"], 4, seed=0)
+    contexts = draw.random((4_000, 4))
+    chances = np.where(np.arange(4_000) % 2, 0.1 + 0.8 * contexts[:, 2], 0.4)
+    bandit.learn_log(contexts, ["constant", "line"] * 2_000, (draw.random(4_000) < chances).astype(float))
+    for context in draw.random((50, 4)):
+        told = bandit.explain(context)
+        terms = {known.action: known.terms for known in told.actions}
+        assert [term.features for term in terms["constant"]] == [()]
+        assert terms["line"][0].features == ("x2",)
+        if told.counterfactual is not None:
+            assert told.counterfactual.feature == "x2"
+    assert (
+        "noise of the estimate: no feature is certain to matter" in bandit.explain([0.5] * 4).plot("constant").to_json()
+    )
+
+
+def test_an_old_exploitation_is_not_said_to_be_an_exploration() -> None:
+    bandit = releaf.AdaptiveReleaf(["a", "b"], 1, seed=0)
+    bandit.replay([[0.5]] * 40, [[1.0, 0.0]] * 40)
+    choice = bandit.decide([0.5])
+    assert (choice.action, choice.explored) == ("a", False)
+    assert bandit.explain(choice).closing == "The reward is wanted."
+    bandit.learn(choice, 1.0)
+    bandit.learn_log([[0.5]] * 800, ["a", "b"] * 400, [0.0, 1.0] * 400)
+    told = bandit.explain(choice)
+    assert "its estimated reward was the highest then; now that of 'b' is." in told.headline
+    assert told.closing.startswith("Its reward is known, or no longer awaited.")
 
 
 def test_explanations_are_plain_data_and_in_the_units_of_the_reward() -> None:

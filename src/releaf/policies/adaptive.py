@@ -380,4 +380,5 @@ class AdaptiveReleaf(MixturePolicy):
                 explained, index=self._index_of(explained.action)
             )  # earlier actions may have been removed
             prepared = self._explainer.prepare(self._engine, self.actions, explained)
-        return self._explainer.explain(explained, prepared, self._encoder, self.reward_range, given)
+            is_pending = explained.id in self._pending
+        return self._explainer.explain(explained, prepared, self._encoder, self.reward_range, given, is_pending)

@@ -1,11 +1,12 @@
 """What each feature adds to an estimate of AdaptiveReleaf: effects in the order of an analysis of variance.
 
-Named are the features with a share in the variance of an action's estimate over rows it was rewarded for. Let v(S) be
-its mean estimate over those rows' values of the named features, where those in S and all that are not named have the
-values of the context to explain. The main effect of a feature is v({i}) - v({}); what a pair adds beyond both main
-effects comes next, and what all named features do together beyond that comes last. So joint effects get only what main
-effects leave. All other features have one term, v({}) less the base rate, if the relevance of one of them is certain;
-else what they add is noise of the estimate, and part of the last term.
+Named are the features whose relevance to an action is certain, since others would name noise, if they have a share in
+the variance of its estimate over rows it was rewarded for. Let v(S) be its mean estimate over those rows' values of the
+named features, where those in S and all that are not named have the values of the context to explain. The main effect
+of a feature is v({i}) - v({}); what a pair adds beyond both main effects comes next, and what all named features do
+together beyond that comes last. So joint effects get only what main effects leave. All other features have one term,
+v({}) less the base rate, if the relevance of one of them is certain; else what they add is noise of the estimate, and
+part of the last term.
 """
 
 from __future__ import annotations
@@ -23,8 +24,7 @@ from releaf.policies.effects import are_certain
 
 BACKGROUND = 128  # rows over which estimates are averaged
 SHARE_ROWS = 64  # rows from which the shares in the variance follow
-LEAST_SHARE = 0.2  # of the variance that the most important feature has a part in, for another to be named
-LEAST_CERTAIN_SHARE = 0.02  # the same for a feature whose relevance is certain
+LEAST_SHARE = 0.02  # of the variance that the most important feature has a part in, for another to be named
 LEAST_VARIANCE = 1e-8
 MOST_NAMED = 5
 MOST_SCREENED = 64  # features whose share is found, those with the highest relevance
@@ -88,8 +88,10 @@ class Attribution:
     def _important_features(self) -> Named:
         """Features with a share in the variance of the estimate (total Sobol index), by exchange of values of rows."""
         rows = self._background[:SHARE_ROWS]
-        screened = np.argsort(-self._engine.models[0].strengths, kind="stable")[:MOST_SCREENED]
-        if len(rows) < 2:
+        model = self._engine.models[0]
+        certain = np.flatnonzero(are_certain(model.certainties[None, :])[0])
+        screened = certain[np.argsort(-model.strengths[certain], kind="stable")][:MOST_SCREENED]
+        if len(rows) < 2 or not len(screened):
             return Named((), True)
         estimates, others = self._predict(rows), np.roll(rows, 1, axis=0)
         exchanged = np.repeat(rows[None], len(screened), axis=0)
@@ -97,12 +99,10 @@ class Attribution:
             exchanged[place, :, feature] = others[:, feature]
         changes = self._predict(exchanged.reshape(-1, rows.shape[1])).reshape(len(screened), -1) - estimates
         shares = (changes**2).mean(axis=1)
-        certain = are_certain(self._engine.models[0].certainties[None, :])[0, screened]
-        least = np.where(certain, LEAST_CERTAIN_SHARE, LEAST_SHARE) * shares.max()
-        order = np.argsort(-shares, kind="stable")
-        kept = [place for place in order if shares[place] >= max(least[place], LEAST_VARIANCE)][:MOST_NAMED]
-        left = [place for place in order if certain[place] and shares[place] >= least[place] and place not in kept]
-        return Named(tuple(sorted(int(screened[place]) for place in kept)), not left)
+        least = max(LEAST_SHARE * shares.max(), LEAST_VARIANCE)
+        named = [place for place in np.argsort(-shares, kind="stable") if shares[place] >= least]
+        kept = tuple(sorted(int(screened[place]) for place in named[:MOST_NAMED]))
+        return Named(kept, len(named) <= MOST_NAMED)
 
     def _means(self, context: Array, subsets: list[tuple[int, ...]]) -> list[float]:
         """Mean estimate over the background, for each subset of named features that have the context's values."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from datetime import datetime, time
+from typing import Any, NamedTuple
 
 from releaf.arrays import Array
 from releaf.core.adaptive.intervals import FAR
-from releaf.core.adaptive.model import MARGIN
+from releaf.datetimes import Trend
 from releaf.features import MISSING, Quantile
 from releaf.schema import Encoder
 
@@ -22,25 +23,40 @@ class ContextValues(NamedTuple):
         """Names and values of some features."""
         return " and ".join(map(self._text_of_one, features))
 
-    def beyond_all_seen(self, named: tuple[int, ...]) -> list[int]:
-        """Quantile features whose given value is out of the range of those seen, if not ``named`` by far."""
+    def beyond_all_seen(self) -> list[int]:
+        """Quantile features whose given value is far out of the range of the sample that their ranks are of."""
         found = []
         for feature, value in self.given.items():
             sketch = self.encoder.sketches[feature]
             low, high = sketch.value(0.0), sketch.value(1.0)
-            margin = (MARGIN if feature in named else FAR) * (high - low)
-            if not low - margin <= value <= high + margin:
+            if not low - FAR * (high - low) <= value <= high + FAR * (high - low):
                 found.append(feature)
         return found
 
     def _text_of_one(self, feature: int) -> str:
         name, unit = self.encoder.schema.names[feature], float(self.context[feature])
-        value = self.given.get(feature, self.encoder.from_unit(feature, unit))
+        value, kind = (
+            self.given.get(feature, self.encoder.from_unit(feature, unit)),
+            self.encoder.schema.features[feature],
+        )
         if unit == MISSING or value is None:
             return f"{name} missing"
-        if isinstance(self.encoder.schema.features[feature], Quantile) and feature not in self.given:
-            if unit >= 1.0:
-                return f"{name} above {value:.4g}"
-            if unit <= 0.0:
-                return f"{name} below {value:.4g}"
-        return f"{name} = {value:.4g}" if isinstance(value, float) else f"{name} = {value}"
+        if isinstance(kind, Quantile) and feature not in self.given and not 0.0 < unit < 1.0:
+            return f"{name} {'above' if unit >= 1.0 else 'below'} {value_text(value)}"
+        beyond = (
+            "" if not isinstance(kind, Trend) or 0.0 < unit < 1.0 else " or later" if unit >= 1.0 else " or earlier"
+        )
+        return f"{name} = {value_text(value)}{beyond}"
+
+
+def value_text(value: Any) -> str:
+    """A value for people: large numbers in full, dates without midnight.
+
+    >>> [value_text(value) for value in (30_000.0, 0.123456, 41.0, "tea")]
+    ['30,000', '0.1235', '41', 'tea']
+    """
+    if isinstance(value, float):
+        return f"{value:,.0f}" if 1e4 <= abs(value) < 1e15 else f"{value:.4g}"
+    if isinstance(value, datetime) and value.time() == time():
+        return str(value.date())
+    return str(value)

@@ -12,6 +12,7 @@ from releaf.core.adaptive.decision_step import predict_many
 from releaf.core.adaptive.engine import MixtureEngine
 from releaf.datetimes import DateParts, YearWave
 from releaf.features import MISSING, Quantile
+from releaf.policies.context_values import value_text
 from releaf.schema import Encoder
 
 TRIED = 32  # values of a number, at equal shares of the contexts seen
@@ -20,6 +21,7 @@ MOST_FEATURES = 64  # those with the highest relevance
 HALVINGS = 12  # of the interval in which the decision changes
 STEPS_OUTWARD = 33  # observed values at which the change of a rank is tried
 MOST_DAYS = 366  # by which a date is moved
+HOURS = 24
 
 
 class Change(NamedTuple):
@@ -33,6 +35,7 @@ class Change(NamedTuple):
     action: int
     share: float
     moved_to: datetime | date | None = None
+    holds_beyond: bool = True  # for all values further away, of a number
 
     def input_of(self, encoder: Encoder) -> tuple[str, Any]:
         """Name of the feature and its new value."""
@@ -42,27 +45,33 @@ class Change(NamedTuple):
 
     def text(self, encoder: Encoder, context: Array) -> str:
         """The change for people."""
-        (name, value), feature = self.input_of(encoder), encoder.schema.features[self.feature]
-        if self.moved_to is None and isinstance(value, float) and not feature.categories:
-            if isinstance(feature, Quantile):
-                return f"{name} = {value:.4g}"
-            beyond = "above" if self.value > context[self.feature] else "below"
-            return f"{name} {beyond} {value:.4g}"
-        return f"{name} missing" if value is None else f"{name} = {value}"
+        name, value = self.input_of(encoder)
+        is_number = self.moved_to is None and not encoder.schema.features[self.feature].categories
+        if value is None:
+            return f"{name} missing"
+        if is_number and self.holds_beyond:
+            return f"{name} {'above' if self.value > context[self.feature] else 'below'} {value_text(value)}"
+        return f"{name} = {value_text(value)}"
 
 
 def smallest_change(
     engine: MixtureEngine, encoder: Encoder, context: Array, leader: int, order: Array
 ) -> Change | None:
-    """Find the change; ``order`` are the features by relevance."""
+    """Find the change; ``order`` are the features that may change, by relevance."""
     seen = engine.state.seen[: int(engine.state.seen_counts[0])].astype(np.float64)
     dates = encoder.date_parts()
     # Parts of a date change with the day, and a sine alone is no season.
     of_dates = {position for parts in dates for position in parts.of_day}
     of_dates |= {position for position, feature in enumerate(encoder.schema.features) if isinstance(feature, YearWave)}
     features = [feature for feature in order[:MOST_FEATURES].tolist() if feature not in of_dates]
-    found = [_nearest_date(engine, context, leader, parts, seen) for parts in dates]
-    found += [_nearest_value(engine, context, leader, feature, seen[:, feature]) for feature in features]
+    allowed = set(order.tolist())
+    found = [
+        _nearest_date(engine, context, leader, parts, seen) for parts in dates if not allowed.isdisjoint(parts.of_day)
+    ]
+    hours = encoder.hour_positions()
+    found += [
+        _nearest_value(engine, context, leader, feature, seen[:, feature], feature in hours) for feature in features
+    ]
     changes = sorted((change for change in found if change is not None), key=lambda change: change.share)
     for change in changes:
         exact = _exact(engine, encoder, context, leader, change)
@@ -75,14 +84,16 @@ def _exact(engine: MixtureEngine, encoder: Encoder, context: Array, leader: int,
     """The change with a value as near to the current one as it can be, or at which the feature was observed."""
     if change.moved_to is not None or engine.settings.categories[change.feature]:
         return change
-    refined = _refined(engine, context, leader, change)
-    if isinstance(encoder.schema.features[change.feature], Quantile):
-        return _at_an_observed_value(engine, encoder, context, leader, refined)
-    return refined
+    found: Change | None = _refined(engine, context, leader, change)
+    if found is not None and isinstance(encoder.schema.features[change.feature], Quantile):
+        found = _at_an_observed_value(engine, encoder, context, leader, found)
+    return found and found._replace(holds_beyond=_holds_beyond(engine, context, leader, found))
 
 
-def _nearest_value(engine: MixtureEngine, context: Array, leader: int, feature: int, seen: Array) -> Change | None:
-    values, shares = _values_of(engine, seen, feature, context[feature])
+def _nearest_value(
+    engine: MixtureEngine, context: Array, leader: int, feature: int, seen: Array, is_hour: bool
+) -> Change | None:
+    values, shares = _values_of(engine, seen, feature, context[feature], is_hour)
     rows = np.repeat(context[None, :], len(values), axis=0)
     rows[:, feature] = values
     leaders = _leaders(engine, rows)
@@ -112,16 +123,19 @@ def _nearest_date(engine: MixtureEngine, context: Array, leader: int, parts: Dat
     return Change(trend, float(rows[nearest, trend]), int(leaders[nearest]), share, moved_to)
 
 
-def _values_of(engine: MixtureEngine, seen: Array, feature: int, current: float) -> tuple[Array, Array]:
+def _values_of(engine: MixtureEngine, seen: Array, feature: int, current: float, is_hour: bool) -> tuple[Array, Array]:
     """Other values of a feature, and the share of contexts between each and the current one.
 
-    Categories have no order: the more contexts have one, the smaller is a change to it.
+    Categories have no order, but for hours: the more contexts have one, the smaller is a change to it.
     """
     categories = int(engine.settings.categories[feature])
     if categories:
         counts = np.bincount((seen * categories).astype(np.int64), minlength=categories)
         present = np.argsort(-counts, kind="stable")[:MOST_CATEGORIES]
         present = present[(counts[present] > 0) & (present != int(current * categories))]
+        if is_hour:
+            apart = np.abs(present - int(current * categories))
+            return (present + 0.5) / categories, np.minimum(apart, HOURS - apart) / HOURS
         return (present + 0.5) / categories, 1.0 - counts[present] / max(len(seen), 1)
     numbers = np.sort(seen[seen != MISSING])
     if not len(numbers) or current == MISSING:
@@ -170,3 +184,10 @@ def _at_an_observed_value(
         if action != leader:
             return change._replace(value=unit, action=action)
     return None
+
+
+def _holds_beyond(engine: MixtureEngine, context: Array, leader: int, change: Change) -> bool:
+    """Whether the decision stays changed from a value on."""
+    rows = np.repeat(context[None, :], STEPS_OUTWARD, axis=0)
+    rows[:, change.feature] = np.linspace(change.value, float(change.value > context[change.feature]), STEPS_OUTWARD)
+    return bool((_leaders(engine, rows) != leader).all())

@@ -18,6 +18,7 @@ from releaf.explanation import ActionExplanation, Counterfactual, Explanation, T
 from releaf.policies.attribution import Attribution, Named
 from releaf.policies.context_values import ContextValues
 from releaf.policies.counterfactual import smallest_change
+from releaf.policies.effects import are_certain
 from releaf.schema import Encoder
 from releaf.statistics import Z95
 
@@ -80,10 +81,12 @@ class Explainer:
         encoder: Encoder,
         reward_range: _Range,
         given: dict[int, float] | None,
+        is_pending: bool,
     ) -> Explanation:
         """Explain a decision by the state of the learner that ``prepare`` returned.
 
         ``given`` are the values of quantile features, if a context is explained; of a decision, their ranks are left.
+        ``is_pending`` tells whether its reward is still to come.
         """
         context, actions = np.array(choice.context), prepared.actions
         values = ContextValues(encoder, context, given or {})
@@ -105,7 +108,7 @@ class Explainer:
             choice.action,
             tuple(found),
             _headline(choice, found, given is not None),
-            _closing(choice, prepared.steps),
+            _closing(choice, prepared.steps, is_pending or given is not None),
             self._counterfactual(prepared, values, found[0].action) if leads else None,
             reward_range,
         )
@@ -120,7 +123,8 @@ class Explainer:
         span, context, names = highest - lowest, values.context, values.encoder.schema.names
         estimate, effects = attribution.effects(context)
         named = attribution.named.features
-        unknown = sorted({*intervals.unknown(context, named), *values.beyond_all_seen(named)})
+        unknown = sorted({*intervals.unknown(context, named), *values.beyond_all_seen()})
+        nothing = "" if named else "noise of the estimate: no feature is certain to matter"
         width = 1.0 if unknown else Z95 * intervals.deviation(context)
         return ActionExplanation(
             prepared.actions[prepared.explained[place]],
@@ -130,7 +134,7 @@ class Explainer:
             lowest + span * attribution.base_rate,
             int(prepared.engines[place].samples[0].counts[ROWS]),
             tuple(
-                Term(tuple(names[i] for i in features), span * effect, values.text_of(features))
+                Term(tuple(names[i] for i in features), span * effect, values.text_of(features) or nothing)
                 for features, effect in effects
             ),
             tuple(names[feature] for feature in unknown),
@@ -138,20 +142,23 @@ class Explainer:
 
     def _estimates_only(self, prepared: Prepared, reward_range: _Range) -> list[ActionExplanation]:
         lowest, highest = reward_range
-        return [
-            ActionExplanation(
-                name, lowest + (highest - lowest) * float(prepared.estimates[action]), None, None, None, 0, ()
-            )
-            for action, name in enumerate(prepared.actions)
-            if action not in prepared.explained
-        ]
+        found = []
+        for action in set(range(len(prepared.actions))).difference(prepared.explained):
+            sample = prepared.everything.samples[action]
+            rows, own = int(sample.counts[ROWS]), float(prepared.estimates[action])
+            base_rate = float(sample.rewards[:rows].mean()) if rows else float(sample.offsets[0])
+            estimate, usual = (lowest + (highest - lowest) * share for share in (own, base_rate))
+            rest = (Term((), estimate - usual, ""),)
+            found.append(ActionExplanation(prepared.actions[action], estimate, None, None, usual, rows, rest))
+        return found
 
     def _counterfactual(self, prepared: Prepared, values: ContextValues, leader: ActionName) -> Counterfactual | None:
         engine, actions, encoder = prepared.everything, prepared.actions, values.encoder
         if len(actions) < 2:
             return None
-        strengths = np.stack([model.strengths for model in engine.models]).max(axis=0)
-        order = np.argsort(-strengths, kind="stable")
+        strengths, certainties = engine.relevance()
+        certain = np.flatnonzero(are_certain(certainties).any(axis=0))  # others would name noise
+        order = certain[np.argsort(-strengths.max(axis=0)[certain], kind="stable")]
         change = smallest_change(engine, encoder, values.context, actions.index(leader), order)
         if change is None:
             return None
@@ -167,14 +174,18 @@ def _headline(choice: Decision, found: list[ActionExplanation], is_preview: bool
     if choice.action in best:
         why = "its estimated reward is the highest" if len(best) == 1 else "no other is estimated higher"
         return f"{chose}{chance}: {why}."
+    if not choice.explored:
+        return f"{chose}{chance}: its estimated reward was the highest then; now that of {best[0]!r} is."
     own = next(known for known in found if known.action == choice.action)
     hopeful = own.high is not None and found[0].estimate is not None and own.high >= found[0].estimate
     why = "its reward could be higher" if hopeful else "each action is tried now and then"
     return f"{chose}{chance}: {best[0]!r} is estimated higher, but {why}."
 
 
-def _closing(choice: Decision, steps: int) -> str:
-    closing = "The reward is wanted." if choice.wants_reward else "No reward was asked for."
+def _closing(choice: Decision, steps: int, is_pending: bool) -> str:
+    closing = "No reward was asked for."
+    if choice.wants_reward:
+        closing = "The reward is wanted." if is_pending else "Its reward is known, or no longer awaited."
     later = steps - choice.id
     if later <= 0:
         return closing

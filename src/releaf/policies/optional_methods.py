@@ -58,4 +58,4 @@ class OptionalMethods:
         raise self._unsupported("effects")
 
     def _unsupported(self, what: str) -> TypeError:
-        return TypeError(f"{type(self).__name__} has no {what}: see its traits")
+        return TypeError(f"{type(self).__name__} has no {what}: AdaptiveReleaf has most; see the traits of a policy")
