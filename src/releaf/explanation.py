@@ -214,7 +214,8 @@ def _largest(terms: tuple[Term, ...], span: float) -> list[Term]:
     least = LEAST_SHOWN * span
     shown = [term for term in named[:SHOWN] if abs(term.effect) >= least]
     rest = sum(term.effect for term in terms) - sum(term.effect for term in shown)
-    return shown if abs(rest) < least else [*shown, Term((), rest, "")]
+    where = "" if named or not terms else terms[0].where
+    return shown if abs(rest) < least else [*shown, Term((), rest, where)]
 
 
 def _number_format(span: float) -> Any:

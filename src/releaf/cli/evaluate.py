@@ -112,6 +112,10 @@ def evaluate(
         print_json(results)
         return
     _show(results, shown, shared.propensities)
+    if models:
+        errors.print("A model's value is too high here if it has learnt rows of this log: evaluate it on other rows.")
+    if png is not None:
+        console.print(f"The chart is in {png}.", highlight=False)
 
 
 def _checked_estimators(given: list[str] | None) -> tuple[str, ...]:

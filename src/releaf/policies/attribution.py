@@ -5,8 +5,8 @@ the variance of its estimate over rows it was rewarded for. Let v(S) be its mean
 named features, where those in S and all that are not named have the values of the context to explain. The main effect
 of a feature is v({i}) - v({}); what a pair adds beyond both main effects comes next, and what all named features do
 together beyond that comes last. So joint effects get only what main effects leave. All other features have one term,
-v({}) less the base rate, if the relevance of one of them is certain; else what they add is noise of the estimate, and
-part of the last term.
+v({}) less the base rate, if the relevance of one of them is certain, or if it is more than noise of the estimate; else
+it is part of the last term.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ LEAST_SHARE = 0.02  # of the variance that the most important feature has a part
 LEAST_VARIANCE = 1e-8
 MOST_NAMED = 5
 MOST_SCREENED = 64  # features whose share is found, those with the highest relevance
+NOISE = 2.0  # standard deviations of an estimate, which may be noise
 LEAST_TOGETHER = 0.1  # of the largest main effect, for a pair to have a term of its own
 
 Effects = list[tuple[tuple[int, ...], float]]
@@ -66,8 +67,11 @@ class Attribution:
             self._named = self._important_features()
         return self._named
 
-    def effects(self, context: Array) -> tuple[float, Effects]:
-        """Estimate of a context, and effects by features that add up to it less the base rate, the largest first."""
+    def effects(self, context: Array, deviation: float) -> tuple[float, Effects]:
+        """Estimate of a context, and effects by features that add up to it less the base rate, the largest first.
+
+        ``deviation`` is the standard deviation of the estimate.
+        """
         estimate = float(self._predict(context[None, :])[0])
         if not len(self._background):
             return estimate, _sorted([((), estimate - self.base_rate)])
@@ -80,8 +84,9 @@ class Attribution:
             joint = value[(one, other)] - value[(one,)] - value[(other,)] + value[()]
             if abs(joint) > least or len(named) == 2:
                 terms[(one, other)] = joint
-        if named and not self.named.are_all:
-            terms[()] = value[()] - self.base_rate
+        rest = value[()] - self.base_rate
+        if named and (not self.named.are_all or abs(rest) > NOISE * deviation):
+            terms[()] = rest
         terms[named] = terms.get(named, 0.0) + estimate - self.base_rate - sum(terms.values())
         return estimate, _sorted(list(terms.items()))
 

@@ -121,11 +121,11 @@ class Explainer:
         intervals.prepare()
         lowest, highest = reward_range
         span, context, names = highest - lowest, values.context, values.encoder.schema.names
-        estimate, effects = attribution.effects(context)
-        named = attribution.named.features
+        deviation, named = intervals.deviation(context), attribution.named.features
+        estimate, effects = attribution.effects(context, deviation)
         unknown = sorted({*intervals.unknown(context, named), *values.beyond_all_seen()})
         nothing = "" if named else "noise of the estimate: no feature is certain to matter"
-        width = 1.0 if unknown else Z95 * intervals.deviation(context)
+        width = 1.0 if unknown else Z95 * deviation
         return ActionExplanation(
             prepared.actions[prepared.explained[place]],
             lowest + span * estimate,

@@ -75,6 +75,8 @@ def relevance_kernel(pointer_table, contexts, features, scratch):
     find_bins(contexts, model.knots, model.levels, categories, bins)
     lay_out_all(model, contexts, limits, categories, rows)
     find_relevance(
+        contexts,
+        (model.knots, model.levels, categories, limits),
         first_rows(rows, len(contexts)),
         bins,
         model.tables,
@@ -83,8 +85,7 @@ def relevance_kernel(pointer_table, contexts, features, scratch):
         model.weights,
         model.covariance,
         model.typical,
-        model.strengths,
-        model.certainties,
+        (model.strengths, model.certainties),
     )
     credit_effects(
         contexts,

@@ -9,8 +9,9 @@ import numpy as np
 
 from releaf.core.adaptive.category_effects import effect_of
 from releaf.core.adaptive.gains import BINS
-from releaf.core.adaptive.levels import is_wide
-from releaf.core.adaptive.state import FIRST, FIRST_COLUMN, MOST_EFFECTS, NO_FEATURE, SECOND, START, WIDTH
+from releaf.core.adaptive.levels import height_of, is_wide, place_of, spread
+from releaf.core.adaptive.state import FIRST, FIRST_COLUMN, MOST_EFFECTS, NO_FEATURE, RESOLUTION, SECOND, START, WIDTH
+from releaf.core.adaptive.table_columns import columns_of_feature
 from releaf.core.runtime.jit import inlined, outlined
 from releaf.core.runtime.primitives import normal_cdf
 
@@ -19,36 +20,134 @@ MOST_ROWS_USED = 1024
 
 
 @outlined
-def find_relevance(rows, bins, tables, used, columns, weights, covariance, typical, strengths, certainties):
+def find_relevance(contexts, features, rows, bins, tables, used, columns, weights, covariance, typical, found):
     """Set the variance of each feature's contribution to the estimate, less its noise, and its certainty.
 
-    The main effects in a table of a pair count for each feature; the rest is an interaction and counts for both.
+    The main effect of a feature is that of its own table and of all tables of pairs together, whose weights depend on
+    each other. What is left of a pair is an interaction, and counts for both features.
     """
     places, values, filled = rows
+    strengths, certainties = found
     step = (len(filled) + MOST_ROWS_USED - 1) // MOST_ROWS_USED
     places, values, filled, bins = places[::step], values[::step], filled[::step], bins[: len(filled) : step]
-    features = len(strengths)
+    contexts = contexts[: len(filled) * step : step]
     find_typical(places, values, filled, columns, typical)
-    owners, groups = find_owners(tables, used, columns, features)
-    parts = contributions(places, values, filled, owners, groups, weights)
-    for table in range(used):
-        if tables[table, SECOND] != NO_FEATURE:
-            move_main_effect(parts, owners[tables[table, START]], tables[table, FIRST], bins)
-            move_main_effect(parts, owners[tables[table, START]], tables[table, SECOND], bins)
-    noise, wide = chance_of(places, values, filled, owners, groups, covariance, typical, columns)
-    for feature in range(features):
+    owners, groups = find_owners(tables, used, columns, len(strengths))
+    for feature in range(len(strengths)):
         strengths[feature] = 0.0
         certainties[feature] = 0.0
-    for group in range(groups):
-        explained = variance_of(parts[group])
-        if group < features:
-            credit(group, explained, noise[group], wide[group], strengths, certainties)
+        mine = columns_with(feature, tables, used, columns)
+        if len(mine) > 0:
+            shares, effects = main_effect(feature, mine, contexts, bins, features, tables, used, columns)
+            explained, noise, freedom = spread_of(shares, effects, mine, weights, covariance)
+            credit(feature, explained, noise, freedom, strengths, certainties)
+    parts = contributions(places, values, filled, owners, groups, weights)
+    noise, wide = chance_of(places, values, filled, owners, groups, covariance, typical, columns)
     for table in range(used):
         if tables[table, SECOND] != NO_FEATURE:
             group = owners[tables[table, START]]
+            remove_main_effect(parts[group], tables[table, FIRST], bins)
+            remove_main_effect(parts[group], tables[table, SECOND], bins)
             explained = variance_of(parts[group])
             for feature in (tables[table, FIRST], tables[table, SECOND]):
                 credit(feature, explained, noise[group], wide[group], strengths, certainties)
+
+
+@inlined
+def columns_with(feature, tables, used, columns):
+    """Columns of all tables in which a feature is."""
+    mine = np.zeros(columns, dtype=np.bool_)
+    for table in range(used):
+        if tables[table, FIRST] == feature or tables[table, SECOND] == feature:
+            mine[tables[table, START] : tables[table, START] + tables[table, WIDTH]] = True
+    return np.flatnonzero(mine)
+
+
+@outlined
+def main_effect(feature, mine, contexts, bins, features, tables, used, columns):
+    """Share of contexts in each bin of a feature, and the mean columns there less those of all contexts.
+
+    In a table of a pair, the other feature has its mean columns over all contexts: in those of a few contexts of one
+    bin, its own effect would look like one of this feature.
+    """
+    shares, effects, where = np.zeros(BINS), np.zeros((BINS, len(mine))), np.full(columns, -1)
+    for place in range(len(mine)):
+        where[mine[place]] = place
+    for row in range(len(contexts)):
+        shares[bins[row, feature]] += 1.0 / len(contexts)
+    for table in range(used):
+        first, second = tables[table, FIRST], tables[table, SECOND]
+        if first == feature or second == feature:
+            add_table(feature, contexts, bins, features, tables[table], where, effects)
+    overall = effects.sum(axis=0)
+    for level in range(BINS):
+        if shares[level] > 0.0:
+            effects[level] = effects[level] / shares[level] - overall
+    return shares, effects
+
+
+@inlined
+def add_table(feature, contexts, bins, features, line, where, effects):
+    """Add the columns of one table to their sums in each bin of a feature, over the number of contexts."""
+    _, levels, categories, limits = features
+    first, second, resolution, start = line[FIRST], line[SECOND], line[RESOLUTION], line[START]
+    width, usual = 1, np.ones(1)
+    if second != NO_FEATURE:
+        width = columns_of_feature(second, resolution, levels, categories, limits)
+        usual = usual_columns(second if feature == first else first, contexts, features, resolution)
+    for row in range(len(contexts)):
+        down, here, below = spread_in(feature, contexts[row], features, resolution)
+        level = bins[row, feature]
+        for other in range(len(usual)):
+            share = usual[other] / len(contexts)
+            if feature == first:
+                column, further = start + down * width + other, width
+            else:
+                column, further = start + other * width + down, 1
+            if here != 0.0 and share != 0.0:
+                effects[level, where[column]] += here * share
+            if below != 0.0 and share != 0.0:
+                effects[level, where[column + further]] += below * share
+
+
+@inlined
+def usual_columns(feature, contexts, features, resolution):
+    """Mean columns of a feature over contexts."""
+    _, levels, categories, limits = features
+    usual = np.zeros(columns_of_feature(feature, resolution, levels, categories, limits))
+    for row in range(len(contexts)):
+        down, here, below = spread_in(feature, contexts[row], features, resolution)
+        if here != 0.0:
+            usual[down] += here / len(contexts)
+        if below != 0.0:
+            usual[down + 1] += below / len(contexts)
+    return usual
+
+
+@inlined
+def spread_in(feature, context, features, resolution):
+    """The first of a feature's columns of a context, its value, and that of the next."""
+    knots, levels, categories, _ = features
+    value = np.float64(np.float32(context[feature]))
+    place = place_of(value, knots[feature], levels[feature], categories[feature])
+    height = height_of(value, knots[feature])
+    return spread(place, height, levels[feature], categories[feature], resolution)
+
+
+@outlined
+def spread_of(shares, effects, mine, weights, covariance):
+    """Variance of a main effect over its bins, that due to the weights' uncertainty, and its degrees of freedom."""
+    explained, noise, freedom = 0.0, 0.0, -1.0
+    for level in range(BINS):
+        if shares[level] > 0.0:
+            freedom += 1.0
+            effect = 0.0
+            for i in range(len(mine)):
+                effect += effects[level, i] * weights[mine[i]]
+                for j in range(len(mine)):
+                    noise += shares[level] * effects[level, i] * effects[level, j] * covariance[mine[i], mine[j]]
+            explained += shares[level] * effect * effect
+    return explained, noise, min(freedom, np.float64(len(mine)))
 
 
 @outlined
@@ -107,16 +206,14 @@ def contributions(places, values, filled, owners, groups, weights):
 
 
 @outlined
-def move_main_effect(parts, pair, feature, bins):
-    """Move the main effect of one feature from a pair's contribution to the feature."""
+def remove_main_effect(part, feature, bins):
+    """Remove the main effect of one feature from a pair's contribution."""
     sums, sizes = np.zeros(BINS), np.zeros(BINS)
     for row in range(len(bins)):
-        sums[bins[row, feature]] += parts[pair, row]
+        sums[bins[row, feature]] += part[row]
         sizes[bins[row, feature]] += 1.0
     for row in range(len(bins)):
-        mean = sums[bins[row, feature]] / sizes[bins[row, feature]]
-        parts[pair, row] -= mean
-        parts[feature, row] += mean
+        part[row] -= sums[bins[row, feature]] / sizes[bins[row, feature]]
 
 
 @outlined
