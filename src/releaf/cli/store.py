@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.markup import escape
 
+from releaf.cli.audit_log import audit as audit_log
 from releaf.cli.console import Json, console, error_messages, print_json, require
 from releaf.cli.keys import StoreAddress, in_store, must_exist
 
@@ -18,6 +19,9 @@ app = typer.Typer(
     epilog="Example: releaf store check --store releaf.db",
     no_args_is_help=True,
 )
+
+
+app.command("audit", epilog="Example: releaf store audit releaf.db --experiment triage")(audit_log)
 
 
 @app.command(epilog="Example: releaf store check --store releaf.db")

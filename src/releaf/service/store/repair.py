@@ -17,7 +17,7 @@ from typing import Any
 import apsw
 
 WAL_HEADER, FRAME_HEADER = 32, 24
-TABLES = ("experiments", "pages", "rewards", "snapshots", "keys", "pages_set_aside", "rewards_set_aside")
+TABLES = ("experiments", "pages", "rewards", "snapshots", "keys", "pages_set_aside", "rewards_set_aside", "changes")
 COUNTED = ("experiments", "pages", "rewards", "snapshots", "keys")  # in the message about a repair
 READ_ERRORS = (apsw.CorruptError, apsw.NotADBError, apsw.IOError, apsw.FormatError, apsw.SQLError)
 
@@ -154,6 +154,8 @@ def _copy(path: Path, fresh: apsw.Connection) -> dict[str, int]:
 
 def _copy_table(damaged: apsw.Connection, fresh: apsw.Connection, table: str) -> None:
     columns = [str(row[1]) for row in fresh.execute(f"PRAGMA table_info({table})")]
+    if not columns:  # the table is newer than the schema version of the damaged database
+        return
     names = ", ".join(columns)
     insert = f"INSERT OR IGNORE INTO {table} ({names}) VALUES ({', '.join('?' * len(columns))})"  # noqa: S608
     for row in _readable(damaged, table, names):
