@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import time
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ import msgspec
 from releaf._version import __version__
 from releaf.service.messages import ChangeInfo, NewExperiment
 from releaf.service.settings import ServiceSettings
+from releaf.service.store.backup_file import Manifest
 from releaf.service.store.base import ChangeRow, EventStore, KeyRow
 from releaf.service.structured_logging import mask
 from releaf.service.timestamps import format_timestamp
@@ -55,6 +57,15 @@ def record_key(change: str, key: KeyRow, revoked: float | None = None) -> Change
         return _row(key.created, TERMINAL, None, change, key.id, None, _encode(fields))
     before, after = ({**fields, "revoked": at} for at in (None, format_timestamp(revoked)))
     return _row(revoked, TERMINAL, None, change, key.id, _encode(before), _encode(after))
+
+
+def record_restoration(file: str, manifest: Manifest) -> ChangeRow:
+    """Record that the command line restored a backup to the store."""
+    fields = {
+        "file": file,
+        **{name: getattr(manifest, name) for name in ("created", "source", "releaf", "experiments")},
+    }
+    return _row(time.time(), TERMINAL, None, "restore", None, None, _encode(fields))
 
 
 async def record_start(store: EventStore, settings: ServiceSettings, at: float) -> None:

@@ -171,15 +171,7 @@ class PostgresStore(SqlQueries):
         """The writing connection, reconnected if it was lost; the leases of the lost one stay lost."""
         if self._is_disconnected():
             self._drop_writer()
-            try:
-                self._writer = await asyncpg.connect(
-                    self._address, timeout=CONNECT_SECONDS, command_timeout=COMMAND_SECONDS, server_settings=SESSION
-                )
-            except (ValueError, asyncpg.ClientConfigurationError):  # its text may contain parts of the password
-                raise StoreError(
-                    f"{self._where} is no valid address: expected postgresql://user:password@host:port/database, "
-                    "with the password percent-encoded (%40 for @, %2F for /)"
-                ) from None
+            self._writer = await connect(self._address, SESSION, COMMAND_SECONDS)
             self._writer.add_termination_listener(self._on_termination)
         return self._writer
 
@@ -345,11 +337,28 @@ class PostgresStore(SqlQueries):
             raise StoreError(f"{self._where} is not open: open the store first")
 
     def _translate(self, error: BaseException) -> BaseException:
-        """Turn an error of the server or connection into a :class:`StoreError` with advice; return others unchanged."""
-        if not isinstance(error, CLIENT_ERRORS):
-            return error
-        advice = next((text for kind, text in ADVICE if isinstance(error, kind)), "the server reports an error")
-        return StoreError(f"{self._where}: {advice} ({type(error).__name__}: {error})")
+        return translate_error(error, self._where)
+
+
+async def connect(address: str, session: dict[str, str], command_timeout: float | None) -> Any:
+    """Connect to a database; a :class:`StoreError` if the address is not valid."""
+    try:
+        return await asyncpg.connect(
+            address, timeout=CONNECT_SECONDS, command_timeout=command_timeout, server_settings=session
+        )
+    except (ValueError, asyncpg.ClientConfigurationError):  # its text may contain parts of the password
+        raise StoreError(
+            f"{mask_password(address)} is no valid address: expected postgresql://user:password@host:port/database, "
+            "with the password percent-encoded (%40 for @, %2F for /)"
+        ) from None
+
+
+def translate_error(error: BaseException, where: str) -> BaseException:
+    """Turn an error of the server or connection into a :class:`StoreError` with advice; return others unchanged."""
+    if not isinstance(error, CLIENT_ERRORS):
+        return error
+    advice = next((text for kind, text in ADVICE if isinstance(error, kind)), "the server reports an error")
+    return StoreError(f"{where}: {advice} ({type(error).__name__}: {error})")
 
 
 def _columns(rows: Sequence[tuple[Any, ...]]) -> Iterable[tuple[Any, ...]]:

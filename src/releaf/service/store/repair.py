@@ -35,7 +35,7 @@ DELETE_ORPHANS = """
 def find_damage(path: Path) -> str | None:
     """SQLite's description of the damage in a database file; None if it is sound."""
     try:
-        connection = _open_without_checkpoint(path)
+        connection = open_without_checkpoint(path)
         try:
             verdict = [str(row[0]) for row in connection.execute("PRAGMA quick_check(3)")]
         finally:
@@ -119,7 +119,7 @@ def _remove(path: Path) -> None:
         Path(f"{path}{suffix}").unlink(missing_ok=True)
 
 
-def _open_without_checkpoint(path: Path) -> apsw.Connection:
+def open_without_checkpoint(path: Path) -> apsw.Connection:
     """Open a database without changing its write-ahead log."""
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
     connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
@@ -129,7 +129,7 @@ def _open_without_checkpoint(path: Path) -> apsw.Connection:
 
 def _open_damaged(path: Path) -> apsw.Connection:
     """Open a database even if its file is truncated."""
-    connection = _open_without_checkpoint(path)
+    connection = open_without_checkpoint(path)
     connection.pragma("writable_schema", True)
     return connection
 

@@ -19,6 +19,7 @@ import apsw
 
 from releaf.service.errors import StoreError
 from releaf.service.store import migrations, repair
+from releaf.service.store.backup_file import is_backup
 from releaf.service.store.base import (
     FIRST_CHECKSUM,
     ChangeRow,
@@ -90,6 +91,8 @@ class SqliteStore(SqlQueries):
             raise
 
     def _open(self) -> list[str]:
+        if is_backup(self._path):
+            raise StoreError(f"{self._path} is a backup: restore it to a store, with releaf store restore")
         self._folder.mkdir(mode=0o700, exist_ok=True)
         with ExitStack() as undo:
             database_lock = DatabaseLock(self._path, self._folder)
