@@ -362,6 +362,20 @@ def test_shadows_are_added_compared_promoted_and_removed(open_page: Open, servic
     tab.get_by_text("No shadow policies").wait_for()
 
 
+def test_the_changes_of_an_experiment_are_listed_as_they_happen(open_page: Open, service: Service) -> None:
+    url = service.create("changed")
+    tab = open_page(url)
+    listed = tab.locator("#change-list tbody tr")
+    listed.get_by_text("Created").wait_for()
+    for number in range(12):
+        service.call("POST", "/changed/actions", {"action": f"<b>{number}</b>"})
+    listed.get_by_text("Action added: <b>11</b>").wait_for()
+    listed.get_by_text("actions: + <b>11</b>", exact=True).wait_for()
+    tab.locator("#change-list").get_by_role("button", name="Show earlier").click()
+    listed.get_by_text("Created").wait_for()
+    assert listed.count() == 13
+
+
 def test_actions_are_added_and_retired_and_an_experiment_is_retired(open_page: Open, service: Service) -> None:
     url = service.create("closing")
     tab = open_page(url, expects="status of 409")
@@ -565,6 +579,31 @@ def test_the_dashboard_asks_for_a_key_if_keys_are_needed(open_page: Open, tmp_pa
         tab.wait_for_url("**/login")
         assert tab.context.cookies() == []
         tab.close()
+
+
+def test_changes_are_hidden_from_a_key_that_may_only_read(open_page: Open, tmp_path: Path) -> None:
+    keys = []
+    for scope in ("*:admin", "*:read"):
+        command = [sys.executable, "-m", "releaf", "keys", "add", "tester", "--scope", scope, "--json"]
+        variables = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+        made = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, check=True)
+        keys.append(json.loads(made.stdout)["key"])
+    with serving(tmp_path, "--require-keys") as keyed:
+        body = {"name": "x", "actions": ["a", "b"], "features": 2, "policy": {"name": "UCB1"}}
+        headers = {"Authorization": f"Bearer {keys[0]}"}
+        httpx.post(f"{keyed.url}/v1/experiments", json=body, headers=headers, timeout=60).raise_for_status()
+        for key, is_shown in zip(keys, (True, False), strict=True):
+            tab = open_page(f"{keyed.url}/login?next=%2Fexperiments%2Fx", expects="status of 40")
+            tab.get_by_label("API key").fill(key)
+            with tab.expect_response("**/v1/audit?*"):
+                tab.get_by_role("button", name="Sign in").click()
+            tab.locator("#page").wait_for()
+            if is_shown:
+                tab.locator("#change-list tbody tr").get_by_text("Created").wait_for()
+            assert tab.locator("#changes").is_visible() == is_shown
+            tab.get_by_role("button", name="Sign out").click()
+            tab.wait_for_url("**/login")
+            tab.close()
 
 
 def test_an_outage_is_shown_and_recovers_by_itself(open_page: Open, service: Service) -> None:

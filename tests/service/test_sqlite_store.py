@@ -97,7 +97,8 @@ def flip_the_head(path: Path) -> None:
 
 
 def cut_in_half(path: Path) -> None:
-    cut(path, 0.5)
+    pages = path.stat().st_size // 4096
+    os.truncate(path, pages // 2 * 4096 + 7)  # SQLite reads the missing half of a page as zeros, without an error
 
 
 def replace_by_a_text(path: Path) -> None:

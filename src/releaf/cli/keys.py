@@ -42,11 +42,13 @@ def add(
     as_json: Json = False,
 ) -> None:
     """Create an API key and print it once; the store keeps only its hash."""
+    require("service", "msgspec", "apsw", "asyncpg")
     from releaf.service.auth.api_keys import make_key
+    from releaf.service.experiments.change_records import record_key
 
     with error_messages():
         plain, row = make_key(name, scope)
-        in_store(store, lambda opened: opened.add_key(row))
+        in_store(store, lambda opened: opened.add_key(row, record_key("add_key", row)))
     if as_json:
         print_json({"key": plain, **_described(row)})
         return
@@ -74,17 +76,26 @@ def revoke(
     as_json: Json = False,
 ) -> None:
     """Revoke a key; a running service rejects it and ends its sessions within seconds."""
-    import time
-
     with error_messages():
         must_exist(store)
         public = key.removeprefix("rlf_").partition("_")[0]
-        if not in_store(store, lambda opened: opened.revoke_key(public, time.time())):
+        if not in_store(store, lambda opened: _revoke(opened, public)):
             fail(f"there is no valid key {public}; see releaf keys list")
     if as_json:
         print_json({"id": public, "revoked": True})
         return
     console.print(f"The key {public} is revoked.", highlight=False)
+
+
+async def _revoke(store: EventStore, public: str) -> bool:
+    import time
+
+    require("service", "msgspec")
+    from releaf.service.experiments.change_records import record_key
+
+    row = next((row for row in await store.keys() if row.id == public), None)
+    at = time.time()
+    return row is not None and await store.revoke_key(public, at, record_key("revoke_key", row, at))
 
 
 COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (

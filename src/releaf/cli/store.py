@@ -2,38 +2,49 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 
+from releaf.cli.audit_log import audit as audit_log
 from releaf.cli.console import Json, console, error_messages, print_json, require
-from releaf.cli.keys import StoreAddress, in_store, must_exist
+from releaf.cli.keys import in_store
+from releaf.cli.store_files import backup, compact, export, readable_store, restore
 
 if TYPE_CHECKING:
     from releaf.service.log.audit import AuditReport, ExperimentAudit
 
 app = typer.Typer(
     help="Maintain the store of the decision service.",
-    epilog="Example: releaf store check --store releaf.db",
+    epilog="Example: releaf store backup releaf.db releaf-backup.db",
     no_args_is_help=True,
 )
 
 
-@app.command(epilog="Example: releaf store check --store releaf.db")
-def check(store: StoreAddress = "releaf.db", as_json: Json = False) -> None:
+@app.command(epilog="Example: releaf store check releaf.db")
+def check(
+    store: Annotated[
+        str,
+        typer.Argument(envvar="RELEAF_STORE", help="A store (a file, or a postgresql:// address), or a backup."),
+    ] = "releaf.db",
+    option: Annotated[str | None, typer.Option("--store", hidden=True)] = None,
+    as_json: Json = False,
+) -> None:
     """Replay every experiment's log from its beginning, and compare it with the rest of the store.
 
-    Compares checksums, the numbers of decisions, rewards and snapshots, and states bit for bit. The log is unchanged; a
-    damaged file is repaired as the service would do it. Stop the service first. The exit code is 1 if a check fails.
+    Compares checksums, the numbers of decisions, rewards and snapshots, and states bit for bit; of a backup, first its
+    manifest. The log is unchanged; a damaged file is repaired as the service would do it. Stop the service first, or
+    check a backup. The exit code is 1 if a check fails.
     """
     with error_messages():
         require("service", "msgspec", "apsw", "asyncpg")
         from releaf.service.experiments.serialization import EXPERIMENT_FORMAT
         from releaf.service.log.audit import audit
 
-        must_exist(store)
-        report: AuditReport[Any] = in_store(store, lambda opened: audit(opened, EXPERIMENT_FORMAT))
+        with readable_store(option or store) as address:
+            report: AuditReport[Any] = in_store(address, lambda opened: audit(opened, EXPERIMENT_FORMAT))
     if as_json:
         print_json({"sound": report.is_sound, "experiments": [_described(one) for one in report.experiments]})
     else:
@@ -66,3 +77,14 @@ def _show(report: AuditReport[Any]) -> None:
     for one in report.experiments:
         for finding in one.findings:
             console.print(f"{escape(one.name)}: {escape(finding)}", highlight=False)
+
+
+COMMANDS: tuple[tuple[Callable[..., None], str], ...] = (
+    (backup, "releaf store backup releaf.db releaf-backup.db"),
+    (restore, "releaf store restore releaf-backup.db postgresql://releaf@localhost/releaf"),
+    (compact, "releaf store compact releaf.db"),
+    (export, "releaf store export releaf.db triage -o triage.parquet"),
+    (audit_log, "releaf store audit releaf.db --experiment triage"),
+)
+for _command, _example in COMMANDS:
+    app.command(epilog=f"Example: {_example}")(_command)

@@ -189,7 +189,20 @@ class ApiMethods(DecisionMethods):
         """
         filters = {"action": action, "explored": explored, "outcome": outcome, "limit": page}
         filters |= {"since": _format_time("since", since), "until": _format_time("until", until)}
-        return send_pages(self, experiment_path(experiment, "decisions"), filters)
+        return send_pages(self, experiment_path(experiment, "decisions"), filters, "decisions")
+
+    @StreamMethod
+    def changes(self, experiment: str | None = None, *, page: int = 200) -> AsyncIterator[Info]:
+        """Iterate over the audit log, the latest change first: of one experiment, or of all, of keys and settings.
+
+        Parameters
+        ----------
+        experiment
+            Its name; None for all changes, which needs the scope ``*:admin``.
+        page
+            Changes per request.
+        """
+        return send_pages(self, "/v1/audit", {"experiment": experiment, "limit": page}, "changes")
 
     @CallMethod
     def model(self, experiment: str) -> ApiCall[Any]:

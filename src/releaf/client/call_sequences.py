@@ -56,12 +56,13 @@ async def _take(client: BaseClient, items: Iterator[Any] | AsyncIterator[Any], m
     return taken
 
 
-async def send_pages(client: BaseClient, path: str, filters: Mapping[str, Any]) -> AsyncIterator[Info]:
+async def send_pages(client: BaseClient, path: str, filters: Mapping[str, Any], field: str) -> AsyncIterator[Info]:
+    """Iterate over the entries of all pages of a list, which are in this field of each."""
     before = None
     while True:
         page = await client._send(get(path, **filters, before=before))
-        for decision in page["decisions"]:
-            yield decision
+        for entry in page[field]:
+            yield entry
         before = page["next"]
         if before is None:
             return

@@ -12,13 +12,20 @@ import msgspec
 from releaf.policy import ServedPolicy
 from releaf.service.errors import ApiError, StoreError, invalid_request, service_unavailable
 from releaf.service.experiments import learner_factory
+from releaf.service.experiments.change_records import (
+    SOMEONE,
+    Sender,
+    change_message,
+    record_creation,
+    record_start,
+)
 from releaf.service.experiments.clock import MonotonicClock
 from releaf.service.experiments.event_feeds import EventFeeds
 from releaf.service.experiments.learner_factory import policy_spec
 from releaf.service.experiments.served_experiment import LIVE, RECOVERING, STANDBY, ServedExperiment, first_snapshot
 from releaf.service.experiments.state import ExperimentState
 from releaf.service.log.group_commit import GroupCommit
-from releaf.service.messages import NewExperiment, PolicySpec
+from releaf.service.messages import ChangePage, NewExperiment, PolicySpec
 from releaf.service.settings import ServiceSettings
 from releaf.service.store.base import EventStore, ExperimentRow, KeyRow, LeaseLost
 
@@ -76,6 +83,7 @@ class ExperimentRegistry:
         self.messages = await self.store.open()
         for message in self.messages:
             log.error("store: %s", message)
+        await record_start(self.store, self.settings, self.clock.now())
         self.group_commit.start()
         await self._refresh()
         for experiment in self.experiments.values():
@@ -114,7 +122,7 @@ class ExperimentRegistry:
             raise ApiError(404, "unknown_experiment", f"unknown experiment {name!r}")
         return self.experiments[name]
 
-    async def create(self, spec: NewExperiment) -> ServedExperiment:
+    async def create(self, spec: NewExperiment, sender: Sender = SOMEONE) -> ServedExperiment:
         if spec.name in self.experiments:
             raise ApiError(
                 409,
@@ -134,7 +142,9 @@ class ExperimentRegistry:
         except (msgspec.MsgspecError, ValueError, TypeError, KeyError, OverflowError, MemoryError) as error:
             raise invalid_request(f"the experiment could not be restored after a restart: {error}") from None
         try:
-            row = await self.store.create(spec.name, self.clock.now(), content, body)
+            at = self.clock.now()
+            change = record_creation(at, sender, stored, spec.model)
+            row = await self.store.create(spec.name, at, content, body, change)
         except KeyError:
             raise ApiError(409, "name_taken", f"the experiment name {spec.name!r} is taken: choose another") from None
         except StoreError as error:
@@ -143,12 +153,18 @@ class ExperimentRegistry:
         await self._activate(experiment)
         return experiment
 
-    async def retire(self, experiment: ServedExperiment) -> None:
+    async def retire(self, experiment: ServedExperiment, sender: Sender = SOMEONE) -> None:
         """Retire an experiment: it makes no more decisions."""
         if not experiment.live().retired:
-            await experiment.change("retire")
+            await experiment.change("retire", sender=sender)
         await experiment.flush()
         await self.store.retire(experiment.id)
+
+    async def list_changes(self, experiment: str | None, before: int, limit: int) -> ChangePage:
+        """A page of the audit log, the latest change first."""
+        rows = await self.store.changes(experiment, before, limit + 1)
+        page = [change_message(row) for row in rows[:limit]]
+        return ChangePage(page, page[-1].id if len(rows) > limit else None)
 
     # --- maintenance --------------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ import msgspec
 
 from releaf.service.errors import ApiError, StoreError, service_unavailable
 from releaf.service.experiments import learner_factory
+from releaf.service.experiments.change_records import SOMEONE, Sender, record_change
 from releaf.service.experiments.clock import MonotonicClock
 from releaf.service.experiments.event_feeds import Feed, publish
 from releaf.service.experiments.idempotency import distinct_keys
@@ -233,19 +234,24 @@ class ServedExperiment:
         message = f"decision {number} is no longer pending: an earlier version of the service evicted it"
         raise ApiError(410, "forgotten", message)
 
-    async def change(self, what: str, *arguments: Any) -> None:
-        """Apply a change, named after a method of `ExperimentState`, and commit."""
-        at, before = self.now(), len(self.live().learner.actions)
+    async def change(self, what: str, *arguments: Any, sender: Sender | None = None) -> None:
+        """Apply a change, named after a method of `ExperimentState`, and commit; with a sender, record it as well."""
+        at, before = self.now(), _changeable_fields(self.live())
         event = self._change(lambda state: getattr(state, what)(*arguments, at))
+        after = _changeable_fields(self.live())
         for slot in (self.live().slot, *self.live().shadows):
-            slot.decision_seconds *= len(self.live().learner.actions) / before  # estimate; each start measures it
-        await self._group_commit.append(self, [event], self.live().take_outcomes())
+            slot.decision_seconds *= len(after["actions"]) / len(before["actions"])  # estimate; each start measures it
+        changes = []
+        if sender is not None:
+            subject = arguments[0] if arguments else None
+            changes.append(record_change(at, sender, self.name, what, subject, before, after))
+        await self._group_commit.append(self, [event], self.live().take_outcomes(), changes)
 
-    async def add_shadow(self, request: NewShadow) -> None:
+    async def add_shadow(self, request: NewShadow, sender: Sender = SOMEONE) -> None:
         learner = self.live().learner
         made = await asyncio.to_thread(learner_factory.build_policy, request.policy, learner.actions, learner.schema)
         seconds = await asyncio.to_thread(learner_factory.precompile, made)
-        await self.change("add_shadow", request.name, request.policy, made)
+        await self.change("add_shadow", request.name, request.policy, made, sender=sender)
         for shadow in self.live().shadows:
             if shadow.name == request.name:
                 shadow.decision_seconds = seconds
@@ -335,6 +341,16 @@ class ServedExperiment:
         if self.state is not None and self.status == LIVE:
             await self._group_commit.flush(self)
             await self.snapshots.save(self.state, LogPosition(self.last, self.checksum))
+
+
+def _changeable_fields(state: ExperimentState) -> dict[str, Any]:
+    """The parts of an experiment that requests can change, for the audit log."""
+    return {
+        "policy": state.slot.policy,
+        "actions": action_names(state.learner),
+        "shadows": [{"name": shadow.name, "policy": shadow.policy} for shadow in state.shadows],
+        "retired": state.retired,
+    }
 
 
 def _warnings(state: ExperimentState) -> list[str]:

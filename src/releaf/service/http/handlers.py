@@ -12,6 +12,7 @@ from msgspec import UNSET
 from releaf._version import __version__
 from releaf.service.errors import ApiError, invalid_request
 from releaf.service.experiments import decision_export, decision_records, explanations
+from releaf.service.experiments.change_records import ANONYMOUS, MAX_ID, Sender
 from releaf.service.experiments.decision_messages import decision_answers
 from releaf.service.experiments.learner_factory import known_policies
 from releaf.service.experiments.served_experiment import LIVE, RECOVERING, ServedExperiment
@@ -26,6 +27,7 @@ from releaf.service.messages import (
     Answer,
     Answers,
     Ask,
+    ChangePage,
     ErrorDetail,
     ExperimentInfo,
     ExperimentList,
@@ -59,6 +61,10 @@ def _experiment(request: ApiRequest) -> ServedExperiment:
     return request.registry.find(request.path["experiment"])
 
 
+def _sender(request: ApiRequest) -> Sender:
+    return Sender(request.identity.id or ANONYMOUS, request.scope["request_id"])
+
+
 # --- experiments --------------------------------------------------------------------------------------------
 
 
@@ -69,7 +75,7 @@ async def list_policies(request: ApiRequest) -> PolicyList:
 async def create_experiment(request: ApiRequest) -> ExperimentInfo:
     request.identity.require(request.body.name, "admin")
     check_experiment_names(request.body)
-    return (await request.registry.create(request.body)).info()
+    return (await request.registry.create(request.body, _sender(request))).info()
 
 
 async def list_experiments(request: ApiRequest) -> ExperimentList:
@@ -100,13 +106,13 @@ async def get_experiment(request: ApiRequest) -> ExperimentInfo:
 
 async def retire_experiment(request: ApiRequest) -> ExperimentInfo:
     experiment = _experiment(request)
-    await request.registry.retire(experiment)
+    await request.registry.retire(experiment, _sender(request))
     return experiment.info()
 
 
 async def _change(request: ApiRequest, change: str, subject: Any) -> ExperimentInfo:
     experiment = _experiment(request)
-    await experiment.change(change, subject)
+    await experiment.change(change, subject, sender=_sender(request))
     return experiment.info()
 
 
@@ -128,7 +134,7 @@ async def retire_action(request: ApiRequest) -> ExperimentInfo:
 
 async def add_shadow(request: ApiRequest) -> ExperimentInfo:
     experiment = _experiment(request)
-    await experiment.add_shadow(request.body)
+    await experiment.add_shadow(request.body, _sender(request))
     return experiment.info()
 
 
@@ -328,6 +334,19 @@ async def get_model(request: ApiRequest) -> RawResponse:
 
 async def feed(request: ApiRequest) -> RawResponse:
     return open_feed(request, _experiment(request))
+
+
+# --- audit log ----------------------------------------------------------------------------------------------
+
+
+async def list_changes(request: ApiRequest) -> ChangePage:
+    query, experiment = request.query, request.query.get("experiment")
+    request.identity.require("*" if experiment is None else experiment, "admin")
+    if experiment is not None:
+        request.registry.find(experiment)
+    limit = _whole_number("limit", query.get("limit", "50"), 1, decision_records.MAX_LISTED)
+    before = _whole_number("before", query.get("before", str(MAX_ID)), 1, MAX_ID)
+    return await request.registry.list_changes(experiment, before, limit)
 
 
 # --- the service itself -------------------------------------------------------------------------------------

@@ -28,6 +28,11 @@ _PAGE_PARAMETERS = (
     Parameter("limit", "entries per page; all by default", {"type": "integer", "minimum": 1, "maximum": MAX_LISTED}),
     Parameter("after", "only entries after the one of this name: the `next` of the page before", _NAME),
 )
+_CHANGE_PARAMETERS = (
+    Parameter("limit", "changes per page", {"type": "integer", "minimum": 1, "maximum": MAX_LISTED, "default": 50}),
+    Parameter("before", "only changes with a lower id: the `next` of the page before", _NUMBER),
+    Parameter("experiment", "only changes of this experiment", _NAME),
+)
 _KEY_HEADER = Parameter(
     "Idempotency-Key",
     "key of a single decision whose body has none: the same key gives the same decision again; ignored for many",
@@ -75,6 +80,9 @@ OPERATIONS = (  # the most frequent first, because the router tries them in orde
     Operation("POST", f"{_ONE}/shadows/{{shadow}}/promote", handlers.promote_shadow,
               "Put a shadow in charge; the former policy becomes the shadow “former”",
               scope="admin", conflicts=(409,)),
+    Operation("GET", "/v1/audit", handlers.list_changes,
+              "The audit log: changes of all experiments, or of one, of keys and settings, the latest first",
+              scope="admin", query=_CHANGE_PARAMETERS, conflicts=(404,)),
     Operation("GET", "/healthz", handlers.healthz, "Liveness probe", scope="none"),
     Operation("GET", "/readyz", handlers.readyz, "Readiness probe", scope="none"),
     Operation("GET", "/metrics", handlers.metrics, "Metrics for Prometheus, of the experiments that the key may read",

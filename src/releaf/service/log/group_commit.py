@@ -10,7 +10,7 @@ from typing import Protocol
 from releaf.service.errors import ApiError, StoreError, service_unavailable
 from releaf.service.log.events import AnyEvent, encode_page
 from releaf.service.log.write_timeout import commit_timed_out, write_timeout
-from releaf.service.store.base import Commit, EventStore, LogPage, RewardRow, page_checksum
+from releaf.service.store.base import ChangeRow, Commit, EventStore, LogPage, RewardRow, page_checksum
 
 
 class LogOwner(Protocol):
@@ -35,11 +35,12 @@ class LogOwner(Protocol):
 class _Batch:
     """Events of one experiment that share a page, and the requests that wait for it."""
 
-    __slots__ = ("events", "rewards", "since", "waiters")
+    __slots__ = ("changes", "events", "rewards", "since", "waiters")
 
     def __init__(self) -> None:
         self.events: list[AnyEvent] = []
         self.rewards: list[RewardRow] = []
+        self.changes: list[ChangeRow] = []
         self.waiters: list[asyncio.Future[None]] = []
         self.since = time.perf_counter()
 
@@ -98,14 +99,19 @@ class GroupCommit:
             self._task = None
 
     def append(
-        self, owner: LogOwner, events: Sequence[AnyEvent], rewards: Sequence[RewardRow] = ()
+        self,
+        owner: LogOwner,
+        events: Sequence[AnyEvent],
+        rewards: Sequence[RewardRow] = (),
+        changes: Sequence[ChangeRow] = (),
     ) -> asyncio.Future[None]:
-        """Append events to a log; the future is done when they are on disk."""
+        """Append events to a log, and their changes to the audit log; the future is done when they are on disk."""
         batch = self._filling.get(owner)
         if batch is None:
             batch = self._filling[owner] = _Batch()
         batch.events.extend(events)
         batch.rewards.extend(rewards)
+        batch.changes.extend(changes)
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         batch.waiters.append(waiter)
         self._wake.set()
@@ -184,7 +190,7 @@ def _next_page(owner: LogOwner, batch: _Batch) -> Commit:
         owner.id, owner.last, len(batch.events), owner.decisions(), batch.events[-1].at, owner.checksum, body
     )
     owner.before_commit()
-    return Commit(page, batch.rewards)
+    return Commit(page, batch.rewards, batch.changes)
 
 
 def _commit_failed(error: StoreError) -> ApiError:

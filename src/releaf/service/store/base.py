@@ -41,11 +41,26 @@ class RewardRow(NamedTuple):
     at: float
 
 
+class ChangeRow(NamedTuple):
+    """A change of an experiment, of a key or of the settings, in the audit log."""
+
+    at: float
+    experiment: str | None  # its name; None for keys and settings
+    actor: str  # the public id of a key, "anonymous" or "command line"
+    request_id: str | None
+    change: str  # such as "promote"
+    subject: str | None  # the name of the action, shadow or key
+    before: str | None  # JSON
+    after: str | None  # JSON
+    id: int = 0  # assigned by the store
+
+
 class Commit(NamedTuple):
-    """One experiment's part of a group commit: a page, and the rewards in it."""
+    """One experiment's part of a group commit: a page, the rewards in it, and its changes for the audit log."""
 
     page: LogPage
     rewards: Sequence[RewardRow]
+    changes: Sequence[ChangeRow] = ()
 
 
 class ExperimentRow(NamedTuple):
@@ -90,7 +105,10 @@ def body_checksum(body: bytes) -> bytes:
 
 
 class EventStore(Protocol):
-    """Storage of experiments, their logs, snapshots and API keys. Every method may raise :class:`StoreError`.
+    """Storage of experiments, their logs, snapshots, API keys and the audit log.
+
+    Every method may raise :class:`StoreError`. A method that takes a ``change`` records it in the audit log in the same
+    transaction: both are there or neither.
 
     Methods that change an experiment's log or snapshots (``commit``, ``set_aside``, ``add_snapshot``,
     ``drop_snapshots``) raise :class:`LeaseLost` without its lease. ``retire`` only marks the experiment and needs none.
@@ -109,7 +127,9 @@ class EventStore(Protocol):
 
     async def experiments(self) -> list[ExperimentRow]: ...
 
-    async def create(self, name: str, created: float, spec: bytes, snapshot: bytes) -> ExperimentRow:
+    async def create(
+        self, name: str, created: float, spec: bytes, snapshot: bytes, change: ChangeRow | None = None
+    ) -> ExperimentRow:
         """Add an experiment together with its first snapshot; ``KeyError`` if the name is taken."""
 
     async def retire(self, experiment: int) -> None: ...
@@ -172,8 +192,16 @@ class EventStore(Protocol):
 
     async def keys(self) -> list[KeyRow]: ...
 
-    async def add_key(self, key: KeyRow) -> None:
+    async def add_key(self, key: KeyRow, change: ChangeRow | None = None) -> None:
         """Add a key; ``KeyError`` if its id exists."""
 
-    async def revoke_key(self, key: str, at: float) -> bool:
+    async def revoke_key(self, key: str, at: float, change: ChangeRow | None = None) -> bool:
         """Revoke a key; False if there is no such key, or it is revoked already."""
+
+    # --- audit log
+
+    async def add_change(self, change: ChangeRow) -> None:
+        """Record a change that the store itself does not hold, such as that of the settings."""
+
+    async def changes(self, experiment: str | None, before: int, limit: int) -> list[ChangeRow]:
+        """Changes of an experiment, or all, with ids below ``before``, the latest first."""

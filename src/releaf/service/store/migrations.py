@@ -1,7 +1,8 @@
 """Schema migrations of the stores.
 
 Each store has a list of scripts: the first creates the tables of version 1, the next migrates them to version 2, and so
-on. A store applies the missing ones in order, in one transaction. A released script never changes.
+on. A store applies the missing ones in order, in one transaction. A released script never changes. Tables of the same
+version have the same columns in all stores, so that a backup can be restored to any.
 """
 
 from __future__ import annotations
@@ -49,6 +50,18 @@ SQLITE = (
         event INTEGER NOT NULL, moved REAL NOT NULL, why TEXT NOT NULL
     ) STRICT;
     """,
+    # The audit log. Its rows are only ever added.
+    """
+    CREATE TABLE changes (
+        at REAL NOT NULL, experiment TEXT, actor TEXT NOT NULL, request_id TEXT, change TEXT NOT NULL, subject TEXT,
+        state_before TEXT, state_after TEXT, id INTEGER PRIMARY KEY AUTOINCREMENT
+    ) STRICT;
+    CREATE INDEX changes_by_experiment ON changes (experiment, id);
+    CREATE TRIGGER changes_not_updated BEFORE UPDATE ON changes
+    BEGIN SELECT RAISE(ABORT, 'the audit log is append-only'); END;
+    CREATE TRIGGER changes_not_deleted BEFORE DELETE ON changes
+    BEGIN SELECT RAISE(ABORT, 'the audit log is append-only'); END;
+    """,
 )
 
 POSTGRES = (
@@ -88,6 +101,18 @@ POSTGRES = (
     CREATE TABLE rewards_set_aside (LIKE rewards, moved float8 NOT NULL, why text NOT NULL);
     ALTER TABLE pages ALTER body SET STORAGE EXTERNAL;
     ALTER TABLE snapshots ALTER body SET STORAGE EXTERNAL;
+    """,
+    """
+    CREATE TABLE changes (
+        at float8 NOT NULL, experiment text, actor text NOT NULL, request_id text, change text NOT NULL, subject text,
+        state_before text, state_after text, id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY
+    );
+    CREATE INDEX changes_by_experiment ON changes (experiment, id);
+    CREATE FUNCTION changes_stay() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        RAISE 'the audit log is append-only';
+    END $$;
+    CREATE TRIGGER changes_stay BEFORE UPDATE OR DELETE OR TRUNCATE ON changes EXECUTE FUNCTION changes_stay();
     """,
 )
 

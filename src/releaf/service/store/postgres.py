@@ -17,7 +17,16 @@ import asyncpg
 
 from releaf.service.errors import StoreError
 from releaf.service.store import migrations
-from releaf.service.store.base import FIRST_CHECKSUM, Commit, ExperimentRow, KeyRow, LeaseLost, Snapshot, body_checksum
+from releaf.service.store.base import (
+    FIRST_CHECKSUM,
+    ChangeRow,
+    Commit,
+    ExperimentRow,
+    KeyRow,
+    LeaseLost,
+    Snapshot,
+    body_checksum,
+)
 from releaf.service.store.sql_queries import BYTES_PER_READ, SqlQueries
 
 LOCK_CLASS = 0x5EAF  # first key of the advisory locks; the second is an experiment, or 0 for a migration
@@ -47,6 +56,17 @@ INSERT_REWARDS = """
     SELECT * FROM unnest($8::int[], $9::bigint[], $10::text[], $11::text[], $12::float8[], $13::bigint[])
 """
 INSERT_PAGES_AND_REWARDS = f"WITH written AS ({INSERT_PAGES}) {INSERT_REWARDS}"
+
+
+def _insert_changes(first: int, given: str = "") -> str:
+    """Statement that records changes, whose columns are the parameters from this number on, if a table has rows."""
+    kinds = ["float8[]", *["text[]"] * 7]
+    columns = ", ".join(f"${number}::{kind}" for number, kind in enumerate(kinds, first))
+    tables = f"{given}, unnest({columns})" if given else f"unnest({columns})"
+    return f"INSERT INTO changes SELECT row.* FROM {tables} AS row"  # noqa: S608
+
+
+INSERT_ALL = f"WITH written AS ({INSERT_PAGES}), rewarded AS ({INSERT_REWARDS}) {_insert_changes(14)}"
 PAGES = """
     SELECT experiment, last, events, decision, at, checksum, body FROM (
         SELECT *, sum(octet_length(body)) OVER (ORDER BY last {order}) - octet_length(body) AS size_before FROM (
@@ -56,10 +76,17 @@ PAGES = """
 """
 PAGES_ON = PAGES.format(order="ASC", beyond=">")
 PAGES_BACK = PAGES.format(order="DESC", beyond="<")
-CREATE = """
-    WITH made AS (INSERT INTO experiments (name, created, spec) VALUES ($1, $2, $3) RETURNING id)
+CREATE = f"""
+    WITH made AS (INSERT INTO experiments (name, created, spec) VALUES ($1, $2, $3) RETURNING id),
+    recorded AS ({_insert_changes(7)})
     INSERT INTO snapshots SELECT id, 0, $4, $5, $6 FROM made RETURNING experiment
-"""
+"""  # noqa: S608
+ADD_KEY = f"WITH made AS (INSERT INTO keys VALUES ($1, $2, $3, $4, $5, $6)) {_insert_changes(7)}"  # noqa: S608
+REVOKE_KEY = f"""
+    WITH revoked AS (UPDATE keys SET revoked = $1 WHERE id = $2 AND revoked IS NULL RETURNING id),
+    recorded AS ({_insert_changes(3, "revoked")})
+    SELECT id FROM revoked
+"""  # noqa: S608
 SET_ASIDE = """
     WITH old_rewards AS (DELETE FROM rewards WHERE experiment = $1 AND event > $2 RETURNING *),
     old_pages AS (DELETE FROM pages WHERE experiment = $1 AND last > $2 RETURNING *),
@@ -144,15 +171,7 @@ class PostgresStore(SqlQueries):
         """The writing connection, reconnected if it was lost; the leases of the lost one stay lost."""
         if self._is_disconnected():
             self._drop_writer()
-            try:
-                self._writer = await asyncpg.connect(
-                    self._address, timeout=CONNECT_SECONDS, command_timeout=COMMAND_SECONDS, server_settings=SESSION
-                )
-            except (ValueError, asyncpg.ClientConfigurationError):  # its text may contain parts of the password
-                raise StoreError(
-                    f"{self._where} is no valid address: expected postgresql://user:password@host:port/database, "
-                    "with the password percent-encoded (%40 for @, %2F for /)"
-                ) from None
+            self._writer = await connect(self._address, SESSION, COMMAND_SECONDS)
             self._writer.add_termination_listener(self._on_termination)
         return self._writer
 
@@ -196,10 +215,12 @@ class PostgresStore(SqlQueries):
 
     # --- experiments
 
-    async def create(self, name: str, created: float, spec: bytes, snapshot: bytes) -> ExperimentRow:
+    async def create(
+        self, name: str, created: float, spec: bytes, snapshot: bytes, change: ChangeRow | None = None
+    ) -> ExperimentRow:
         first = (body_checksum(snapshot), snapshot, FIRST_CHECKSUM)
         try:
-            made = await self._write(CREATE, name, created, spec, *first)
+            made = await self._write(CREATE, name, created, spec, *first, *_change_columns(change))
         except asyncpg.UniqueViolationError:
             raise KeyError(name) from None
         return ExperimentRow(made[0][0], name, created, spec, False)
@@ -228,11 +249,15 @@ class PostgresStore(SqlQueries):
     # --- the log
 
     async def commit(self, commits: Sequence[Commit]) -> None:
-        pages = [page for page, _ in commits]
-        rewards = [(page.experiment, *row, page.last) for page, rows in commits for row in rows]
+        pages = [commit.page for commit in commits]
+        rewards = [(page.experiment, *row, page.last) for page, rows, _ in commits for row in rows]
+        changes = [change for commit in commits for change in commit.changes]
         experiments = {page.experiment for page in pages}
         try:
-            if rewards:
+            if changes:
+                columns = (*_columns(pages), *(_columns(rewards) if rewards else [()] * 6), *_change_columns(*changes))
+                await self._write(INSERT_ALL, *columns, held=experiments)
+            elif rewards:
                 await self._write(INSERT_PAGES_AND_REWARDS, *_columns(pages), *_columns(rewards), held=experiments)
             elif pages:
                 await self._write(INSERT_PAGES, *_columns(pages), held=experiments)
@@ -254,15 +279,19 @@ class PostgresStore(SqlQueries):
 
     # --- keys
 
-    async def add_key(self, key: KeyRow) -> None:
+    async def add_key(self, key: KeyRow, change: ChangeRow | None = None) -> None:
         try:
-            await self._write("INSERT INTO keys VALUES ($1, $2, $3, $4, $5, $6)", *key)
+            await self._write(ADD_KEY, *key, *_change_columns(change))
         except asyncpg.UniqueViolationError:
             raise KeyError(key.id) from None
 
-    async def revoke_key(self, key: str, at: float) -> bool:
-        update = "UPDATE keys SET revoked = $1 WHERE id = $2 AND revoked IS NULL RETURNING id"
-        return bool(await self._write(update, at, key))
+    async def revoke_key(self, key: str, at: float, change: ChangeRow | None = None) -> bool:
+        return bool(await self._write(REVOKE_KEY, at, key, *_change_columns(change)))
+
+    # --- audit log
+
+    async def add_change(self, change: ChangeRow) -> None:
+        await self._write(_insert_changes(1), *_change_columns(change))
 
     # --- the connections
 
@@ -308,15 +337,38 @@ class PostgresStore(SqlQueries):
             raise StoreError(f"{self._where} is not open: open the store first")
 
     def _translate(self, error: BaseException) -> BaseException:
-        """Turn an error of the server or connection into a :class:`StoreError` with advice; return others unchanged."""
-        if not isinstance(error, CLIENT_ERRORS):
-            return error
-        advice = next((text for kind, text in ADVICE if isinstance(error, kind)), "the server reports an error")
-        return StoreError(f"{self._where}: {advice} ({type(error).__name__}: {error})")
+        return translate_error(error, self._where)
+
+
+async def connect(address: str, session: dict[str, str], command_timeout: float | None) -> Any:
+    """Connect to a database; a :class:`StoreError` if the address is not valid."""
+    try:
+        return await asyncpg.connect(
+            address, timeout=CONNECT_SECONDS, command_timeout=command_timeout, server_settings=session
+        )
+    except (ValueError, asyncpg.ClientConfigurationError):  # its text may contain parts of the password
+        raise StoreError(
+            f"{mask_password(address)} is no valid address: expected postgresql://user:password@host:port/database, "
+            "with the password percent-encoded (%40 for @, %2F for /)"
+        ) from None
+
+
+def translate_error(error: BaseException, where: str) -> BaseException:
+    """Turn an error of the server or connection into a :class:`StoreError` with advice; return others unchanged."""
+    if not isinstance(error, CLIENT_ERRORS):
+        return error
+    advice = next((text for kind, text in ADVICE if isinstance(error, kind)), "the server reports an error")
+    return StoreError(f"{where}: {advice} ({type(error).__name__}: {error})")
 
 
 def _columns(rows: Sequence[tuple[Any, ...]]) -> Iterable[tuple[Any, ...]]:
     return zip(*rows, strict=True)
+
+
+def _change_columns(*changes: ChangeRow | None) -> Iterable[tuple[Any, ...]]:
+    """Columns of changes, without their ids; empty columns for None."""
+    rows = [change[:-1] for change in changes if change is not None]
+    return _columns(rows) if rows else [()] * (len(ChangeRow._fields) - 1)
 
 
 def mask_password(address: str) -> str:

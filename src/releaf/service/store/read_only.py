@@ -17,7 +17,9 @@ async def open_reader(address: str) -> AsyncIterator[SqlQueries]:
     if address.startswith(("postgresql://", "postgres://")):
         import asyncpg
 
-        connection = await asyncpg.connect(address, server_settings={"default_transaction_read_only": "on"})
+        from releaf.service.store.postgres import SESSION
+
+        connection = await asyncpg.connect(address, server_settings={**SESSION, "default_transaction_read_only": "on"})
         try:
             yield _PostgresReader(connection)
         finally:

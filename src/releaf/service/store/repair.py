@@ -17,7 +17,7 @@ from typing import Any
 import apsw
 
 WAL_HEADER, FRAME_HEADER = 32, 24
-TABLES = ("experiments", "pages", "rewards", "snapshots", "keys", "pages_set_aside", "rewards_set_aside")
+TABLES = ("experiments", "pages", "rewards", "snapshots", "keys", "pages_set_aside", "rewards_set_aside", "changes")
 COUNTED = ("experiments", "pages", "rewards", "snapshots", "keys")  # in the message about a repair
 READ_ERRORS = (apsw.CorruptError, apsw.NotADBError, apsw.IOError, apsw.FormatError, apsw.SQLError)
 
@@ -35,7 +35,7 @@ DELETE_ORPHANS = """
 def find_damage(path: Path) -> str | None:
     """SQLite's description of the damage in a database file; None if it is sound."""
     try:
-        connection = _open_without_checkpoint(path)
+        connection = open_without_checkpoint(path)
         try:
             verdict = [str(row[0]) for row in connection.execute("PRAGMA quick_check(3)")]
         finally:
@@ -119,7 +119,7 @@ def _remove(path: Path) -> None:
         Path(f"{path}{suffix}").unlink(missing_ok=True)
 
 
-def _open_without_checkpoint(path: Path) -> apsw.Connection:
+def open_without_checkpoint(path: Path) -> apsw.Connection:
     """Open a database without changing its write-ahead log."""
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
     connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
@@ -129,7 +129,7 @@ def _open_without_checkpoint(path: Path) -> apsw.Connection:
 
 def _open_damaged(path: Path) -> apsw.Connection:
     """Open a database even if its file is truncated."""
-    connection = _open_without_checkpoint(path)
+    connection = open_without_checkpoint(path)
     connection.pragma("writable_schema", True)
     return connection
 
@@ -154,6 +154,8 @@ def _copy(path: Path, fresh: apsw.Connection) -> dict[str, int]:
 
 def _copy_table(damaged: apsw.Connection, fresh: apsw.Connection, table: str) -> None:
     columns = [str(row[1]) for row in fresh.execute(f"PRAGMA table_info({table})")]
+    if not columns:  # the table is newer than the schema version of the damaged database
+        return
     names = ", ".join(columns)
     insert = f"INSERT OR IGNORE INTO {table} ({names}) VALUES ({', '.join('?' * len(columns))})"  # noqa: S608
     for row in _readable(damaged, table, names):

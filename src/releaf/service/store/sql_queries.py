@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 from typing import Any
 
-from releaf.service.store.base import ExperimentRow, KeyRow, LogPage, RewardRow, Snapshot
+from releaf.service.store.base import ChangeRow, ExperimentRow, KeyRow, LogPage, RewardRow, Snapshot
 
 PAGES_PER_READ, BYTES_PER_READ = 2_000, 4 << 20
 LAST = LogPage._fields.index("last")
@@ -20,6 +20,8 @@ LATEST_SET_ASIDE = "SELECT max(decision) FROM pages_set_aside WHERE experiment =
 SNAPSHOTS = "SELECT last FROM snapshots WHERE experiment = $1 ORDER BY last DESC"
 SNAPSHOT = "SELECT * FROM snapshots WHERE experiment = $1 AND last = $2"
 KEYS = "SELECT * FROM keys ORDER BY created, id"
+ALL_CHANGES = "SELECT * FROM changes WHERE id < $1 ORDER BY id DESC LIMIT $2"
+CHANGES = "SELECT * FROM changes WHERE experiment = $1 AND id < $2 ORDER BY experiment DESC, id DESC LIMIT $3"
 
 
 class SqlQueries(ABC):
@@ -68,3 +70,8 @@ class SqlQueries(ABC):
 
     async def keys(self) -> list[KeyRow]:
         return [KeyRow(*row) for row in await self._read(KEYS)]
+
+    async def changes(self, experiment: str | None, before: int, limit: int) -> list[ChangeRow]:
+        if experiment is None:
+            return [ChangeRow(*row) for row in await self._read(ALL_CHANGES, before, limit)]
+        return [ChangeRow(*row) for row in await self._read(CHANGES, experiment, before, limit)]

@@ -19,7 +19,17 @@ import apsw
 
 from releaf.service.errors import StoreError
 from releaf.service.store import migrations, repair
-from releaf.service.store.base import FIRST_CHECKSUM, Commit, ExperimentRow, KeyRow, LeaseLost, Snapshot, body_checksum
+from releaf.service.store.backup_file import is_backup
+from releaf.service.store.base import (
+    FIRST_CHECKSUM,
+    ChangeRow,
+    Commit,
+    ExperimentRow,
+    KeyRow,
+    LeaseLost,
+    Snapshot,
+    body_checksum,
+)
 from releaf.service.store.sql_queries import BYTES_PER_READ, SqlQueries
 from releaf.service.store.sqlite_errors import DAMAGE, advice
 from releaf.service.store.sqlite_leases import DatabaseLock, Leases
@@ -28,6 +38,7 @@ from releaf.service.store.sqlite_writer import BUSY_SECONDS, SqliteWriter
 INSERT_PAGE = "INSERT INTO pages VALUES (?, ?, ?, ?, ?, ?, ?)"
 INSERT_SNAPSHOT = "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?, ?)"
 INSERT_REWARD = "INSERT INTO rewards VALUES (?, ?, ?, ?, ?, ?)"
+INSERT_CHANGE = "INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL)"  # SQLite assigns the id
 PAGES = "SELECT * FROM pages WHERE experiment = ? AND last > ? ORDER BY last LIMIT ?"
 PAGES_BACK = "SELECT * FROM pages WHERE experiment = ? AND last < ? ORDER BY last DESC LIMIT ?"
 
@@ -80,6 +91,8 @@ class SqliteStore(SqlQueries):
             raise
 
     def _open(self) -> list[str]:
+        if is_backup(self._path):
+            raise StoreError(f"{self._path} is a backup: restore it to a store, with releaf store restore")
         self._folder.mkdir(mode=0o700, exist_ok=True)
         with ExitStack() as undo:
             database_lock = DatabaseLock(self._path, self._folder)
@@ -169,10 +182,14 @@ class SqliteStore(SqlQueries):
 
     # --- experiments
 
-    async def create(self, name: str, created: float, spec: bytes, snapshot: bytes) -> ExperimentRow:
-        return await self._write(self._create, name, created, spec, snapshot)
+    async def create(
+        self, name: str, created: float, spec: bytes, snapshot: bytes, change: ChangeRow | None = None
+    ) -> ExperimentRow:
+        return await self._write(self._create, name, created, spec, snapshot, change)
 
-    def _create(self, name: str, created: float, spec: bytes, snapshot: bytes) -> ExperimentRow:
+    def _create(
+        self, name: str, created: float, spec: bytes, snapshot: bytes, change: ChangeRow | None
+    ) -> ExperimentRow:
         insert = "INSERT INTO experiments (name, created, spec) VALUES (?, ?, ?)"
         with _transaction(self._writer):
             try:
@@ -182,10 +199,11 @@ class SqliteStore(SqlQueries):
             experiment = self._writer.last_insert_rowid()
             first = Snapshot(experiment, 0, body_checksum(snapshot), snapshot, FIRST_CHECKSUM)
             self._writer.execute(INSERT_SNAPSHOT, first)
+            self._record(change)
         return ExperimentRow(experiment, name, created, spec, False)
 
     async def retire(self, experiment: int) -> None:
-        await self._write(self._change, "UPDATE experiments SET retired = 1 WHERE id = ?", (experiment,))
+        await self._write(self._change, "UPDATE experiments SET retired = 1 WHERE id = ?", (experiment,), None)
 
     # --- leases
 
@@ -210,23 +228,26 @@ class SqliteStore(SqlQueries):
             await self._writing.commit(self._commit, commits)
 
     def _commit(self, commits: Sequence[Commit]) -> None:
-        pages = [page for page, _ in commits]
+        pages = [commit.page for commit in commits]
         rewards = [
             (page.experiment, decision, outcome, reward, at, page.last)
-            for page, rows in commits
+            for page, rows, _ in commits
             for decision, outcome, reward, at in rows
         ]
+        changes = [change for commit in commits for change in commit.changes]
         for page in pages:
             self._check_lease(page.experiment)
         self._check_file()
         try:
-            if len(pages) == 1 and not rewards:  # a single statement is a transaction by itself
+            if len(pages) == 1 and not rewards and not changes:  # a single statement is a transaction by itself
                 self._writer.execute(INSERT_PAGE, pages[0])
                 return
             with _transaction(self._writer):
                 self._writer.executemany(INSERT_PAGE, pages)
                 if rewards:
                     self._writer.executemany(INSERT_REWARD, rewards)
+                for change in changes:
+                    self._record(change)
         except apsw.ConstraintError as error:
             raise LeaseLost(f"another process has written to this log ({error}): read it again") from error
 
@@ -254,22 +275,35 @@ class SqliteStore(SqlQueries):
 
     # --- keys
 
-    async def add_key(self, key: KeyRow) -> None:
+    async def add_key(self, key: KeyRow, change: ChangeRow | None = None) -> None:
         insert = "INSERT INTO keys VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
-        if not await self._write(self._change, insert, key):
+        if not await self._write(self._change, insert, key, change):
             raise KeyError(key.id)
 
-    async def revoke_key(self, key: str, at: float) -> bool:
+    async def revoke_key(self, key: str, at: float, change: ChangeRow | None = None) -> bool:
         update = "UPDATE keys SET revoked = ? WHERE id = ? AND revoked IS NULL"
-        return await self._write(self._change, update, (at, key)) > 0
+        return await self._write(self._change, update, (at, key), change) > 0
+
+    # --- audit log
+
+    async def add_change(self, change: ChangeRow) -> None:
+        await self._write(self._change, INSERT_CHANGE, change[:-1], None)
+
+    def _record(self, change: ChangeRow | None) -> None:
+        if change is not None:
+            self._writer.execute(INSERT_CHANGE, change[:-1])  # without the id
 
     # --- connections and threads
 
-    def _change(self, statement: str, values: Values) -> int:
-        """Run one statement in its own transaction; return the number of changed rows."""
+    def _change(self, statement: str, values: Values, change: ChangeRow | None) -> int:
+        """Run one statement, and record a change if it changes rows; return their number."""
         self._check_file()
-        self._writer.execute(statement, values)
-        return self._writer.changes()
+        with _transaction(self._writer):
+            self._writer.execute(statement, values)
+            changed = self._writer.changes()
+            if changed:
+                self._record(change)
+        return changed
 
     def _change_with_lease(self, experiment: int, statement: str, rows: Sequence[Values]) -> None:
         self._check_lease(experiment)

@@ -1,5 +1,6 @@
 // Page of one experiment: assembles its parts, and refreshes them on events.
 import { address, get, post, remove } from "./api.js";
+import { Changes } from "./changes.js";
 import { Feed } from "./feed.js";
 import { confirmed, count, counted, day, duration, empty, fill, find, make, notice, reward, table } from "./dom.js";
 import { Records } from "./records.js";
@@ -141,7 +142,7 @@ async function refresh() {
   parts ??= furnish();
   const { points } = await get(address(name, "series"));
   parts.series.draw(points, info);
-  await Promise.all([parts.relevance.refresh(info), parts.records.follow(info)]);
+  await Promise.all([parts.relevance.refresh(info), parts.records.follow(info), parts.changes.refresh(info)]);
 }
 
 let happened = true;
@@ -150,7 +151,7 @@ let happened = true;
 function furnish() {
   const made = {
     series: new Series(), relevance: new Relevance(info), shadows: new Shadows(show),
-    records: new Records(info), tried: tryForm(info), feed: new Feed(info, () => { happened = true; }),
+    records: new Records(info), changes: new Changes(info), tried: tryForm(info), feed: new Feed(info, () => { happened = true; }),
   };
   made.shadows.draw(info);
   made.tried(info);
