@@ -86,7 +86,7 @@ def test_the_manifest_tells_what_the_backup_has(address: str, tmp_path: Path) ->
     assert told["tables"]["keys"]["rows"] == 1
     assert told["tables"]["changes"]["rows"] == 4  # start, two creations, a retirement
     shown = invoke("store", "backup", address, tmp_path / "again.db").output
-    assert "2 experiments and 201 events" in shown
+    assert "2 experiments and 201 events" in " ".join(shown.split())
     assert (tmp_path / "b.db").stat().st_mode & 0o777 == 0o600
     with backup_file.open_backup(tmp_path / "b.db") as (_, manifest):
         assert manifest.experiments[0].events == 100
