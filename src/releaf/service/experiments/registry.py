@@ -182,7 +182,9 @@ class ExperimentRegistry:
             await self._refresh()
         for experiment in list(self.experiments.values()):
             if experiment.status == LIVE and not self.store.holds(experiment.id):
-                experiment.commit_failed(LeaseLost("the lease was lost"))
+                experiment.commit_failed(
+                    LeaseLost("the lease was lost: another process has taken it over, or may do so")
+                )
         if any(experiment.status == RECOVERING for experiment in self.experiments.values()):
             await self.store.ping()  # raises while the store is not writable: recovery would be in vain
         for experiment in list(self.experiments.values()):

@@ -16,6 +16,10 @@ from releaf.service.errors import StoreError
 FIRST_CHECKSUM = b"\0" * 16
 
 
+LEASE_TIMEOUT = 5.0  # seconds without a heartbeat after which another process may take over a lease
+BEATS_PER_TIMEOUT = 5
+
+
 class LeaseLost(StoreError):
     """The process does not hold the lease of the experiment: another one may write to it."""
 
@@ -119,13 +123,15 @@ class EventStore(Protocol):
     async def acquire(self, experiment: int) -> bool:
         """Acquire the lease: the exclusive right to write to an experiment. False while another process holds it.
 
-        The lease ends with the process.
+        The lease ends with the process. If the process stops without an end, it ends when no heartbeat has come for
+        the lease time-out. Each acquisition has a higher *epoch*, the fencing token: every write checks in its own
+        transaction that the epoch is still the latest, so that a process that continues writes nothing.
         """
 
     async def release(self, experiment: int) -> None: ...
 
     def holds(self, experiment: int) -> bool:
-        """Whether this store holds the lease, as far as it knows; does no input or output."""
+        """Whether this store holds the lease, as of the latest write or heartbeat; does no input or output."""
 
     # --- the log
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
@@ -19,13 +19,31 @@ import apsw
 
 from releaf.service.errors import StoreError
 from releaf.service.store import migrations, repair
-from releaf.service.store.base import FIRST_CHECKSUM, Commit, ExperimentRow, KeyRow, LeaseLost, Snapshot, body_checksum
+from releaf.service.store.base import (
+    FIRST_CHECKSUM,
+    LEASE_TIMEOUT,
+    Commit,
+    ExperimentRow,
+    KeyRow,
+    LeaseLost,
+    Snapshot,
+    body_checksum,
+)
+from releaf.service.store.lease_heartbeat import Heartbeat
 from releaf.service.store.sql_queries import BYTES_PER_READ, SqlQueries
 from releaf.service.store.sqlite_errors import DAMAGE, advice
 from releaf.service.store.sqlite_leases import DatabaseLock, Leases
 from releaf.service.store.sqlite_writer import BUSY_SECONDS, SqliteWriter
 
 INSERT_PAGE = "INSERT INTO pages VALUES (?, ?, ?, ?, ?, ?, ?)"
+INSERT_ONE_PAGE = """
+    INSERT INTO pages SELECT ?, ?, ?, ?, ?, ?, ? WHERE EXISTS (SELECT 1 FROM leases WHERE experiment = ? AND epoch = ?)
+"""
+CLAIM_LEASE = """
+    INSERT INTO leases VALUES ($1, $2 + 1, $3)
+    ON CONFLICT (experiment) DO UPDATE SET epoch = excluded.epoch, holder = excluded.holder WHERE epoch = $2
+"""
+RELEASE_LEASE = "UPDATE leases SET holder = NULL WHERE experiment = ? AND epoch = ?"
 INSERT_SNAPSHOT = "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?, ?)"
 INSERT_REWARD = "INSERT INTO rewards VALUES (?, ?, ?, ?, ?, ?)"
 PAGES = "SELECT * FROM pages WHERE experiment = ? AND last > ? ORDER BY last LIMIT ?"
@@ -45,12 +63,21 @@ class SqliteStore(SqlQueries):
         The file; ``open`` creates it if it is missing. Its folder must exist.
     scripts
         Schema migrations.
+    lease_timeout
+        Seconds without a heartbeat after which to take over another process's lease.
     """
 
-    def __init__(self, path: str | Path, scripts: Sequence[str] = migrations.SQLITE) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        scripts: Sequence[str] = migrations.SQLITE,
+        *,
+        lease_timeout: float = LEASE_TIMEOUT,
+    ) -> None:
         self._path = Path(path).resolve()
         self._scripts = scripts
-        self._leases = Leases(self._folder)
+        self._leases = Leases(self._path, self._folder, lease_timeout)
+        self._heartbeat = Heartbeat(lease_timeout, self._drop_lost_leases)
         self._database_lock: DatabaseLock | None = None
         self._writing: SqliteWriter
         self._reading: ThreadPoolExecutor
@@ -74,10 +101,12 @@ class SqliteStore(SqlQueries):
         self._reading = ThreadPoolExecutor(1, "store-read")
         try:
             with self._translated_errors():
-                return await self._writing.run(self._open)
+                messages = await self._writing.run(self._open)
         except BaseException:
             self._end_threads()
             raise
+        self._heartbeat.start()
+        return messages
 
     def _open(self) -> list[str]:
         self._folder.mkdir(mode=0o700, exist_ok=True)
@@ -88,13 +117,15 @@ class SqliteStore(SqlQueries):
                 messages = self._repair(database_lock) if database_lock.is_exclusive else []
                 self._path.touch(0o600)  # SQLite creates its other files with the same mode
                 self._writing.use(undo.enter_context(closing(self._connect())))
-                self._migrate(self._writer)
+                self._migrate(self._writer, is_alone=database_lock.is_exclusive)
                 self._reader = undo.enter_context(closing(self._connect()))
             except DAMAGE:
                 database_lock.mark_damaged()
                 raise
             self._reader.pragma("query_only", True)
             self._inode = self._path.stat().st_ino
+            self._leases.open()
+            undo.callback(self._leases.close)
             database_lock.mark_open()
             database_lock.share()
             undo.pop_all()
@@ -129,8 +160,8 @@ class SqliteStore(SqlQueries):
         connection.pragma("trusted_schema", False)
         return connection
 
-    def _migrate(self, connection: apsw.Connection, version: int | None = None) -> None:
-        """Migrate the tables to a version, by default the latest."""
+    def _migrate(self, connection: apsw.Connection, version: int | None = None, *, is_alone: bool = True) -> None:
+        """Migrate the tables to a version, by default the latest; not while a process of an older version runs."""
         with _transaction(connection):
             names = {row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
             if names and "meta" not in names:
@@ -138,6 +169,8 @@ class SqliteStore(SqlQueries):
             connection.execute(migrations.META)
             current = int(connection.execute("SELECT value FROM meta WHERE name = 'version'").get or 0)
             missing = migrations.missing_migrations(max(current, version or 0), self._scripts, str(self._path))
+            if missing and current and not is_alone:
+                raise StoreError(f"{self._path} is in use by an older releaf: stop that before this one starts")
             for script in self._scripts[current:version] if version else missing:
                 connection.execute(script)
             reached = version or len(self._scripts)
@@ -146,13 +179,14 @@ class SqliteStore(SqlQueries):
     async def close(self) -> None:
         if self._database_lock is None:
             return
+        await self._heartbeat.stop()
         database_lock, self._database_lock = self._database_lock, None
         try:
             with self._translated_errors():
                 await asyncio.get_running_loop().run_in_executor(self._reading, self._reader.close)
                 await self._writing.run(self._writer.close)
         finally:
-            self._leases.release_all()
+            self._leases.close()
             database_lock.close_cleanly()
             self._end_threads()
 
@@ -190,17 +224,58 @@ class SqliteStore(SqlQueries):
     # --- leases
 
     async def acquire(self, experiment: int) -> bool:
-        return await self._write(self._leases.acquire, experiment)
+        return await self._write(self._acquire, experiment)
+
+    def _acquire(self, experiment: int) -> bool:
+        if experiment in self._leases.epochs:
+            return True
+        self._check_file()
+        found = self._writer.execute("SELECT epoch, holder FROM leases WHERE experiment = ?", (experiment,)).get
+        epoch, holder = found or (0, None)
+        if holder not in (None, self._leases.holder) and not self._leases.can_take_over(holder):
+            return False
+        self._writer.execute(CLAIM_LEASE, (experiment, epoch, self._leases.holder))
+        if self._writer.changes() == 0:  # another process was faster
+            return False
+        self._leases.epochs[experiment] = epoch + 1
+        return True
 
     async def release(self, experiment: int) -> None:
-        await self._write(self._leases.release, experiment)
+        epoch = self._leases.epochs.pop(experiment, None)
+        if epoch is not None:
+            await self._write(self._change, RELEASE_LEASE, (experiment, epoch))
 
     def holds(self, experiment: int) -> bool:
-        return experiment in self._leases
+        return experiment in self._leases.epochs
 
-    def _check_lease(self, experiment: int) -> None:
-        if experiment not in self._leases:
+    async def _drop_lost_leases(self) -> None:
+        """Notice the leases that another process has taken over."""
+        held = dict(self._leases.epochs)
+        if held:
+            latest = dict(
+                await self._read("SELECT experiment, epoch FROM leases WHERE holder = ?", self._leases.holder)
+            )
+            for experiment, epoch in held.items():
+                if latest.get(experiment) != epoch and self._leases.epochs.get(experiment) == epoch:
+                    del self._leases.epochs[experiment]
+
+    def _epoch(self, experiment: int) -> int:
+        epoch = self._leases.epochs.get(experiment)
+        if epoch is None:
             raise LeaseLost(f"this process does not hold the lease of experiment {experiment}: acquire it first")
+        return epoch
+
+    def _check_leases(self, experiments: Iterable[int]) -> None:
+        """Raise unless the epochs of held leases are the latest; within a transaction, this holds until its end."""
+        for experiment in experiments:
+            epoch = self._epoch(experiment)
+            latest = self._writer.execute("SELECT epoch FROM leases WHERE experiment = ?", (experiment,)).get
+            if latest != epoch:
+                raise self._lease_lost(experiment)
+
+    def _lease_lost(self, experiment: int) -> LeaseLost:
+        self._leases.epochs.pop(experiment, None)
+        return LeaseLost(f"another process has taken over the lease of experiment {experiment}")
 
     # --- the log
 
@@ -216,14 +291,17 @@ class SqliteStore(SqlQueries):
             for page, rows in commits
             for decision, outcome, reward, at in rows
         ]
-        for page in pages:
-            self._check_lease(page.experiment)
+        experiments = {page.experiment: self._epoch(page.experiment) for page in pages}
         self._check_file()
         try:
             if len(pages) == 1 and not rewards:  # a single statement is a transaction by itself
-                self._writer.execute(INSERT_PAGE, pages[0])
+                (lease,) = experiments.items()
+                self._writer.execute(INSERT_ONE_PAGE, (*pages[0], *lease))
+                if self._writer.changes() == 0:
+                    raise self._lease_lost(lease[0])
                 return
             with _transaction(self._writer):
+                self._check_leases(experiments)
                 self._writer.executemany(INSERT_PAGE, pages)
                 if rewards:
                     self._writer.executemany(INSERT_REWARD, rewards)
@@ -234,9 +312,10 @@ class SqliteStore(SqlQueries):
         return await self._write(self._set_aside, experiment, after, why)
 
     def _set_aside(self, experiment: int, after: int, why: str) -> int:
-        self._check_lease(experiment)
+        self._epoch(experiment)
         moved, which = (time.time(), why), (experiment, after)
         with _transaction(self._writer):
+            self._check_leases((experiment,))
             for table, number in (("rewards", "event"), ("pages", "last")):
                 where = f"FROM {table} WHERE experiment = ? AND {number} > ?"
                 self._writer.execute(f"INSERT INTO {table}_set_aside SELECT *, ?, ? {where}", moved + which)
@@ -272,9 +351,10 @@ class SqliteStore(SqlQueries):
         return self._writer.changes()
 
     def _change_with_lease(self, experiment: int, statement: str, rows: Sequence[Values]) -> None:
-        self._check_lease(experiment)
+        self._epoch(experiment)
         self._check_file()
         with _transaction(self._writer):
+            self._check_leases((experiment,))
             self._writer.executemany(statement, rows)
 
     def _select(self, statement: str, values: Values) -> list[tuple[Any, ...]]:
