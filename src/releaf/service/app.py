@@ -77,7 +77,7 @@ def make_service(
     keyring, metrics = Keyring(), Metrics()
     access = AccessControl(settings, keyring, Sessions(keyring))
     registry = ExperimentRegistry(
-        store or open_store(settings.store, lease_timeout=settings.lease_timeout),
+        store or open_store(settings.store, lease_timeout=settings.lease_timeout, salvage=settings.salvage),
         settings,
         keyring.reload,
         lambda seconds, events: metrics.count_commit(events, seconds),

@@ -45,6 +45,8 @@ class ServiceSettings:
     lease_timeout
         Seconds without a heartbeat of another process after which this one takes over its experiments. Heartbeats come
         five times in this time; set it to the same value for all processes of a store.
+    salvage
+        Whether to continue with what is left of a damaged store; otherwise the service refuses it.
     snapshot_events
         Number of events after which the service saves a snapshot in the background.
     snapshot_seconds
@@ -70,6 +72,7 @@ class ServiceSettings:
     feed_limit: int = 50
     write_timeout: float = 10.0
     lease_timeout: float = 5.0
+    salvage: bool = False
     snapshot_events: int = 50_000
     snapshot_seconds: float = 10.0
     drain_seconds: float = 0.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from releaf.service.store.base import LEASE_TIMEOUT, EventStore
 
 
-def open_store(address: str, *, lease_timeout: float = LEASE_TIMEOUT) -> EventStore:
+def open_store(address: str, *, lease_timeout: float = LEASE_TIMEOUT, salvage: bool = False) -> EventStore:
     """Return the store at a ``postgresql://`` address or in a file; call its ``open`` to connect.
 
     Parameters
@@ -14,6 +14,8 @@ def open_store(address: str, *, lease_timeout: float = LEASE_TIMEOUT) -> EventSt
         A file, or ``postgresql://user:password@host:port/database``.
     lease_timeout
         Seconds without a heartbeat after which to take over another process's lease.
+    salvage
+        Whether to continue with what is left of a damaged, truncated or missing file; otherwise to refuse it.
     """
     if address.startswith(("postgresql://", "postgres://")):
         from releaf.service.store.postgres import PostgresStore
@@ -23,4 +25,4 @@ def open_store(address: str, *, lease_timeout: float = LEASE_TIMEOUT) -> EventSt
         raise ValueError(f"store is {address.split('://')[0]}://…: expected a file or a postgresql:// address")
     from releaf.service.store.sqlite import SqliteStore
 
-    return SqliteStore(address, lease_timeout=lease_timeout)
+    return SqliteStore(address, lease_timeout=lease_timeout, salvage=salvage)

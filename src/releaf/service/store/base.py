@@ -101,7 +101,10 @@ class EventStore(Protocol):
     """
 
     async def open(self) -> list[str]:
-        """Connect, migrate the tables to this version, and return messages about damage found, if any."""
+        """Connect, migrate the tables to this version, and return messages about damage found, if any.
+
+        Raises :class:`StoreError` if something is lost, unless the store may salvage what is left.
+        """
 
     async def close(self) -> None:
         """Release all leases and disconnect."""
@@ -158,7 +161,7 @@ class EventStore(Protocol):
         """
 
     async def latest_set_aside(self, experiment: int) -> int:
-        """Number of the latest decision in pages set aside; 0 if there are none."""
+        """Latest decision in pages set aside, or that a lost file may have issued; 0 if there is none."""
 
     # --- snapshots
 

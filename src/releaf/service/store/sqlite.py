@@ -18,7 +18,7 @@ from typing import Any, TypeVar, TypeVarTuple
 import apsw
 
 from releaf.service.errors import StoreError
-from releaf.service.store import migrations, repair
+from releaf.service.store import migrations
 from releaf.service.store.base import (
     FIRST_CHECKSUM,
     LEASE_TIMEOUT,
@@ -26,10 +26,13 @@ from releaf.service.store.base import (
     ExperimentRow,
     KeyRow,
     LeaseLost,
+    LogPage,
     Snapshot,
     body_checksum,
 )
 from releaf.service.store.lease_heartbeat import Heartbeat
+from releaf.service.store.number_marks import MarkFile
+from releaf.service.store.salvage import FileCheck
 from releaf.service.store.sql_queries import BYTES_PER_READ, SqlQueries
 from releaf.service.store.sqlite_errors import DAMAGE, advice
 from releaf.service.store.sqlite_leases import DatabaseLock, Leases
@@ -65,6 +68,8 @@ class SqliteStore(SqlQueries):
         Schema migrations.
     lease_timeout
         Seconds without a heartbeat after which to take over another process's lease.
+    salvage
+        Whether to continue with what is left of a damaged, truncated or missing file; otherwise ``open`` raises.
     """
 
     def __init__(
@@ -73,9 +78,11 @@ class SqliteStore(SqlQueries):
         scripts: Sequence[str] = migrations.SQLITE,
         *,
         lease_timeout: float = LEASE_TIMEOUT,
+        salvage: bool = False,
     ) -> None:
         self._path = Path(path).resolve()
-        self._scripts = scripts
+        self._scripts, self._salvage = scripts, salvage
+        self._marks: dict[int, MarkFile] = {}  # of experiments whose lease this process holds
         self._leases = Leases(self._path, self._folder, lease_timeout)
         self._heartbeat = Heartbeat(lease_timeout, self._drop_lost_leases)
         self._database_lock: DatabaseLock | None = None
@@ -114,7 +121,8 @@ class SqliteStore(SqlQueries):
             database_lock = DatabaseLock(self._path, self._folder)
             undo.callback(database_lock.close)
             try:
-                messages = self._repair(database_lock) if database_lock.is_exclusive else []
+                check = FileCheck(self._path, self._folder, database_lock, self._migrate)
+                messages = check.run(self._salvage) if database_lock.is_exclusive else []
                 self._path.touch(0o600)  # SQLite creates its other files with the same mode
                 self._writing.use(undo.enter_context(closing(self._connect())))
                 self._migrate(self._writer, is_alone=database_lock.is_exclusive)
@@ -131,24 +139,6 @@ class SqliteStore(SqlQueries):
             undo.pop_all()
         self._database_lock = database_lock
         return messages
-
-    def _repair(self, database_lock: DatabaseLock) -> list[str]:
-        """Check the file, unless it is unchanged since a clean close, and repair a damaged one; return messages."""
-        path = self._path
-        if repair.was_interrupted(path):
-            moved_to = repair.replace_damaged(path)
-            return [f"{path} was damaged. A fresh file has all readable rows; the damaged file is {moved_to}"]
-        if not path.exists() or path.stat().st_size == 0:
-            return [self._start_empty()] if database_lock.was_used else []
-        if database_lock.closed_cleanly:
-            return []
-        torn, why = repair.torn_wal(path), repair.find_damage(path)
-        messages = [torn] if torn else []
-        return messages if why is None else [*messages, repair.repair(path, why, self._migrate)]
-
-    def _start_empty(self) -> str:
-        moved_to = repair.move_aside(self._path)  # SQLite would delete the write-ahead log of an empty file
-        return f"{self._path} was in use and is now missing or empty: a new one was created; the remains are {moved_to}"
 
     def _connect(self) -> apsw.Connection:
         connection = apsw.Connection(str(self._path))
@@ -187,8 +177,13 @@ class SqliteStore(SqlQueries):
                 await self._writing.run(self._writer.close)
         finally:
             self._leases.close()
+            self._close_marks()
             database_lock.close_cleanly()
             self._end_threads()
+
+    def _close_marks(self) -> None:
+        while self._marks:
+            self._marks.popitem()[1].close()
 
     def _end_threads(self) -> None:
         self._reading.shutdown()
@@ -237,8 +232,16 @@ class SqliteStore(SqlQueries):
         self._writer.execute(CLAIM_LEASE, (experiment, epoch, self._leases.holder))
         if self._writer.changes() == 0:  # another process was faster
             return False
+        self._open_mark(experiment)
         self._leases.epochs[experiment] = epoch + 1
         return True
+
+    def _open_mark(self, experiment: int) -> None:
+        """Read the mark anew: another process may have written it since this one held the lease."""
+        if experiment in self._marks:
+            self._marks.pop(experiment).close()
+        name = self._writer.execute("SELECT name FROM experiments WHERE id = ?", (experiment,)).get
+        self._marks[experiment] = MarkFile(self._folder, str(name))
 
     async def release(self, experiment: int) -> None:
         epoch = self._leases.epochs.pop(experiment, None)
@@ -293,6 +296,13 @@ class SqliteStore(SqlQueries):
         ]
         experiments = {page.experiment: self._epoch(page.experiment) for page in pages}
         self._check_file()
+        for page in pages:
+            self._marks[page.experiment].reserve(page.decision)
+        self._insert(pages, rewards, experiments)
+        for page in pages:
+            self._marks[page.experiment].record(page.last)
+
+    def _insert(self, pages: Sequence[LogPage], rewards: Sequence[Values], experiments: dict[int, int]) -> None:
         try:
             if len(pages) == 1 and not rewards:  # a single statement is a transaction by itself
                 (lease,) = experiments.items()
