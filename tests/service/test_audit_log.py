@@ -145,7 +145,7 @@ def test_a_repair_keeps_the_audit_log(tmp_path: Path) -> None:
         with path.open("r+b") as file:
             file.seek((root - 1) * 4096)
             file.write(b"\xa5" * 4096)
-        store = SqliteStore(path)
+        store = SqliteStore(path, salvage=True)
         (message,) = await store.open()
         assert "was damaged" in message
         assert await recorded(store) == [CHANGE]

@@ -8,6 +8,8 @@ import functools
 import json
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 import uuid
 from collections.abc import Callable
@@ -18,6 +20,7 @@ from typing import Any
 import postgres_server
 import pytest
 from client_load import reward_of
+from polling import TIMEOUT_SECONDS
 from service_process import ServiceProcess, wait_for_rewards
 from store_audit import audit_after_load
 from typer.testing import CliRunner
@@ -53,13 +56,13 @@ def killed(kind: str) -> str:
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def service(request: pytest.FixtureRequest, tmp_path: Path) -> ServiceProcess:
-    """One that was killed and is to be started again, with a store of its own."""
+    """One that was killed and is to be started again with --salvage, with a store of its own."""
     address = killed(request.param)
     if request.param == "postgres":
-        return ServiceProcess(tmp_path, asyncio.run(copied(address)))
+        return ServiceProcess(tmp_path, asyncio.run(copied(address)), "--salvage")
     for suffix in ("", "-wal"):
         shutil.copy(f"{address}{suffix}", tmp_path)
-    return ServiceProcess(tmp_path, str(tmp_path / "store.db"))
+    return ServiceProcess(tmp_path, str(tmp_path / "store.db"), "--salvage")
 
 
 async def copied(address: str) -> str:
@@ -231,6 +234,23 @@ def test_pages_after_a_damaged_one_are_set_aside_too(service: ServiceProcess) ->
         assert_sound_after(service)
 
 
+def test_a_damaged_log_needs_salvage_and_other_experiments_stay_live(service: ServiceProcess, tmp_path: Path) -> None:
+    alter(service.store, "pages", SNAPSHOT + 3, cut)
+    with ServiceProcess(tmp_path, service.store) as careful:
+        info = told(careful, f"start once with releaf serve --salvage, which sets {LAST - SNAPSHOT - 2} pages with")
+        assert info["status"] == "damaged"
+        for path, body in (("decide", {"context": [40, 7, "plus"]}), ("reward", {"decision": 1, "reward": 0.5})):
+            status, _, answer = careful.call("POST", f"/v1/experiments/shop/{path}", body)
+            assert status == 503
+            assert "releaf serve --salvage" in answer["error"]["message"]
+        careful.create(name="other")
+        assert careful.decide("other")["decision"] == 1
+        assert careful.stop() == 0
+    with service:  # nothing was changed: the salvage finds all that was there
+        told(service, f"{LAST - SNAPSHOT - 2} pages with decisions {BEFORE + 2} to {BEFORE + AFTER + 1} were set aside")
+        assert service.decide()["decision"] == BEFORE + AFTER + 2
+
+
 def test_a_damaged_page_before_the_latest_snapshot_is_reported_and_loses_no_state(service: ServiceProcess) -> None:
     alter(service.store, "pages", SNAPSHOT, altered)
     with service:
@@ -263,7 +283,7 @@ def test_without_a_sound_snapshot_an_experiment_is_damaged_and_others_stay_live(
         assert info["status"] == "damaged"
         status, headers, answer = service.call("POST", "/v1/experiments/shop/decide", {"context": [40, 7, "plus"]})
         assert (status, "Retry-After" in headers) == (503, True)
-        assert "none of its snapshots can be read" in answer["error"]["message"]
+        assert "no snapshot can be read: restore the store" in answer["error"]["message"]
         service.create(name="other")
         assert service.decide("other")["decision"] == 1
 
@@ -282,15 +302,86 @@ def embedded(tmp_path: Path) -> ServiceProcess:
         return service
 
 
-def test_a_truncated_write_ahead_log_is_reported(embedded: ServiceProcess) -> None:
-    wal = Path(f"{embedded.store}-wal")
-    os.truncate(wal, wal.stat().st_size - 1000)
+def refusal(address: str) -> str:
+    """What the service says that refuses to start."""
+    command = [sys.executable, "-m", "releaf", "serve", "--store", address, "--port", "0", "--log-format", "text"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
+    assert done.returncode != 0
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+def truncate_the_write_ahead_log(path: Path) -> None:
+    wal = Path(f"{path}-wal")
+    os.truncate(wal, wal.stat().st_size - 20_000)
+
+
+def remove_the_write_ahead_log(path: Path) -> None:
+    Path(f"{path}-wal").unlink()
+
+
+def empty_the_file(path: Path) -> None:
+    os.truncate(path, 0)
+
+
+def remove_the_file(path: Path) -> None:
+    path.unlink()
+
+
+@pytest.mark.parametrize(
+    ("harm", "found"),
+    [
+        (truncate_the_write_ahead_log, "was truncated or replaced by an older file: experiment shop lacks events"),
+        (remove_the_write_ahead_log, "experiment shop lacks events 1 to 24"),
+        (empty_the_file, "was in use and is now empty"),
+        (remove_the_file, "was in use and is now missing"),
+    ],
+)
+def test_a_store_that_lacks_acknowledged_events_needs_salvage_and_no_number_is_issued_twice(
+    embedded: ServiceProcess, tmp_path: Path, harm: Callable[[Path], None], found: str
+) -> None:
+    harm(Path(embedded.store))
+    message = refusal(embedded.store)
+    assert found in message
+    assert "start once with releaf serve --salvage, which" in message
+    with ServiceProcess(tmp_path, embedded.store, "--salvage") as service:
+        assert found in service.log_text()
+        if not service.call("GET", "/v1/experiments")[2]["experiments"]:
+            service.create(rewards={})
+        issued = service.decide()["decision"]
+        assert issued > BEFORE
+        assert reward(service, BEFORE) == 404 or harm is truncate_the_write_ahead_log
+        service.kill()
+    with embedded:  # nothing is to be salvaged any more
+        assert embedded.decide()["decision"] == issued + 1
+        settle(embedded, issued, issued + 1)
+        assert_sound(embedded)
+
+
+def settle(service: ServiceProcess, *numbers: int) -> None:
+    for number in numbers:
+        assert reward(service, number) == 200
+
+
+def assert_sound(service: ServiceProcess) -> None:
+    assert service.stop() == 0
+    (found,) = report(service.store).experiments
+    assert found.findings == []
+
+
+def test_a_write_that_was_not_acknowledged_needs_no_salvage(embedded: ServiceProcess) -> None:
+    with Path(f"{embedded.store}-wal").open("ab") as wal:  # the begin of a commit that never came to its end
+        wal.write(os.urandom(1000))
     with embedded:
         assert "ends in the middle of a write" in embedded.log_text()
-        before = embedded.info()["counts"]["decisions"]
-        assert before in (BEFORE - 1, BEFORE)
-        assert embedded.decide()["decision"] == before + 1
+        assert embedded.decide()["decision"] == BEFORE + 1
         assert_sound_after(embedded)
+
+
+def test_a_new_store_needs_no_salvage(tmp_path: Path) -> None:
+    with ServiceProcess(tmp_path, str(tmp_path / "new.db")) as service:
+        service.create(rewards={})
+        assert service.decide()["decision"] == 1
 
 
 def test_altered_bytes_of_the_file_are_reported(embedded: ServiceProcess) -> None:

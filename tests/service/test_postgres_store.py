@@ -76,7 +76,7 @@ def test_a_lost_connection_loses_the_lease() -> None:
             assert await acquire_lease(second, number)
             await asyncio.wait_for(until_lost(store, number), TIMEOUT_SECONDS)
             assert isinstance(store, PostgresStore)
-            store._held.add(number)  # as if the connection had been cut in the moment the lease was given
+            store._epochs[number] = 1  # as if the connection had been cut in the moment the lease was given
             with pytest.raises(LeaseLost):
                 await store.commit([commit(number, 1)])
             assert not await store.acquire(number)

@@ -127,6 +127,10 @@ class ServiceProcess:
     def send(self, what: signal.Signals) -> None:
         os.kill(self.pid, what)
 
+    def has_ended(self) -> bool:
+        assert self._process is not None
+        return self._process.poll() is not None
+
     def kill(self) -> None:
         """End it in the middle of whatever it is doing."""
         self.send(signal.SIGKILL)

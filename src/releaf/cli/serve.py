@@ -75,6 +75,15 @@ def serve(
     write_timeout: Annotated[
         float, _limit("Time-out for writing an event to disk.", "SECONDS", 0.1)
     ] = DEFAULTS.write_timeout,
+    salvage: Annotated[
+        bool,
+        typer.Option(
+            "--salvage", allow_from_autoenv=False, help="Continue with what is left of a damaged store, this once."
+        ),
+    ] = DEFAULTS.salvage,
+    lease_timeout: Annotated[
+        float, _option("Time without a heartbeat after which to take over from another process.", "SECONDS", min=0.5)
+    ] = DEFAULTS.lease_timeout,
     snapshot_events: Annotated[int, _option("Events between snapshots.", "COUNT", min=1)] = DEFAULTS.snapshot_events,
     snapshot_seconds: Annotated[
         float, _option("Minimum time between snapshots.", "SECONDS", min=0)

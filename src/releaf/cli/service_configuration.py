@@ -18,7 +18,7 @@ from releaf.service.structured_logging import mask
 from releaf.toml import format_value
 
 PREFIX = "RELEAF"  # of environment variables
-NOT_SETTINGS = ("config", "print_config", "help")
+NOT_SETTINGS = ("config", "print_config", "salvage", "help")
 KINDS: dict[type, tuple[Any, str]] = {  # of values in a file, by the type of the option's default
     bool: (bool, "true or false"),
     int: (int, "a whole number"),

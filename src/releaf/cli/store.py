@@ -35,8 +35,8 @@ def check(
     """Replay every experiment's log from its beginning, and compare it with the rest of the store.
 
     Compares checksums, the numbers of decisions, rewards and snapshots, and states bit for bit; of a backup, first its
-    manifest. The log is unchanged; a damaged file is repaired as the service would do it. Stop the service first, or
-    check a backup. The exit code is 1 if a check fails.
+    manifest. The log is unchanged, and a damaged file is refused. Stop the service first, or check a backup.
+    The exit code is 1 if a check fails.
     """
     with error_messages():
         require("service", "msgspec", "apsw", "asyncpg")

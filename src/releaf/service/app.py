@@ -34,7 +34,7 @@ from releaf.service.http.asgi import RawResponse, Receive, Scope, Send
 from releaf.service.http.connection_limits import connection_class
 from releaf.service.http.endpoint import JSON, Endpoint
 from releaf.service.http.loop_lag import watch_event_loop
-from releaf.service.http.metrics import ExperimentReading, Metrics, StoreLag
+from releaf.service.http.metrics import ClockReading, ExperimentReading, Metrics, StoreLag
 from releaf.service.http.openapi import describe
 from releaf.service.http.operation import ApiRequest, Operation
 from releaf.service.http.request_ids import with_request_id
@@ -84,7 +84,7 @@ def make_service(
     keyring, metrics = Keyring(), Metrics()
     access = AccessControl(settings, keyring, Sessions(keyring))
     registry = ExperimentRegistry(
-        store or open_store(settings.store),
+        store or open_store(settings.store, lease_timeout=settings.lease_timeout, salvage=settings.salvage),
         settings,
         keyring.reload,
         lambda seconds, events: metrics.count_commit(events, seconds),
@@ -93,6 +93,7 @@ def make_service(
     )
     metrics.experiments = lambda: _readings(registry)
     metrics.store_lag = lambda: StoreLag(*registry.group_commit.lag())
+    metrics.clock = lambda: ClockReading(registry.clock.jumps, registry.clock.offset())
 
     def endpoint(operations: list[Operation]) -> Endpoint:
         return Endpoint(operations, registry, access, metrics, settings)

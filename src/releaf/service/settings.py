@@ -42,6 +42,11 @@ class ServiceSettings:
         Largest number of open feeds of one key, or of one address if no key is needed.
     write_timeout
         Write time-out: seconds after which the service answers 503 if the event is still not on disk.
+    lease_timeout
+        Seconds without a heartbeat of another process after which this one takes over its experiments. Heartbeats come
+        five times in this time; set it to the same value for all processes of a store.
+    salvage
+        Whether to continue with what is left of a damaged store; otherwise the service refuses it.
     snapshot_events
         Number of events after which the service saves a snapshot in the background.
     snapshot_seconds
@@ -66,6 +71,8 @@ class ServiceSettings:
     client_connection_limit: int | None = None
     feed_limit: int = 50
     write_timeout: float = 10.0
+    lease_timeout: float = 5.0
+    salvage: bool = False
     snapshot_events: int = 50_000
     snapshot_seconds: float = 10.0
     drain_seconds: float = 0.0

@@ -52,6 +52,8 @@ class ExperimentRegistry:
         Called after each failed commit.
     on_loaded
         Called when long-lived objects were created: after the start, and after each experiment that becomes live.
+    clock
+        Clock of events and deadlines.
     """
 
     def __init__(
@@ -62,8 +64,9 @@ class ExperimentRegistry:
         on_commit: Callable[[float, int], None] = lambda seconds, events: None,
         on_commit_failure: Callable[[], None] = lambda: None,
         on_loaded: Callable[[], None] = lambda: None,
+        clock: MonotonicClock | None = None,
     ) -> None:
-        self.store, self.settings, self.clock = store, settings, MonotonicClock()
+        self.store, self.settings, self.clock = store, settings, clock or MonotonicClock()
         self._on_loaded = on_loaded
         self.group_commit = GroupCommit(store, settings.write_timeout, on_commit, on_commit_failure)
         self.experiments: dict[str, ServedExperiment] = {}
@@ -210,15 +213,27 @@ class ExperimentRegistry:
                 log.exception("maintenance failed")
 
     async def _maintain_once(self) -> None:
+        self._report_clock_jump()
         if time.monotonic() - self._refreshed >= REFRESH_SECONDS:
             await self._refresh()
         for experiment in list(self.experiments.values()):
             if experiment.status == LIVE and not self.store.holds(experiment.id):
-                experiment.commit_failed(LeaseLost("the lease was lost"))
+                experiment.commit_failed(
+                    LeaseLost("the lease was lost: another process has taken it over, or may do so")
+                )
         if any(experiment.status == RECOVERING for experiment in self.experiments.values()):
             await self.store.ping()  # raises while the store is not writable: recovery would be in vain
         for experiment in list(self.experiments.values()):
             await self._maintain_one(experiment)
+
+    def _report_clock_jump(self) -> None:
+        jump = self.clock.find_jump()
+        if jump is not None:
+            log.warning(
+                "the machine's clock jumped by %+.1f s: times and deadlines of this process go on as before, until it "
+                "restarts. Check that the clock is right before a restart, which adopts it",
+                jump,
+            )
 
     async def _maintain_one(self, experiment: ServedExperiment) -> None:
         """Activate an experiment, or expire its pending decisions; an error does not affect other experiments."""

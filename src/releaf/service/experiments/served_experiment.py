@@ -25,7 +25,7 @@ from releaf.service.experiments.state import ExperimentState
 from releaf.service.log.events import AnyEvent, Decided, Rewarded, decode_page
 from releaf.service.log.group_commit import GroupCommit
 from releaf.service.log.page_chain import LogPosition
-from releaf.service.log.recovery import Recovery
+from releaf.service.log.recovery import LogDamaged, Recovery
 from releaf.service.log.snapshots import SnapshotWriter
 from releaf.service.log.state_format import compress, decompress
 from releaf.service.messages import ExperimentInfo, Learnt, NewExperiment, NewShadow, RewardOf
@@ -51,7 +51,7 @@ class ServedExperiment:
     store, group_commit, clock
         Shared by all experiments of the registry.
     settings
-        When snapshots are due.
+        When snapshots are due, and whether to set a damaged part of the log aside.
     """
 
     def __init__(
@@ -66,6 +66,7 @@ class ServedExperiment:
         self.spec = msgspec.json.decode(row.spec, type=NewExperiment)
         self.store, self._group_commit, self._clock = store, group_commit, clock
         self.snapshots = SnapshotWriter(store, row.id, EXPERIMENT_FORMAT, settings, self.report)
+        self._salvage = settings.salvage
         self.status = STANDBY
         self.activation_lock = asyncio.Lock()
         self.is_precompiled = False  # whether a standby has compiled its kernels
@@ -119,7 +120,7 @@ class ServedExperiment:
             return self.state
         reasons = {
             STANDBY: "another process serves this experiment: ask that one, or wait until this one takes over",
-            DAMAGED: f"none of its snapshots can be read: {'; '.join(self.messages[-1:])}",
+            DAMAGED: f"the experiment is damaged: {'; '.join(self.messages[-1:])}",
         }
         raise service_unavailable(
             reasons.get(self.status, f"the experiment is recovering from its log: try again soon{self.failure}")
@@ -311,8 +312,12 @@ class ServedExperiment:
         with contextlib.suppress(ApiError):
             await self._group_commit.flush(self)  # a commit that is still running belongs to the log
         started = time.perf_counter()
-        self._recovery = recovery = Recovery(self.store, self.id, EXPERIMENT_FORMAT, self.report)
-        state = await recovery.run()
+        self._recovery = recovery = Recovery(self.store, self.id, EXPERIMENT_FORMAT, self.report, salvage=self._salvage)
+        try:
+            state = await recovery.run()
+        except LogDamaged as error:
+            self.report(str(error), logging.ERROR)
+            state = None
         self.snapshots.damaged |= recovery.damaged_snapshots
         if state is None:
             self.status = DAMAGED

@@ -51,6 +51,13 @@ class StoreLag(NamedTuple):
     seconds: float
 
 
+class ClockReading(NamedTuple):
+    """Jumps of the machine's clock, and the seconds by which it is ahead of the service's."""
+
+    jumps: int
+    offset: float
+
+
 class Histogram:
     """Counts of values by range."""
 
@@ -103,11 +110,14 @@ class Metrics:
         Callback that reads the experiments; set by the application.
     store_lag
         Callback that reads the lag of the store; set by the application.
+    clock
+        Callback that reads the clock; set by the application.
     """
 
     def __init__(self) -> None:
         self.experiments: Callable[[], Iterable[ExperimentReading]] = tuple
         self.store_lag: Callable[[], StoreLag] = lambda: StoreLag(0, 0.0)
+        self.clock: Callable[[], ClockReading] = lambda: ClockReading(0, 0.0)
         self._requests: dict[tuple[str, int], int] = {}
         self._latencies: dict[str, Histogram] = {}
         self._recent: dict[str, RecentDecisions] = {}
@@ -192,6 +202,11 @@ class Metrics:
         lag = self.store_lag()
         yield GaugeMetricFamily("releaf_store_lag_events", "Events in memory that are not on disk yet.", lag.events)
         yield GaugeMetricFamily("releaf_store_lag_seconds", "Age of the oldest of them.", lag.seconds)
+        clock = self.clock()
+        yield CounterMetricFamily("releaf_clock_jumps", "Jumps of the machine's clock by over 5 seconds.", clock.jumps)
+        yield GaugeMetricFamily(
+            "releaf_clock_offset_seconds", "Machine's clock less the clock of the service.", clock.offset
+        )
         yield CounterMetricFamily("releaf_commits_failed", "Commits that failed.", self._failed_commits)
         for name, help_text, taken in (
             ("releaf_commit_seconds", "Time to write a group of events to disk.", self._commit_seconds),

@@ -15,6 +15,10 @@ from releaf.service.store.base import EventStore, Snapshot
 EVENTS_PER_SLICE = 500  # replayed before other tasks of the event loop get their turn
 
 
+class LogDamaged(Exception):
+    """A part of the log is damaged, and the recovery may not set it aside."""
+
+
 class Recovery(Generic[StateT]):
     """Restores a state, and reports damage of the store on the way.
 
@@ -28,6 +32,8 @@ class Recovery(Generic[StateT]):
         Serialization of the state.
     report
         Called with a message about damage and a logging level.
+    salvage
+        Whether to set a damaged part of the log aside; otherwise `run` raises :class:`LogDamaged`.
 
     Attributes
     ----------
@@ -46,9 +52,16 @@ class Recovery(Generic[StateT]):
     """
 
     def __init__(
-        self, store: EventStore, experiment: int, state_format: StateFormat[StateT], report: Callable[[str, int], None]
+        self,
+        store: EventStore,
+        experiment: int,
+        state_format: StateFormat[StateT],
+        report: Callable[[str, int], None],
+        *,
+        salvage: bool = False,
     ) -> None:
         self._store, self._id, self._format, self._report = store, experiment, state_format, report
+        self._salvage = salvage
         self.state: StateT | None = None
         self.position = LogPosition(0, b"")
         self.snapshot_event = self.last_known_decision = self.replayed = 0
@@ -110,10 +123,16 @@ class Recovery(Generic[StateT]):
         rest = [(page.decision, page.events) async for page in self._store.pages(self._id, last)]
         possible = decisions + sum(events for _, events in rest)
         known = max(decisions, min(possible, max(decision for decision, _ in rest)))
+        lost = f" with decisions {decisions + 1} to {known}" if known > decisions else ""
+        if not self._salvage:
+            raise LogDamaged(
+                f"the log is damaged after event {last} ({why}). Restore a backup of the store. Or start once with "
+                f"releaf serve --salvage, which sets {len(rest)} pages{lost} aside, continues from the last sound "
+                "state, and never issues the lost numbers again"
+            )
         moved = await self._store.set_aside(self._id, last, why)
         later = [number for number in await self._store.snapshots(self._id) if number > last]
         await self._store.drop_snapshots(self._id, later)
-        lost = f" with decisions {decisions + 1} to {known}" if known > decisions else ""
         self._report(
             f"the log is damaged after event {last} ({why}): {moved} pages{lost} were set aside; the experiment "
             "continues from the last sound state",

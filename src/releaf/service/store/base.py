@@ -16,6 +16,10 @@ from releaf.service.errors import StoreError
 FIRST_CHECKSUM = b"\0" * 16
 
 
+LEASE_TIMEOUT = 5.0  # seconds without a heartbeat after which another process may take over a lease
+BEATS_PER_TIMEOUT = 5
+
+
 class LeaseLost(StoreError):
     """The process does not hold the lease of the experiment: another one may write to it."""
 
@@ -115,7 +119,10 @@ class EventStore(Protocol):
     """
 
     async def open(self) -> list[str]:
-        """Connect, migrate the tables to this version, and return messages about damage found, if any."""
+        """Connect, migrate the tables to this version, and return messages about damage found, if any.
+
+        Raises :class:`StoreError` if something is lost, unless the store may salvage what is left.
+        """
 
     async def close(self) -> None:
         """Release all leases and disconnect."""
@@ -139,13 +146,15 @@ class EventStore(Protocol):
     async def acquire(self, experiment: int) -> bool:
         """Acquire the lease: the exclusive right to write to an experiment. False while another process holds it.
 
-        The lease ends with the process.
+        The lease ends with the process. If the process stops without an end, it ends when no heartbeat has come for
+        the lease time-out. Each acquisition has a higher *epoch*, the fencing token: every write checks in its own
+        transaction that the epoch is still the latest, so that a process that continues writes nothing.
         """
 
     async def release(self, experiment: int) -> None: ...
 
     def holds(self, experiment: int) -> bool:
-        """Whether this store holds the lease, as far as it knows; does no input or output."""
+        """Whether this store holds the lease, as of the latest write or heartbeat; does no input or output."""
 
     # --- the log
 
@@ -172,7 +181,7 @@ class EventStore(Protocol):
         """
 
     async def latest_set_aside(self, experiment: int) -> int:
-        """Number of the latest decision in pages set aside; 0 if there are none."""
+        """Latest decision in pages set aside, or that a lost file may have issued; 0 if there is none."""
 
     # --- snapshots
 

@@ -62,6 +62,10 @@ SQLITE = (
     CREATE TRIGGER changes_not_deleted BEFORE DELETE ON changes
     BEGIN SELECT RAISE(ABORT, 'the audit log is append-only'); END;
     """,
+    # Leases. The epoch grows with every holder: it is the fencing token that each commit is checked against.
+    """
+    CREATE TABLE leases (experiment INTEGER PRIMARY KEY, epoch INTEGER NOT NULL, holder TEXT) STRICT;
+    """,
 )
 
 POSTGRES = (
@@ -113,6 +117,22 @@ POSTGRES = (
         RAISE 'the audit log is append-only';
     END $$;
     CREATE TRIGGER changes_stay BEFORE UPDATE OR DELETE OR TRUNCATE ON changes EXECUTE FUNCTION changes_stay();
+    """,
+    # The share lock keeps another process from taking over a lease between this check and the end of the transaction.
+    """
+    CREATE TABLE leases (experiment int PRIMARY KEY, epoch bigint NOT NULL, holder int);
+    CREATE TABLE lease_holders (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, beat bigint NOT NULL);
+    CREATE FUNCTION holds_leases(experiments int[], epochs bigint[]) RETURNS bool LANGUAGE plpgsql AS $$
+    DECLARE found_leases int;
+    BEGIN
+        PERFORM FROM leases JOIN unnest(experiments, epochs) AS held (experiment, epoch) USING (experiment, epoch)
+        FOR SHARE OF leases;
+        GET DIAGNOSTICS found_leases = ROW_COUNT;
+        IF found_leases < cardinality(experiments) THEN
+            RAISE object_not_in_prerequisite_state USING MESSAGE = 'another process has taken over the lease';
+        END IF;
+        RETURN true;
+    END $$;
     """,
 )
 

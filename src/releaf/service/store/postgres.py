@@ -1,13 +1,15 @@
 """Event store in a PostgreSQL database, in a schema named ``releaf``.
 
-One connection holds the leases (advisory locks of its session) and does all writes: a process that loses the locks has
-lost that connection too, and can't write any more. Every write is a single statement: one round trip, one transaction.
-A pooler between service and server must keep sessions (PgBouncer: ``pool_mode=session``).
+One connection does all writes, and holds an advisory lock of its session: when the process ends, so does the session,
+and others take over its leases at once. From a process that stopped without an end they take over after the lease
+time-out. Every write is a single statement, one round trip and one transaction, and checks the epochs of its leases. A
+pooler between service and server must keep sessions (PgBouncer: ``pool_mode=session``).
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 import time
 from collections.abc import Collection, Iterable, Sequence
@@ -19,6 +21,7 @@ from releaf.service.errors import StoreError
 from releaf.service.store import migrations
 from releaf.service.store.base import (
     FIRST_CHECKSUM,
+    LEASE_TIMEOUT,
     ChangeRow,
     Commit,
     ExperimentRow,
@@ -27,11 +30,24 @@ from releaf.service.store.base import (
     Snapshot,
     body_checksum,
 )
+from releaf.service.store.lease_heartbeat import Heartbeat, SilenceWatch
+from releaf.service.store.postgres_leases import (
+    BEAT,
+    CLAIM_LEASE,
+    END_SESSION,
+    FENCE,
+    HOLDER_CLASS,
+    LEASE,
+    OLDER_VERSIONS,
+    REGISTER_HOLDER,
+    RELEASE_LEASE,
+)
 from releaf.service.store.sql_queries import BYTES_PER_READ, SqlQueries
 
-LOCK_CLASS = 0x5EAF  # first key of the advisory locks; the second is an experiment, or 0 for a migration
+LOCK_CLASS = 0x5EAF  # first key of the advisory lock of a migration, with 0; older versions: with an experiment
 CONNECT_SECONDS, COMMAND_SECONDS, CLOSE_SECONDS = 5.0, 25.0, 5.0
 READERS = 4
+log = logging.getLogger("releaf.service")
 
 SESSION = {
     "application_name": "releaf",
@@ -50,6 +66,7 @@ SESSION = {
 INSERT_PAGES = """
     INSERT INTO pages
     SELECT * FROM unnest($1::int[], $2::bigint[], $3::bigint[], $4::bigint[], $5::float8[], $6::bytea[], $7::bytea[])
+    WHERE {fence}
 """
 INSERT_REWARDS = """
     INSERT INTO rewards
@@ -88,16 +105,18 @@ REVOKE_KEY = f"""
     SELECT id FROM revoked
 """  # noqa: S608
 SET_ASIDE = """
-    WITH old_rewards AS (DELETE FROM rewards WHERE experiment = $1 AND event > $2 RETURNING *),
-    old_pages AS (DELETE FROM pages WHERE experiment = $1 AND last > $2 RETURNING *),
+    WITH old_rewards AS (DELETE FROM rewards WHERE experiment = $1 AND event > $2 AND {fence} RETURNING *),
+    old_pages AS (DELETE FROM pages WHERE experiment = $1 AND last > $2 AND {fence} RETURNING *),
     moved_rewards AS (INSERT INTO rewards_set_aside SELECT *, $3::float8, $4::text FROM old_rewards),
     moved_pages AS (INSERT INTO pages_set_aside SELECT *, $3::float8, $4::text FROM old_pages RETURNING 1)
     SELECT count(*) FROM moved_pages
 """
 INSERT_SNAPSHOT = """
-    INSERT INTO snapshots VALUES ($1, $2, $3, $4, $5) ON CONFLICT (experiment, last)
+    INSERT INTO snapshots SELECT $1::int, $2::bigint, $3::bytea, $4::bytea, $5::bytea WHERE {fence}
+    ON CONFLICT (experiment, last)
     DO UPDATE SET checksum = excluded.checksum, body = excluded.body, page_checksum = excluded.page_checksum
 """
+DROP_SNAPSHOTS = "DELETE FROM snapshots WHERE experiment = $1 AND last = ANY($2::bigint[]) AND {fence}"
 SET_META = "INSERT INTO meta VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 
 CLIENT_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
@@ -140,14 +159,21 @@ class PostgresStore(SqlQueries):
         ``postgresql://user:password@host:port/database``.
     scripts
         Schema migrations.
+    lease_timeout
+        Seconds without a heartbeat after which to take over another process's lease.
     """
 
-    def __init__(self, address: str, scripts: Sequence[str] = migrations.POSTGRES) -> None:
+    def __init__(
+        self, address: str, scripts: Sequence[str] = migrations.POSTGRES, *, lease_timeout: float = LEASE_TIMEOUT
+    ) -> None:
         self._address = address
         self._where = mask_password(address)
         self._scripts = scripts
         self._writer_lock = asyncio.Lock()  # a connection runs one statement at a time
-        self._held: set[int] = set()
+        self._epochs: dict[int, int] = {}  # of held leases, by experiment
+        self._holder: int | None = None  # id of the writer's session in the table of holders
+        self._watch: SilenceWatch[int] = SilenceWatch(lease_timeout)
+        self._heartbeat = Heartbeat(lease_timeout, self._beat)
         self._writer: Any = None
         self._readers: Any = None
 
@@ -165,6 +191,7 @@ class PostgresStore(SqlQueries):
             except BaseException as error:
                 self._drop_writer()
                 raise self._translate(error) from None
+        self._heartbeat.start()
         return []
 
     async def _connected_writer(self) -> Any:
@@ -177,10 +204,14 @@ class PostgresStore(SqlQueries):
 
     def _on_termination(self, connection: Any) -> None:
         if connection is self._writer:
-            self._held.clear()
+            self._forget_leases()
+
+    def _forget_leases(self) -> None:
+        self._epochs.clear()
+        self._holder = None
 
     def _drop_writer(self) -> None:
-        self._held.clear()
+        self._forget_leases()
         if self._writer is not None:
             self._writer.terminate()
             self._writer = None
@@ -194,15 +225,18 @@ class PostgresStore(SqlQueries):
                 await writer.execute(migrations.META)
             version = int(await writer.fetchval("SELECT value FROM meta WHERE name = 'version'") or 0)
             missing = migrations.missing_migrations(version, self._scripts, self._where)
+            if missing and version and await writer.fetchval(OLDER_VERSIONS, LOCK_CLASS):
+                raise StoreError(f"{self._where} is in use by an older releaf: stop that before this one starts")
             for script in missing:
                 await writer.execute(script)
             if missing:
                 await writer.execute(SET_META, "version", str(len(self._scripts)))
 
     async def close(self) -> None:
+        await self._heartbeat.stop()
         readers, writer = self._readers, self._writer
         self._readers = self._writer = None
-        self._held.clear()
+        self._forget_leases()
         for connection in (readers, writer):
             if connection is not None:
                 try:
@@ -231,20 +265,51 @@ class PostgresStore(SqlQueries):
     # --- leases
 
     async def acquire(self, experiment: int) -> bool:
-        if experiment in self._held:
+        if experiment in self._epochs:
             return True
-        locked = await self._write("SELECT pg_try_advisory_lock($1, $2)", LOCK_CLASS, experiment)
-        if locked[0][0]:
-            self._held.add(experiment)
-        return bool(locked[0][0])
+        if self._holder is None:
+            self._holder = (await self._write(REGISTER_HOLDER, HOLDER_CLASS))[0]["id"]
+        found = await self._write(LEASE, experiment, HOLDER_CLASS)
+        epoch, other, beat, has_ended = found[0] if found else (0, None, 0, True)
+        if other is None or has_ended:
+            return await self._claim(experiment, epoch)
+        if not self._watch.is_silent(other, beat or 0):
+            return False
+        log.warning("store: the holder of the lease of experiment %d gave no heartbeat: taking over", experiment)
+        try:
+            return await self._claim(experiment, epoch)
+        except StoreError:  # it may have stopped in the middle of a statement, whose locks end with the session
+            await self._write(END_SESSION, HOLDER_CLASS, other)
+            raise
+
+    async def _claim(self, experiment: int, epoch: int) -> bool:
+        holder = self._holder
+        if holder is None:
+            return False  # the connection was lost just now
+        claimed = await self._write(CLAIM_LEASE, experiment, epoch, holder)
+        if claimed and holder == self._holder:
+            self._epochs[experiment] = claimed[0]["epoch"]
+        return experiment in self._epochs
 
     async def release(self, experiment: int) -> None:
-        if experiment in self._held:
-            self._held.discard(experiment)
-            await self._write("SELECT pg_advisory_unlock($1, $2)", LOCK_CLASS, experiment)
+        epoch = self._epochs.pop(experiment, None)
+        if epoch is not None:
+            await self._write(RELEASE_LEASE, experiment, epoch)
 
     def holds(self, experiment: int) -> bool:
-        return experiment in self._held
+        return experiment in self._epochs
+
+    async def _beat(self) -> None:
+        """Show that this process runs, and notice the leases that another one has taken over.
+
+        Readers have connections of their own: a heartbeat waits for no long write.
+        """
+        held, holder = dict(self._epochs), self._holder
+        if holder is not None:
+            latest = dict(await self._read(BEAT, holder))
+            for experiment, epoch in held.items():
+                if latest.get(experiment) != epoch and self._epochs.get(experiment) == epoch:
+                    del self._epochs[experiment]
 
     # --- the log
 
@@ -274,8 +339,7 @@ class PostgresStore(SqlQueries):
         await self._write(INSERT_SNAPSHOT, *snapshot, held=(snapshot.experiment,))
 
     async def drop_snapshots(self, experiment: int, numbers: Sequence[int]) -> None:
-        delete = "DELETE FROM snapshots WHERE experiment = $1 AND last = ANY($2::bigint[])"
-        await self._write(delete, experiment, list(numbers), held=(experiment,))
+        await self._write(DROP_SNAPSHOTS, experiment, list(numbers), held=(experiment,))
 
     # --- keys
 
@@ -296,15 +360,25 @@ class PostgresStore(SqlQueries):
     # --- the connections
 
     async def _write(self, statement: str, *values: Any, held: Collection[int] = ()) -> list[Any]:
-        """Run one statement, in its own transaction, on the writing connection."""
+        """Run one statement, in its own transaction, on the writing connection.
+
+        ``held`` names the experiments whose leases the statement needs: it has ``{fence}``, which checks their epochs.
+        """
         self._check_open()
         async with self._writer_lock:
-            self._check_leases(held)
+            if held:
+                epochs = self._check_leases(held)
+                fence = FENCE.format(experiments=len(values) + 1, epochs=len(values) + 2)
+                statement, values = statement.format(fence=fence), (*values, list(epochs), list(epochs.values()))
             try:
                 writer = await self._connected_writer()
                 return await writer.fetch(statement, *values)  # type: ignore[no-any-return]
             except asyncpg.UniqueViolationError:
                 raise
+            except asyncpg.ObjectNotInPrerequisiteStateError as error:
+                for experiment in held:  # it may have been any of them; those that were not taken can be claimed again
+                    self._epochs.pop(experiment, None)
+                raise LeaseLost(f"{self._where}: {error}") from None
             except BaseException as error:
                 if not isinstance(error, asyncpg.PostgresError) or self._is_disconnected():
                     self._drop_writer()  # the outcome of the statement is unknown, so give up the leases
@@ -313,14 +387,15 @@ class PostgresStore(SqlQueries):
     def _is_disconnected(self) -> bool:
         return self._writer is None or self._writer.is_closed()
 
-    def _check_leases(self, experiments: Collection[int]) -> None:
+    def _check_leases(self, experiments: Collection[int]) -> dict[int, int]:
+        """Epochs of the held leases of experiments."""
         if self._is_disconnected():
-            self._held.clear()  # a new connection has none of them
-            if experiments:
-                raise LeaseLost(f"{self._where}: {UNREACHABLE} (the connection was lost)")
+            self._forget_leases()  # a new connection has none of them
+            raise LeaseLost(f"{self._where}: {UNREACHABLE} (the connection was lost)")
         for experiment in experiments:
-            if experiment not in self._held:
+            if experiment not in self._epochs:
                 raise LeaseLost(f"this process does not hold the lease of experiment {experiment}: acquire it first")
+        return {experiment: self._epochs[experiment] for experiment in experiments}
 
     async def _read_pages(self, experiment: int, beyond: int, count: int, *, back: bool = False) -> list[Any]:
         return await self._read(PAGES_BACK if back else PAGES_ON, experiment, beyond, count, BYTES_PER_READ)

@@ -16,7 +16,12 @@ PAGE_OF_DECISION = """
     SELECT last FROM pages WHERE experiment = $1 AND decision >= $2 ORDER BY experiment, decision, last LIMIT 1
 """
 REWARDS = "SELECT decision, outcome, reward, at FROM rewards WHERE experiment = $1 AND decision BETWEEN $2 AND $3"
-LATEST_SET_ASIDE = "SELECT max(decision) FROM pages_set_aside WHERE experiment = $1"
+LATEST_SET_ASIDE = """
+    SELECT max(decision) FROM pages_set_aside WHERE experiment = $1
+    UNION ALL
+    SELECT CAST(value AS bigint) FROM meta
+    WHERE name = (SELECT 'issued:' || experiments.name FROM experiments WHERE id = $1)
+"""
 SNAPSHOTS = "SELECT last FROM snapshots WHERE experiment = $1 ORDER BY last DESC"
 SNAPSHOT = "SELECT * FROM snapshots WHERE experiment = $1 AND last = $2"
 KEYS = "SELECT * FROM keys ORDER BY created, id"
@@ -57,7 +62,7 @@ class SqlQueries(ABC):
 
     async def latest_set_aside(self, experiment: int) -> int:
         rows = await self._read(LATEST_SET_ASIDE, experiment)
-        return int(rows[0][0] or 0)
+        return max(int(row[0] or 0) for row in rows)
 
     async def snapshots(self, experiment: int) -> list[int]:
         return [row[0] for row in await self._read(SNAPSHOTS, experiment)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
@@ -18,24 +18,37 @@ from typing import Any, TypeVar, TypeVarTuple
 import apsw
 
 from releaf.service.errors import StoreError
-from releaf.service.store import migrations, repair
+from releaf.service.store import migrations
 from releaf.service.store.backup_file import is_backup
 from releaf.service.store.base import (
     FIRST_CHECKSUM,
+    LEASE_TIMEOUT,
     ChangeRow,
     Commit,
     ExperimentRow,
     KeyRow,
     LeaseLost,
+    LogPage,
     Snapshot,
     body_checksum,
 )
+from releaf.service.store.lease_heartbeat import Heartbeat
+from releaf.service.store.number_marks import MarkFile
+from releaf.service.store.salvage import FileCheck
 from releaf.service.store.sql_queries import BYTES_PER_READ, SqlQueries
 from releaf.service.store.sqlite_errors import DAMAGE, advice
 from releaf.service.store.sqlite_leases import DatabaseLock, Leases
 from releaf.service.store.sqlite_writer import BUSY_SECONDS, SqliteWriter
 
 INSERT_PAGE = "INSERT INTO pages VALUES (?, ?, ?, ?, ?, ?, ?)"
+INSERT_ONE_PAGE = """
+    INSERT INTO pages SELECT ?, ?, ?, ?, ?, ?, ? WHERE EXISTS (SELECT 1 FROM leases WHERE experiment = ? AND epoch = ?)
+"""
+CLAIM_LEASE = """
+    INSERT INTO leases VALUES ($1, $2 + 1, $3)
+    ON CONFLICT (experiment) DO UPDATE SET epoch = excluded.epoch, holder = excluded.holder WHERE epoch = $2
+"""
+RELEASE_LEASE = "UPDATE leases SET holder = NULL WHERE experiment = ? AND epoch = ?"
 INSERT_SNAPSHOT = "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?, ?)"
 INSERT_REWARD = "INSERT INTO rewards VALUES (?, ?, ?, ?, ?, ?)"
 INSERT_CHANGE = "INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL)"  # SQLite assigns the id
@@ -56,12 +69,25 @@ class SqliteStore(SqlQueries):
         The file; ``open`` creates it if it is missing. Its folder must exist.
     scripts
         Schema migrations.
+    lease_timeout
+        Seconds without a heartbeat after which to take over another process's lease.
+    salvage
+        Whether to continue with what is left of a damaged, truncated or missing file; otherwise ``open`` raises.
     """
 
-    def __init__(self, path: str | Path, scripts: Sequence[str] = migrations.SQLITE) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        scripts: Sequence[str] = migrations.SQLITE,
+        *,
+        lease_timeout: float = LEASE_TIMEOUT,
+        salvage: bool = False,
+    ) -> None:
         self._path = Path(path).resolve()
-        self._scripts = scripts
-        self._leases = Leases(self._folder)
+        self._scripts, self._salvage = scripts, salvage
+        self._marks: dict[int, MarkFile] = {}  # of experiments whose lease this process holds
+        self._leases = Leases(self._path, self._folder, lease_timeout)
+        self._heartbeat = Heartbeat(lease_timeout, self._drop_lost_leases)
         self._database_lock: DatabaseLock | None = None
         self._writing: SqliteWriter
         self._reading: ThreadPoolExecutor
@@ -85,10 +111,12 @@ class SqliteStore(SqlQueries):
         self._reading = ThreadPoolExecutor(1, "store-read")
         try:
             with self._translated_errors():
-                return await self._writing.run(self._open)
+                messages = await self._writing.run(self._open)
         except BaseException:
             self._end_threads()
             raise
+        self._heartbeat.start()
+        return messages
 
     def _open(self) -> list[str]:
         if is_backup(self._path):
@@ -98,39 +126,24 @@ class SqliteStore(SqlQueries):
             database_lock = DatabaseLock(self._path, self._folder)
             undo.callback(database_lock.close)
             try:
-                messages = self._repair(database_lock) if database_lock.is_exclusive else []
+                check = FileCheck(self._path, self._folder, database_lock, self._migrate)
+                messages = check.run(self._salvage) if database_lock.is_exclusive else []
                 self._path.touch(0o600)  # SQLite creates its other files with the same mode
                 self._writing.use(undo.enter_context(closing(self._connect())))
-                self._migrate(self._writer)
+                self._migrate(self._writer, is_alone=database_lock.is_exclusive)
                 self._reader = undo.enter_context(closing(self._connect()))
             except DAMAGE:
                 database_lock.mark_damaged()
                 raise
             self._reader.pragma("query_only", True)
             self._inode = self._path.stat().st_ino
+            self._leases.open()
+            undo.callback(self._leases.close)
             database_lock.mark_open()
             database_lock.share()
             undo.pop_all()
         self._database_lock = database_lock
         return messages
-
-    def _repair(self, database_lock: DatabaseLock) -> list[str]:
-        """Check the file, unless it is unchanged since a clean close, and repair a damaged one; return messages."""
-        path = self._path
-        if repair.was_interrupted(path):
-            moved_to = repair.replace_damaged(path)
-            return [f"{path} was damaged. A fresh file has all readable rows; the damaged file is {moved_to}"]
-        if not path.exists() or path.stat().st_size == 0:
-            return [self._start_empty()] if database_lock.was_used else []
-        if database_lock.closed_cleanly:
-            return []
-        torn, why = repair.torn_wal(path), repair.find_damage(path)
-        messages = [torn] if torn else []
-        return messages if why is None else [*messages, repair.repair(path, why, self._migrate)]
-
-    def _start_empty(self) -> str:
-        moved_to = repair.move_aside(self._path)  # SQLite would delete the write-ahead log of an empty file
-        return f"{self._path} was in use and is now missing or empty: a new one was created; the remains are {moved_to}"
 
     def _connect(self) -> apsw.Connection:
         connection = apsw.Connection(str(self._path))
@@ -142,8 +155,8 @@ class SqliteStore(SqlQueries):
         connection.pragma("trusted_schema", False)
         return connection
 
-    def _migrate(self, connection: apsw.Connection, version: int | None = None) -> None:
-        """Migrate the tables to a version, by default the latest."""
+    def _migrate(self, connection: apsw.Connection, version: int | None = None, *, is_alone: bool = True) -> None:
+        """Migrate the tables to a version, by default the latest; not while a process of an older version runs."""
         with _transaction(connection):
             names = {row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
             if names and "meta" not in names:
@@ -151,6 +164,8 @@ class SqliteStore(SqlQueries):
             connection.execute(migrations.META)
             current = int(connection.execute("SELECT value FROM meta WHERE name = 'version'").get or 0)
             missing = migrations.missing_migrations(max(current, version or 0), self._scripts, str(self._path))
+            if missing and current and not is_alone:
+                raise StoreError(f"{self._path} is in use by an older releaf: stop that before this one starts")
             for script in self._scripts[current:version] if version else missing:
                 connection.execute(script)
             reached = version or len(self._scripts)
@@ -159,15 +174,21 @@ class SqliteStore(SqlQueries):
     async def close(self) -> None:
         if self._database_lock is None:
             return
+        await self._heartbeat.stop()
         database_lock, self._database_lock = self._database_lock, None
         try:
             with self._translated_errors():
                 await asyncio.get_running_loop().run_in_executor(self._reading, self._reader.close)
                 await self._writing.run(self._writer.close)
         finally:
-            self._leases.release_all()
+            self._leases.close()
+            self._close_marks()
             database_lock.close_cleanly()
             self._end_threads()
+
+    def _close_marks(self) -> None:
+        while self._marks:
+            self._marks.popitem()[1].close()
 
     def _end_threads(self) -> None:
         self._reading.shutdown()
@@ -208,17 +229,66 @@ class SqliteStore(SqlQueries):
     # --- leases
 
     async def acquire(self, experiment: int) -> bool:
-        return await self._write(self._leases.acquire, experiment)
+        return await self._write(self._acquire, experiment)
+
+    def _acquire(self, experiment: int) -> bool:
+        if experiment in self._leases.epochs:
+            return True
+        self._check_file()
+        found = self._writer.execute("SELECT epoch, holder FROM leases WHERE experiment = ?", (experiment,)).get
+        epoch, holder = found or (0, None)
+        if holder not in (None, self._leases.holder) and not self._leases.can_take_over(holder):
+            return False
+        self._writer.execute(CLAIM_LEASE, (experiment, epoch, self._leases.holder))
+        if self._writer.changes() == 0:  # another process was faster
+            return False
+        self._open_mark(experiment)
+        self._leases.epochs[experiment] = epoch + 1
+        return True
+
+    def _open_mark(self, experiment: int) -> None:
+        """Read the mark anew: another process may have written it since this one held the lease."""
+        if experiment in self._marks:
+            self._marks.pop(experiment).close()
+        name = self._writer.execute("SELECT name FROM experiments WHERE id = ?", (experiment,)).get
+        self._marks[experiment] = MarkFile(self._folder, str(name))
 
     async def release(self, experiment: int) -> None:
-        await self._write(self._leases.release, experiment)
+        epoch = self._leases.epochs.pop(experiment, None)
+        if epoch is not None:
+            await self._write(self._change, RELEASE_LEASE, (experiment, epoch), None)
 
     def holds(self, experiment: int) -> bool:
-        return experiment in self._leases
+        return experiment in self._leases.epochs
 
-    def _check_lease(self, experiment: int) -> None:
-        if experiment not in self._leases:
+    async def _drop_lost_leases(self) -> None:
+        """Notice the leases that another process has taken over."""
+        held = dict(self._leases.epochs)
+        if held:
+            latest = dict(
+                await self._read("SELECT experiment, epoch FROM leases WHERE holder = ?", self._leases.holder)
+            )
+            for experiment, epoch in held.items():
+                if latest.get(experiment) != epoch and self._leases.epochs.get(experiment) == epoch:
+                    del self._leases.epochs[experiment]
+
+    def _epoch(self, experiment: int) -> int:
+        epoch = self._leases.epochs.get(experiment)
+        if epoch is None:
             raise LeaseLost(f"this process does not hold the lease of experiment {experiment}: acquire it first")
+        return epoch
+
+    def _check_leases(self, experiments: Iterable[int]) -> None:
+        """Raise unless the epochs of held leases are the latest; within a transaction, this holds until its end."""
+        for experiment in experiments:
+            epoch = self._epoch(experiment)
+            latest = self._writer.execute("SELECT epoch FROM leases WHERE experiment = ?", (experiment,)).get
+            if latest != epoch:
+                raise self._lease_lost(experiment)
+
+    def _lease_lost(self, experiment: int) -> LeaseLost:
+        self._leases.epochs.pop(experiment, None)
+        return LeaseLost(f"another process has taken over the lease of experiment {experiment}")
 
     # --- the log
 
@@ -235,14 +305,30 @@ class SqliteStore(SqlQueries):
             for decision, outcome, reward, at in rows
         ]
         changes = [change for commit in commits for change in commit.changes]
-        for page in pages:
-            self._check_lease(page.experiment)
+        experiments = {page.experiment: self._epoch(page.experiment) for page in pages}
         self._check_file()
+        for page in pages:
+            self._marks[page.experiment].reserve(page.decision)
+        self._insert(pages, rewards, changes, experiments)
+        for page in pages:
+            self._marks[page.experiment].record(page.last)
+
+    def _insert(
+        self,
+        pages: Sequence[LogPage],
+        rewards: Sequence[Values],
+        changes: Sequence[ChangeRow],
+        experiments: dict[int, int],
+    ) -> None:
         try:
             if len(pages) == 1 and not rewards and not changes:  # a single statement is a transaction by itself
-                self._writer.execute(INSERT_PAGE, pages[0])
+                (lease,) = experiments.items()
+                self._writer.execute(INSERT_ONE_PAGE, (*pages[0], *lease))
+                if self._writer.changes() == 0:
+                    raise self._lease_lost(lease[0])
                 return
             with _transaction(self._writer):
+                self._check_leases(experiments)
                 self._writer.executemany(INSERT_PAGE, pages)
                 if rewards:
                     self._writer.executemany(INSERT_REWARD, rewards)
@@ -255,9 +341,10 @@ class SqliteStore(SqlQueries):
         return await self._write(self._set_aside, experiment, after, why)
 
     def _set_aside(self, experiment: int, after: int, why: str) -> int:
-        self._check_lease(experiment)
+        self._epoch(experiment)
         moved, which = (time.time(), why), (experiment, after)
         with _transaction(self._writer):
+            self._check_leases((experiment,))
             for table, number in (("rewards", "event"), ("pages", "last")):
                 where = f"FROM {table} WHERE experiment = ? AND {number} > ?"
                 self._writer.execute(f"INSERT INTO {table}_set_aside SELECT *, ?, ? {where}", moved + which)
@@ -306,9 +393,10 @@ class SqliteStore(SqlQueries):
         return changed
 
     def _change_with_lease(self, experiment: int, statement: str, rows: Sequence[Values]) -> None:
-        self._check_lease(experiment)
+        self._epoch(experiment)
         self._check_file()
         with _transaction(self._writer):
+            self._check_leases((experiment,))
             self._writer.executemany(statement, rows)
 
     def _select(self, statement: str, values: Values) -> list[tuple[Any, ...]]:

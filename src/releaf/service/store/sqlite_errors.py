@@ -8,7 +8,7 @@ DAMAGE = (apsw.CorruptError, apsw.NotADBError)
 
 _LOCKED = "another program has locked the file; stop all programs that use it besides the service"
 _READ_ONLY = "the file is not writable; make the service's user the owner of the file and its folder"
-_DAMAGED = "the file is damaged; restart the service, which then repairs it"
+_DAMAGED = "the file is damaged; stop the service, and start it with --salvage, which keeps all readable rows"
 _DISK = "reading or writing the disk failed; check its health and free space"
 ADVICE: tuple[tuple[type[Exception], str], ...] = (
     (apsw.FullError, "the disk is full; free some space, then the service recovers by itself"),
