@@ -19,7 +19,7 @@ SHARED_NAMES = {
 }
 ONCE = {"Matrix", "Row", "Z95", "T95", "snips_estimate", "effective_sample_size"}  # definitions
 RETIRED = {
-    *("door", "doors", "book", "seat", "seats", "desk", "hub", "patience", "lives", "rival", "rivals", "salvage"),
+    *("door", "doors", "book", "seat", "seats", "desk", "hub", "patience", "lives", "rival", "rivals"),
     *("looked", "manners", "manieth", "contestant", "contestants", "room", "rooms", "lanes"),
 }
 PARTS = sorted(

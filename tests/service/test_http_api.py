@@ -33,7 +33,7 @@ def test_an_experiment_is_described_as_created(api: Api) -> None:
     assert info["actions"] == ["wait", 7]
     assert [feature["name"] for feature in info["features"]] == ["age", "dose"]
     assert info["policy"] == {"name": "AdaptiveReleaf", "parameters": {"seed": 0}}
-    assert info["rewards"] == {"within_seconds": 60, "default": 0.5}
+    assert info["rewards"] == {"within_seconds": 60, "default": 0.5, "signed": False}
     assert info["counts"]["decisions"] == 0
     assert info["counts"]["mean_reward"] is None
     assert info["name"] in [one["name"] for one in api.get("/v1/experiments")["experiments"]]

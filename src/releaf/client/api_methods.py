@@ -65,6 +65,7 @@ class ApiMethods(DecisionMethods):
         parameters: Mapping[str, Any] | None = None,
         reward_within: float | None = None,
         reward_default: Reward | None = None,
+        reward_signed: bool = False,
         model: Any = None,
     ) -> ApiCall[Info]:
         """Create an experiment; raises :class:`Conflict` if the name is taken.
@@ -84,6 +85,9 @@ class ApiMethods(DecisionMethods):
             Deadline of rewards, in seconds after the decision.
         reward_default
             Default reward of a decision that misses the deadline; None drops the decision.
+        reward_signed
+            Whether rewards need the receipt of their decision (recommended), so that nobody can reward decisions of
+            others by counting their numbers.
         model
             A learner to continue from: the object, its bytes, or its file.
         """
@@ -92,7 +96,7 @@ class ApiMethods(DecisionMethods):
             "actions": list(actions),
             "features": encode_features(features),
             "policy": policy_spec(policy, parameters),
-            "rewards": {"within_seconds": reward_within, "default": reward_default},
+            "rewards": {"within_seconds": reward_within, "default": reward_default, "signed": reward_signed},
             "model": encode_model(model),
         }
         return change("POST", experiment_path(), body)

@@ -26,6 +26,7 @@ from releaf.client.responses import Decision, Label, ServiceError
 
 Context = Mapping[str, Any] | Sequence[Any]
 Reward = float | Sequence[float] | Mapping[str, float]
+RewardOfDecision = tuple[Decision | int, Reward] | tuple[Decision | int, Reward, str | None]
 Info = dict[str, Any]
 T = TypeVar("T")
 
@@ -140,7 +141,13 @@ class DecisionMethods(BaseClient):
 
     @CallMethod
     def reward(
-        self, experiment: str, decision: Decision | int, reward: Reward, *, timeout: float | None = None
+        self,
+        experiment: str,
+        decision: Decision | int,
+        reward: Reward,
+        *,
+        receipt: str | None = None,
+        timeout: float | None = None,
     ) -> ApiCall[str]:
         """Send the reward of a decision; returns "learnt", or "repeated" if the decision already had this reward.
 
@@ -152,37 +159,40 @@ class DecisionMethods(BaseClient):
             The decision, or its ``id``.
         reward
             A number; or one for each action, if the policy learns from all.
+        receipt
+            The decision's ``receipt``, if ``decision`` is a number and the experiment has signed rewards.
         timeout
             Seconds for the whole call, with all attempts; by default, the client's ``timeout`` for each attempt and its
             ``retry_for``.
         """
         path = experiment_path(experiment, "reward")
-        return _post(path, _reward_of(decision, reward), field_reader("status"), timeout)
+        return _post(path, _reward_of(decision, reward, receipt), field_reader("status"), timeout)
 
     @CallMethod
     def reward_many(
-        self, experiment: str, rewards: Iterable[tuple[Decision | int, Reward]], *, timeout: float | None = None
+        self, experiment: str, rewards: Iterable[RewardOfDecision], *, timeout: float | None = None
     ) -> ApiCall[list[str]]:
         """Send rewards of several decisions in one request: all of them are learnt, or none if one is invalid.
 
+        Each is a decision or its ``id``, the reward, and, with an ``id`` and signed rewards, the ``receipt``.
         ``timeout`` is that of :meth:`reward`.
         """
-        body = {"rewards": [_reward_of(decision, reward) for decision, reward in rewards]}
+        body = {"rewards": [_reward_of(*one) for one in rewards]}
         return _post(experiment_path(experiment, "reward"), body, decode_statuses, timeout)
 
     @StreamMethod
     def reward_stream(
         self,
         experiment: str,
-        rewards: Iterable[tuple[Decision | int, Reward]] | AsyncIterable[tuple[Decision | int, Reward]],
+        rewards: Iterable[RewardOfDecision] | AsyncIterable[RewardOfDecision],
         *,
         chunk: int = 1_000,
         timeout: float | None = None,
     ) -> AsyncIterator[str | ServiceError]:
         """Send any number of rewards, in chunks; yields "learnt", "repeated" or an error for each, in order.
 
-        The iterator sends requests when it is consumed: ``for result in client.reward_stream(…)``. ``chunk`` and
-        ``timeout`` are those of :meth:`decide_stream`.
+        The iterator sends requests when it is consumed: ``for result in client.reward_stream(…)``. ``rewards`` are
+        those of :meth:`reward_many`, ``chunk`` and ``timeout`` those of :meth:`decide_stream`.
         """
         path = experiment_path(experiment, "reward")
         positive_seconds("timeout", timeout)
@@ -234,12 +244,15 @@ def _defaults(
     ]
 
 
-def _reward_of(decision: Decision | int, reward: Reward) -> Info:
-    return {"decision": decision_number(decision), "reward": reward}
+def _reward_of(decision: Decision | int, reward: Reward, receipt: str | None = None) -> Info:
+    if receipt is None and isinstance(decision, Decision):
+        receipt = decision.receipt
+    body: Info = {"decision": decision_number(decision), "reward": reward}
+    return body if receipt is None else {**body, "receipt": receipt}
 
 
-def _reward_line(pair: tuple[Decision | int, Reward]) -> bytes:
-    return encode_json(_reward_of(*pair))
+def _reward_line(one: RewardOfDecision) -> bytes:
+    return encode_json(_reward_of(*one))
 
 
 def _context_line(context: Context) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple, Self
 
@@ -32,6 +32,8 @@ class Decision:
         The estimated reward of each action; None while exploring.
     relevant
         The features on which the estimate of each action depends; None while exploring.
+    receipt
+        Needed with the reward, if the experiment has signed rewards; None otherwise. Clients send it with the decision.
     is_default
         Whether the action is the ``default`` of the call, because the service did not decide in time. Nobody waits for
         the reward of a default: it has no ``id``, no ``probability``, and ``wants_reward`` is False.
@@ -49,6 +51,7 @@ class Decision:
     deadline: datetime | None
     estimates: Mapping[str, float] | None
     relevant: Mapping[str, list[str] | None] | None
+    receipt: str | None = field(default=None, repr=False)
     is_default: bool = False
     context: Mapping[str, Any] | Sequence[Any] | None = None
     error: ServiceError | None = None
@@ -83,6 +86,7 @@ class Decision:
             deadline=None if deadline is None else datetime.fromisoformat(deadline),
             estimates=answer["estimates"],
             relevant=answer["relevant"],
+            receipt=answer.get("receipt"),
         )
 
 

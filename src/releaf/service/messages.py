@@ -18,6 +18,7 @@ RequestAction = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^(?!
 Context = list[Value] | dict[str, Value]
 Options = dict[str, Value | list[Value]]
 Key = Annotated[str, Meta(min_length=1, max_length=200, description="The same key gives the same decision again")]
+Receipt = Annotated[str, Meta(max_length=100, description="Of the decision's answer, if rewards are signed")]
 Number = Annotated[int, Meta(ge=1, le=2**53)]
 Reward = float | list[float] | dict[str, float]
 
@@ -37,10 +38,15 @@ class PolicySpec(RequestMessage):
 
 
 class RewardRules(RequestMessage):
-    """Deadline of rewards, and the default reward of decisions that miss it."""
+    """Deadline of rewards, the default reward of decisions that miss it, and whether rewards need a receipt.
+
+    With ``signed`` (recommended) each decision has a receipt, and a reward is rejected without the receipt of its
+    decision.
+    """
 
     within_seconds: Annotated[float, Meta(gt=0, le=10 * 366 * 86_400)] | None = None
     default: Reward | None = None
+    signed: bool = False
 
 
 class NewExperiment(RequestMessage):
@@ -199,8 +205,8 @@ class Ask(RequestMessage):
     keys: list[Key] | None = None
 
 
-class Answer(Struct, gc=False):
-    """A decision. Keep its number until the reward is known."""
+class Answer(Struct, gc=False, omit_defaults=True):
+    """A decision. Keep its number until the reward is known, and its receipt if the experiment has signed rewards."""
 
     decision: int
     action: RequestAction
@@ -210,6 +216,7 @@ class Answer(Struct, gc=False):
     deadline: str | None
     estimates: dict[str, float] | None
     relevant: dict[str, list[str] | None] | None
+    receipt: str | None = None
 
 
 class Answers(Struct):
@@ -223,6 +230,7 @@ class RewardOf(RequestMessage):
 
     decision: Number
     reward: Reward
+    receipt: Receipt | None = None
 
 
 class Rewarding(RequestMessage):
@@ -230,6 +238,7 @@ class Rewarding(RequestMessage):
 
     decision: Number | UnsetType = UNSET
     reward: Reward | UnsetType = UNSET
+    receipt: Receipt | None = None
     rewards: Annotated[list[RewardOf], Meta(min_length=1)] | UnsetType = UNSET
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from releaf.service.experiments.receipts import Receipts
 from releaf.service.experiments.state import ExperimentState
 from releaf.service.log.events import Decided, ExperimentAction
 from releaf.service.messages import Answer
@@ -15,7 +16,9 @@ MAX_CACHED = 4096
 _cached_names: dict[tuple[Any, ...], dict[str, list[str] | None]] = {}
 
 
-def decision_answers(events: Sequence[Decided], state: ExperimentState) -> list[Answer]:
+def decision_answers(
+    events: Sequence[Decided], state: ExperimentState, receipts: Receipts | None = None
+) -> list[Answer]:
     """The answers to a request for these decisions; parts that they share are computed once."""
     within, names = state.spec.rewards.within_seconds, state.learner.schema.names
     answers: list[Answer] = []
@@ -38,6 +41,7 @@ def decision_answers(events: Sequence[Decided], state: ExperimentState) -> list[
                 format_timestamp(event.at + within) if within is not None and event.wants_reward else None,
                 None if event.estimates is None else dict(zip(labels, event.estimates, strict=True)),
                 named,
+                None if receipts is None else receipts.make(event.number),
             )
         )
     return answers

@@ -20,6 +20,7 @@ from releaf.service.experiments.event_feeds import Feed, publish
 from releaf.service.experiments.idempotency import distinct_keys
 from releaf.service.experiments.learner_slot import action_names
 from releaf.service.experiments.pending_decisions import NotPending
+from releaf.service.experiments.receipts import Receipts
 from releaf.service.experiments.serialization import EXPERIMENT_FORMAT
 from releaf.service.experiments.state import ExperimentState
 from releaf.service.log.events import AnyEvent, Decided, Rewarded, decode_page
@@ -72,6 +73,7 @@ class ServedExperiment:
         self.is_precompiled = False  # whether a standby has compiled its kernels
         self.state: ExperimentState | None = None
         self.last, self.checksum = 0, b""
+        self.receipts: Receipts | None = None  # if rewards are signed
         self.messages: list[str] = []
         self.failure = ""  # why the state is being recovered
         self._recovery: Recovery[ExperimentState] | None = None
@@ -183,7 +185,10 @@ class ServedExperiment:
         return [decisions[index] for index in range(len(contexts))]
 
     async def reward(self, given: Sequence[RewardOf]) -> list[Learnt]:
-        """Learn rewards and commit: all of them, or none if one is invalid."""
+        """Learn rewards and commit: all of them, or none if one is invalid or lacks its receipt."""
+        self.live()  # a standby knows no receipts
+        if self.receipts is not None:
+            self.receipts.check(given)
         for _ in range(_ATTEMPTS):
             state = self.live()
             settled = [one for one in given if one.decision not in state.pending]
@@ -312,6 +317,8 @@ class ServedExperiment:
         with contextlib.suppress(ApiError):
             await self._group_commit.flush(self)  # a commit that is still running belongs to the log
         started = time.perf_counter()
+        if self.spec.rewards.signed:
+            self.receipts = Receipts(await self.store.secret(), self.id)
         self._recovery = recovery = Recovery(self.store, self.id, EXPERIMENT_FORMAT, self.report, salvage=self._salvage)
         try:
             state = await recovery.run()

@@ -183,7 +183,7 @@ async def _decide(
 ) -> list[Answer]:
     events = await experiment.decide(contexts, keys)
     request.metrics.recent_decisions(experiment.name).add([event.explored for event in events])
-    return decision_answers(events, experiment.live())
+    return decision_answers(events, experiment.live(), experiment.receipts)
 
 
 def _limit_batch(request: ApiRequest, count: int) -> None:
@@ -259,12 +259,15 @@ async def reward(request: ApiRequest) -> Learnt | AllLearnt | RawResponse:
     body = request.body
     if (body.rewards is UNSET) == (body.decision is UNSET and body.reward is UNSET):
         raise invalid_request("expected either decision and reward, or rewards, for many")
+    if body.rewards is not UNSET and body.receipt is not None:
+        raise invalid_request("receipt goes with decision and reward; expected one in each of the rewards")
     if body.rewards is not UNSET:
         _limit_batch(request, len(body.rewards))
         return AllLearnt(await experiment.reward(body.rewards))
     if body.decision is UNSET or body.reward is UNSET:
         raise invalid_request("expected both decision and reward")
-    (learnt,) = await experiment.reward([RewardOf(decision=body.decision, reward=body.reward)])
+    one = RewardOf(decision=body.decision, reward=body.reward, receipt=body.receipt)
+    (learnt,) = await experiment.reward([one])
     return learnt
 
 

@@ -130,6 +130,9 @@ class EventStore(Protocol):
     async def ping(self) -> None:
         """Write something small, and raise if that fails; reconnect if needed."""
 
+    async def secret(self) -> bytes:
+        """The secret of the store, drawn when it was created."""
+
     # --- experiments
 
     async def experiments(self) -> list[ExperimentRow]: ...

@@ -7,11 +7,14 @@ version have the same columns in all stores, so that a backup can be restored to
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 
 from releaf.service.errors import StoreError
 
 META = "CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL)"
+# Every store draws a secret when it is created, and one of an older version when it is opened.
+ADD_SECRET = "INSERT INTO meta VALUES ('secret', $1) ON CONFLICT (name) DO NOTHING"  # noqa: S105
 
 SQLITE = (
     # Bodies stay out of the primary key, so that a commit touches few pages of the file: rows lie in write order.
@@ -135,6 +138,11 @@ POSTGRES = (
     END $$;
     """,
 )
+
+
+def new_secret() -> str:
+    """A random secret of a store, in hexadecimal digits."""
+    return secrets.token_hex(32)
 
 
 def missing_migrations(version: int, scripts: Sequence[str], where: str) -> Sequence[str]:

@@ -231,6 +231,7 @@ class PostgresStore(SqlQueries):
                 await writer.execute(script)
             if missing:
                 await writer.execute(SET_META, "version", str(len(self._scripts)))
+            await writer.execute(migrations.ADD_SECRET, migrations.new_secret())
 
     async def close(self) -> None:
         await self._heartbeat.stop()

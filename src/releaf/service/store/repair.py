@@ -232,7 +232,7 @@ def _copy_meta(damaged: apsw.Connection, fresh: apsw.Connection) -> None:
     """Copy what the store knows about itself, except for the schema version."""
     try:
         for row in damaged.execute("SELECT name, value FROM meta WHERE name <> 'version'"):
-            fresh.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", row)
+            fresh.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", row)
     except READ_ERRORS:
         return
 

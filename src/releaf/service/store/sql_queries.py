@@ -11,6 +11,7 @@ from releaf.service.store.base import ChangeRow, ExperimentRow, KeyRow, LogPage,
 PAGES_PER_READ, BYTES_PER_READ = 2_000, 4 << 20
 LAST = LogPage._fields.index("last")
 
+SECRET = "SELECT value FROM meta WHERE name = 'secret'"  # noqa: S105
 EXPERIMENTS = "SELECT id, name, created, spec, retired FROM experiments ORDER BY id"
 PAGE_OF_DECISION = """
     SELECT last FROM pages WHERE experiment = $1 AND decision >= $2 ORDER BY experiment, decision, last LIMIT 1
@@ -39,6 +40,9 @@ class SqlQueries(ABC):
     @abstractmethod
     async def _read_pages(self, experiment: int, beyond: int, count: int, *, back: bool = False) -> list[Any]:
         """Pages after an event, or before it, the latest first: at most ``count``, and about BYTES_PER_READ."""
+
+    async def secret(self) -> bytes:
+        return bytes.fromhex((await self._read(SECRET))[0][0])
 
     async def experiments(self) -> list[ExperimentRow]:
         return [ExperimentRow(*row)._replace(retired=bool(row[-1])) for row in await self._read(EXPERIMENTS)]

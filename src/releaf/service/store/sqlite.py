@@ -170,6 +170,7 @@ class SqliteStore(SqlQueries):
                 connection.execute(script)
             reached = version or len(self._scripts)
             connection.execute("INSERT OR REPLACE INTO meta VALUES ('version', ?)", (str(reached),))
+            connection.execute(migrations.ADD_SECRET, (migrations.new_secret(),))
 
     async def close(self) -> None:
         if self._database_lock is None:

@@ -1,0 +1,57 @@
+"""Receipts of decisions: an unguessable part of their answers, which their rewards must give back."""
+
+from __future__ import annotations
+
+import base64
+import hmac
+from collections.abc import Iterable
+
+from releaf.service.errors import ApiError
+from releaf.service.messages import RewardOf
+
+RECEIPT_BYTES = 16  # of the HMAC: 128 bits
+
+
+class Receipts:
+    """Makes and checks the receipts of one experiment: HMAC-SHA256 of its id and the decision's number.
+
+    Numbers of decisions are consecutive: whoever may reward could otherwise reward decisions of others by counting.
+
+    Parameters
+    ----------
+    secret
+        Secret of the store, the same for all its processes.
+    experiment
+        Id of the experiment in the store.
+
+    Examples
+    --------
+    >>> receipts = Receipts(b"secret of the store", experiment=1)
+    >>> receipts.make(7)
+    'jDrkxnvYs7IY6DX7dvMS0w'
+    """
+
+    def __init__(self, secret: bytes, experiment: int) -> None:
+        self._secret, self._prefix = secret, f"releaf receipt {experiment} "
+
+    def make(self, decision: int) -> str:
+        """The receipt of a decision: 22 characters."""
+        digest = hmac.digest(self._secret, f"{self._prefix}{decision}".encode(), "sha256")
+        return base64.urlsafe_b64encode(digest[:RECEIPT_BYTES]).decode().rstrip("=")
+
+    def check(self, rewards: Iterable[RewardOf]) -> None:
+        """Raise an `ApiError` with status 403 unless all rewards have the receipts of their decisions."""
+        for one in rewards:
+            if one.receipt is None:
+                raise ApiError(
+                    403,
+                    "receipt_missing",
+                    f"the reward of decision {one.decision} has no receipt: this experiment has signed rewards; send "
+                    "the receipt in the answer to decide",
+                )
+            if not hmac.compare_digest(one.receipt.encode(), self.make(one.decision).encode()):
+                raise ApiError(
+                    403,
+                    "receipt_wrong",
+                    f"the receipt is not that of decision {one.decision}: send the receipt in the answer to decide",
+                )
