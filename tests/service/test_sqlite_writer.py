@@ -1,10 +1,9 @@
-"""The writing connection of the SQLite store: inline on a fast disk, otherwise in its thread."""
+"""The writing connection of the SQLite store, in a thread of its own."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -12,33 +11,9 @@ from pathlib import Path
 import apsw
 import pytest
 
-from releaf.service.store.sqlite_writer import CHECKPOINT_PAGES, INLINE_SECONDS, THREAD_FACTOR, SqliteWriter
+from releaf.service.store.sqlite_writer import CHECKPOINT_PAGES, SqliteWriter
 
-MODULE = "releaf.service.store.sqlite_writer"
-HERE = threading.get_ident
 INSERT = "INSERT INTO numbers VALUES (?, ?)"
-
-
-class Clock:
-    """The writer's clock, which stands still unless a commit is said to take a while."""
-
-    sleep = staticmethod(time.sleep)
-
-    def __init__(self) -> None:
-        self.now = 1_000.0
-
-    def perf_counter(self) -> float:
-        return self.now
-
-    def advance(self, seconds: float) -> None:
-        self.now += seconds
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    made = Clock()
-    monkeypatch.setattr(f"{MODULE}.time", made)
-    return made
 
 
 def connected(path: Path) -> apsw.Connection:
@@ -66,49 +41,23 @@ def kept(path: Path) -> list[int]:
         return [row[0] for row in connection.execute("SELECT number FROM numbers ORDER BY number")]
 
 
-def test_commits_run_inline_while_the_disk_is_fast(writer: SqliteWriter, clock: Clock) -> None:
-    threads: list[int] = []
+def test_a_disk_that_hangs_does_not_hold_up_the_event_loop(writer: SqliteWriter) -> None:
+    """Also if it was fast until then."""
+    hanging, ticks = threading.Event(), 0
 
-    def fast() -> None:
-        threads.append(HERE())
-        clock.advance(INLINE_SECONDS / 2)
+    async def commit_until_it_hangs() -> None:
+        nonlocal ticks
+        for number in range(100):
+            await writer.run(inserted, writer, number)
+        commit = asyncio.create_task(writer.run(hanging.wait))
+        while ticks < 20:
+            await asyncio.sleep(0.001)
+            ticks += 1
+        assert not commit.done()
+        hanging.set()
+        assert await commit
 
-    async def commit_often() -> None:
-        for _ in range(100):
-            await writer.commit(fast)
-
-    asyncio.run(commit_often())
-    assert set(threads) == {HERE()}
-
-
-def test_commits_run_in_the_thread_when_the_disk_becomes_slow(writer: SqliteWriter, clock: Clock) -> None:
-    threads: list[int] = []
-
-    def slow() -> None:
-        threads.append(HERE())
-        clock.advance(20 * INLINE_SECONDS)
-
-    async def commit_slowly() -> None:
-        for _ in range(5):
-            await writer.commit(slow)
-
-    asyncio.run(commit_slowly())
-    assert threads[0] == HERE()
-    assert HERE() not in threads[1:]
-
-
-def test_commits_run_inline_again_when_the_disk_is_fast_again(writer: SqliteWriter, clock: Clock) -> None:
-    threads: list[int] = []
-
-    async def commit_until_fast() -> None:
-        await writer.commit(clock.advance, 20 * INLINE_SECONDS)
-        await writer.commit(lambda: threads.append(HERE()))
-        clock.advance(1_000 * THREAD_FACTOR * INLINE_SECONDS)
-        await writer.commit(lambda: threads.append(HERE()))
-
-    asyncio.run(commit_until_fast())
-    assert threads[0] != HERE()
-    assert threads[1] == HERE()
+    asyncio.run(commit_until_it_hangs())
 
 
 def test_the_writer_waits_for_another_process_in_the_thread(writer: SqliteWriter, tmp_path: Path) -> None:
@@ -123,7 +72,7 @@ def test_the_writer_waits_for_another_process_in_the_thread(writer: SqliteWriter
     async def commit_beside(other: apsw.Connection) -> None:
         other.execute("BEGIN IMMEDIATE")
         ticking = asyncio.create_task(tick())
-        commit = asyncio.create_task(writer.commit(inserted, writer, 2))
+        commit = asyncio.create_task(writer.run(inserted, writer, 2))
         while ticks < 20:
             await asyncio.sleep(0.001)
         assert not commit.done()
@@ -137,33 +86,13 @@ def test_the_writer_waits_for_another_process_in_the_thread(writer: SqliteWriter
     assert kept(tmp_path / "file.db") == [1, 2]
 
 
-def test_inline_commits_and_the_thread_exclude_each_other(writer: SqliteWriter) -> None:
-    inside = 0
-    most = 0
-
-    def enter() -> None:
-        nonlocal inside, most
-        inside += 1
-        most = max(most, inside)
-        time.sleep(0.0005)
-        inside -= 1
-
-    async def both() -> None:
-        await asyncio.gather(*(writer.run(enter) for _ in range(20)), *(writer.commit(enter) for _ in range(20)))
-
-    asyncio.run(both())
-    assert most == 1
-
-
 def test_checkpoints_bound_the_write_ahead_log(writer: SqliteWriter, tmp_path: Path) -> None:
     size = writer.connection.pragma("page_size")
     filler = bytes(4 * size)
 
     async def commit_much() -> None:
         for number in range(2 * CHECKPOINT_PAGES):
-            await writer.commit(inserted, writer, number, filler)
-            if number % 50 == 0:
-                await writer.run(lambda: None)  # the thread gets its turn, however busy the machine is
+            await writer.run(inserted, writer, number, filler)
 
     asyncio.run(commit_much())
     assert len(kept(tmp_path / "file.db")) == 2 * CHECKPOINT_PAGES

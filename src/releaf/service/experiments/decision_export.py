@@ -5,22 +5,39 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
+import weakref
 from collections.abc import AsyncIterator
 
 import msgspec
 
-from releaf.service.errors import StoreError
+from releaf.service.errors import ApiError, StoreError
 from releaf.service.experiments.served_experiment import ServedExperiment
 from releaf.service.log.export_files import FORMATS, ExportTask
 
 CHUNK = 256 << 10  # bytes
 log = logging.getLogger("releaf.service")
-__all__ = ["FORMATS", "export_decisions"]
+__all__ = ["FORMATS", "ExportLimit", "export_decisions"]
 
 
-async def export_decisions(
-    experiment: ServedExperiment, address: str, file_format: str, exports: asyncio.Semaphore
-) -> AsyncIterator[bytes]:
+class ExportLimit:
+    """Limits how many exports run at the same time."""
+
+    def __init__(self, most: int) -> None:
+        self._free = most
+
+    def start(self, export: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """Count an export until its iterator is gone, however it ends; an error with status 429 if there are many."""
+        if not self._free:
+            raise ApiError(429, "too_many_exports", "other exports are running: try again in a while", retry_after=5)
+        self._free -= 1
+        weakref.finalize(export, self._end)
+        return export
+
+    def _end(self) -> None:
+        self._free += 1
+
+
+async def export_decisions(experiment: ServedExperiment, address: str, file_format: str) -> AsyncIterator[bytes]:
     """Export all decisions as a file, in chunks.
 
     Parameters
@@ -31,8 +48,6 @@ async def export_decisions(
         Of the store, which the process opens for reading.
     file_format
         One of FORMATS.
-    exports
-        Limits how many run at the same time.
     """
     inputs = experiment.live().learner.schema.inputs
     task = ExportTask(
@@ -44,22 +59,21 @@ async def export_decisions(
         wants_all=experiment.live().learner.wants_all,
     )
     await experiment.flush()
-    async with exports:
-        command = (sys.executable, "-m", "releaf.service.log.export_files")
-        pipes = {"stdin": asyncio.subprocess.PIPE, "stdout": asyncio.subprocess.PIPE, "stderr": asyncio.subprocess.PIPE}
-        process = await asyncio.create_subprocess_exec(*command, **pipes)  # type: ignore[arg-type]
-        assert process.stdin is not None
-        assert process.stdout is not None
-        assert process.stderr is not None
-        try:
-            process.stdin.write(msgspec.json.encode(task))  # not an argument: the address may have a password
-            process.stdin.write_eof()
-            while chunk := await process.stdout.read(CHUNK):
-                yield chunk
-            if await process.wait() != 0:
-                why = (await process.stderr.read()).decode(errors="replace").strip().splitlines()[-1:]
-                raise StoreError(f"the export of {experiment.name} failed: {' '.join(why)}")
-        finally:
-            if process.returncode is None:  # the client has gone
-                process.kill()
-                await process.wait()
+    command = (sys.executable, "-m", "releaf.service.log.export_files")
+    pipes = {"stdin": asyncio.subprocess.PIPE, "stdout": asyncio.subprocess.PIPE, "stderr": asyncio.subprocess.PIPE}
+    process = await asyncio.create_subprocess_exec(*command, **pipes)  # type: ignore[arg-type]
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    try:
+        process.stdin.write(msgspec.json.encode(task))  # not an argument: the address may have a password
+        process.stdin.write_eof()
+        while chunk := await process.stdout.read(CHUNK):
+            yield chunk
+        if await process.wait() != 0:
+            why = (await process.stderr.read()).decode(errors="replace").strip().splitlines()[-1:]
+            raise StoreError(f"the export of {experiment.name} failed: {' '.join(why)}")
+    finally:
+        if process.returncode is None:  # the client has gone
+            process.kill()
+            await process.wait()

@@ -20,6 +20,7 @@ from releaf.service.experiments.change_records import (
     record_start,
 )
 from releaf.service.experiments.clock import MonotonicClock
+from releaf.service.experiments.decision_export import ExportLimit
 from releaf.service.experiments.event_feeds import EventFeeds
 from releaf.service.experiments.learner_factory import policy_spec
 from releaf.service.experiments.served_experiment import LIVE, RECOVERING, STANDBY, ServedExperiment, first_snapshot
@@ -71,7 +72,7 @@ class ExperimentRegistry:
         self.group_commit = GroupCommit(store, settings.write_timeout, on_commit, on_commit_failure)
         self.experiments: dict[str, ServedExperiment] = {}
         self.feeds = EventFeeds(settings.feed_limit)
-        self.exports = asyncio.Semaphore(MAX_EXPORTS)
+        self.exports = ExportLimit(MAX_EXPORTS)
         self.started = False  # the store is open, and experiments and keys are known
         self.ready = False  # all experiments are live or on standby, as far as they can be
         self.draining = False  # after SIGTERM: all requests are answered, but no more should be sent

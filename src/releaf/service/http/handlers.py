@@ -313,10 +313,8 @@ async def export_decisions(request: ApiRequest) -> RawResponse:
     experiment.live()
     if file_format not in decision_export.FORMATS:
         raise invalid_request(f"format is {file_format!r}: expected one of {', '.join(decision_export.FORMATS)}")
-    registry = request.registry
-    if registry.exports.locked():
-        raise ApiError(429, "too_many_exports", "other exports are running: try again in a while", retry_after=5)
-    content = decision_export.export_decisions(experiment, request.settings.store, file_format, registry.exports)
+    content = decision_export.export_decisions(experiment, request.settings.store, file_format)
+    content = request.registry.exports.start(content)
     return _attachment(content, decision_export.FORMATS[file_format], f"{experiment.name}.{file_format}")
 
 

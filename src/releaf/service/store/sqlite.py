@@ -296,7 +296,7 @@ class SqliteStore(SqlQueries):
     async def commit(self, commits: Sequence[Commit]) -> None:
         self._check_open()
         with self._translated_errors():
-            await self._writing.commit(self._commit, commits)
+            await self._writing.run(self._commit, commits)
 
     def _commit(self, commits: Sequence[Commit]) -> None:
         pages = [commit.page for commit in commits]
