@@ -1,6 +1,6 @@
-"""Confidence sequences: bounds of a mean that hold at all times at once, so that one may look after every value.
+"""Confidence sequences: bounds of a mean that hold at all times at once, so that one may read them after every value.
 
-An interval of fixed size covers the mean with 95 % when it is looked at once. Whoever looks after every reward, and
+An interval of fixed size covers the mean with 95 % when it is read once. Whoever reads it after every reward, and
 stops when it is favourable, is wrong much more often. A confidence sequence covers at all times with 95 %.
 
 >>> bound = LowerBound()

@@ -34,7 +34,7 @@ LEAST_TOGETHER = 0.1  # of the largest main effect, for a pair to have a term of
 Effects = list[tuple[tuple[int, ...], float]]
 
 
-class Named(NamedTuple):
+class NamedFeatures(NamedTuple):
     """Features with terms of their own, and whether they are all whose relevance is certain."""
 
     features: tuple[int, ...]
@@ -52,7 +52,7 @@ class Attribution:
         Features with a term of their own, as an earlier attribution found them; None to find them.
     """
 
-    def __init__(self, engine: MixtureEngine, named: Named | None = None) -> None:
+    def __init__(self, engine: MixtureEngine, named: NamedFeatures | None = None) -> None:
         (sample,), self._engine = engine.samples, engine
         count = int(sample.counts[ROWS])
         self.base_rate = float(sample.rewards[:count].mean()) if count else float(sample.offsets[0])
@@ -61,7 +61,7 @@ class Attribution:
         self._named = named
 
     @property
-    def named(self) -> Named:
+    def named(self) -> NamedFeatures:
         """Features with a term of their own."""
         if self._named is None:
             self._named = self._important_features()
@@ -90,14 +90,14 @@ class Attribution:
         terms[named] = terms.get(named, 0.0) + estimate - self.base_rate - sum(terms.values())
         return estimate, _sorted(list(terms.items()))
 
-    def _important_features(self) -> Named:
+    def _important_features(self) -> NamedFeatures:
         """Features with a share in the variance of the estimate (total Sobol index), by exchange of values of rows."""
         rows = self._background[:SHARE_ROWS]
         model = self._engine.models[0]
         certain = np.flatnonzero(are_certain(model.certainties[None, :])[0])
         screened = certain[np.argsort(-model.strengths[certain], kind="stable")][:MOST_SCREENED]
         if len(rows) < 2 or not len(screened):
-            return Named((), True)
+            return NamedFeatures((), True)
         estimates, others = self._predict(rows), np.roll(rows, 1, axis=0)
         exchanged = np.repeat(rows[None], len(screened), axis=0)
         for place, feature in enumerate(screened):
@@ -107,7 +107,7 @@ class Attribution:
         least = max(LEAST_SHARE * shares.max(), LEAST_VARIANCE)
         named = [place for place in np.argsort(-shares, kind="stable") if shares[place] >= least]
         kept = tuple(sorted(int(screened[place]) for place in named[:MOST_NAMED]))
-        return Named(kept, len(named) <= MOST_NAMED)
+        return NamedFeatures(kept, len(named) <= MOST_NAMED)
 
     def _means(self, context: Array, subsets: list[tuple[int, ...]]) -> list[float]:
         """Mean estimate over the background, for each subset of named features that have the context's values."""

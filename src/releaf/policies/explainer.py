@@ -15,7 +15,7 @@ from releaf.core.adaptive.state import ROWS
 from releaf.core.runtime.primitives import TIME
 from releaf.decision import ActionName, Decision
 from releaf.explanation import ActionExplanation, Counterfactual, Explanation, Term
-from releaf.policies.attribution import Attribution, Named
+from releaf.policies.attribution import Attribution, NamedFeatures
 from releaf.policies.context_values import ContextValues
 from releaf.policies.counterfactual import smallest_change
 from releaf.policies.effects import are_certain
@@ -29,7 +29,7 @@ _Range = tuple[float, float]
 class _Known(NamedTuple):
     """What is kept of an action's explanations until its model is replaced."""
 
-    named: Named
+    named: NamedFeatures
     intervals: RewardIntervals
 
 

@@ -30,7 +30,7 @@ class PendingDecisions(dict[int, PendingDecision]):
             numbers.append(number)
         return numbers
 
-    def require_room_for(self, decisions: int, spec: NewExperiment) -> None:
+    def require_capacity_for(self, decisions: int, spec: NewExperiment) -> None:
         """Refuse decisions whose rewards could not be waited for, rather than forget earlier ones."""
         given = spec.policy.parameters.get("max_pending")
         limit = given if isinstance(given, int) else PENDING_LIMIT

@@ -80,7 +80,7 @@ class ExperimentState:
         """Decide for each context; invalid input raises before the first decision."""
         self._require_not_retired()
         if self.learner.observation_mode != "never":
-            self.pending.require_room_for(len(contexts), self.spec)
+            self.pending.require_capacity_for(len(contexts), self.spec)
         rows = self.to_rows(contexts)
         try:
             choices = _decide(self.learner, rows)
