@@ -65,6 +65,8 @@ class ApiMethods(DecisionMethods):
         parameters: Mapping[str, Any] | None = None,
         reward_within: float | None = None,
         reward_default: Reward | None = None,
+        contexts_days: float | None = None,
+        decisions_days: float | None = None,
         model: Any = None,
     ) -> ApiCall[Info]:
         """Create an experiment; raises :class:`Conflict` if the name is taken.
@@ -84,6 +86,8 @@ class ApiMethods(DecisionMethods):
             Deadline of rewards, in seconds after the decision.
         reward_default
             Default reward of a decision that misses the deadline; None drops the decision.
+        contexts_days, decisions_days
+            Retention: days after which the log drops contexts, and decisions; None keeps them.
         model
             A learner to continue from: the object, its bytes, or its file.
         """
@@ -93,6 +97,7 @@ class ApiMethods(DecisionMethods):
             "features": encode_features(features),
             "policy": policy_spec(policy, parameters),
             "rewards": {"within_seconds": reward_within, "default": reward_default},
+            "retention": {"contexts_days": contexts_days, "decisions_days": decisions_days},
             "model": encode_model(model),
         }
         return change("POST", experiment_path(), body)
@@ -106,6 +111,14 @@ class ApiMethods(DecisionMethods):
     def info(self, experiment: str) -> ApiCall[Info]:
         """An experiment and its status."""
         return get(experiment_path(experiment))
+
+    @CallMethod
+    def set_retention(
+        self, experiment: str, *, contexts_days: float | None = None, decisions_days: float | None = None
+    ) -> ApiCall[Info]:
+        """Change the days after which the log drops contexts, and decisions; None keeps them."""
+        body = {"contexts_days": contexts_days, "decisions_days": decisions_days}
+        return change("PUT", experiment_path(experiment, "retention"), body)
 
     @CallMethod
     def retire(self, experiment: str) -> ApiCall[Info]:
