@@ -29,6 +29,7 @@ from releaf.service.log.events import is_redacted
 from releaf.service.messages import NewExperiment, PolicySpec, RetentionRules, RewardOf
 from releaf.service.settings import ServiceSettings
 from releaf.service.store import open_store
+from releaf.service.store.backups import back_up
 from releaf.service.store.base import EventStore
 
 DAY = 86_400.0
@@ -155,7 +156,7 @@ async def fill_is_redacted(address: str, rules: RetentionRules) -> None:
         await asyncio.sleep(0.2)
 
 
-def test_old_decisions_leave_the_log_with_their_rewards(address: str) -> None:
+def test_old_decisions_leave_the_log_with_their_rewards(address: str, tmp_path: Path) -> None:
     learnt = asyncio.run(fill(address, ALL))
 
     async def test() -> None:
@@ -181,6 +182,8 @@ def test_old_decisions_leave_the_log_with_their_rewards(address: str) -> None:
     run_async(test())
     found = check(address)
     assert (found["findings"], found["decisions"]) == ([], OLD + NEW + 1)
+    asyncio.run(back_up(address, tmp_path / "b.db"))
+    assert check(str(tmp_path / "b.db")) == found
 
 
 @pytest.mark.parametrize("rules", [CONTEXTS_ONLY, ALL, RetentionRules(contexts_days=5, decisions_days=8)])
