@@ -125,6 +125,9 @@ def live_a_life(client: Any, folder: Path) -> None:
     assert [one["decision"] for one in client.decisions(name)] == [4, 3, 2, 1]
     assert [one["decision"] for one in client.decisions(name, outcome="waiting")] == [4]
     client.export(name, folder / "log.csv")
+    kept = client.set_retention(name, contexts_days=30)["retention"]
+    assert kept == {"contexts_days": 30, "decisions_days": None}
+    assert [one["change"] for one in client.changes(name, page=2)][0::3] == ["set_retention", "create"]
     feed = client.feed(name)
     with patient_client(client_url(client)) as other, deciding(other, name):
         assert next(feed).data["decision"] >= 5

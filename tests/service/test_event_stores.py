@@ -217,6 +217,25 @@ def test_an_event_number_is_written_once_whatever_its_page(address: str, last: i
     run_async(test())
 
 
+def test_a_redaction_replaces_bodies_and_drops_rewards_and_snapshots_or_nothing(address: str) -> None:
+    async def test() -> None:
+        async with store_with_experiment(address) as (store, number):
+            await store.commit([commit(number, last, last) for last in range(1, 6)])
+            for last in (2, 4, 5):
+                await store.add_snapshot(Snapshot(number, last, b"", b"", b""))
+            await store.redact(number, [(1, b"x"), (3, b"y")], 2, 4)
+            assert [found.body async for found in store.pages(number)] == [b"x", b"events", b"y", b"events", b"events"]
+            assert list(await store.rewards(number, 1, 9)) == [3, 4, 5]
+            assert await store.snapshots(number) == [5, 4]
+            await store.redact(number, [], 0, 0)
+            await store.release(number)
+            with pytest.raises(LeaseLost):
+                await store.redact(number, [(2, b"z")], 5, 6)
+            assert await store.snapshots(number) == [5, 4]
+
+    run_async(test())
+
+
 def test_pages_that_are_set_aside_take_their_rewards_along(address: str) -> None:
     async def test() -> None:
         async with store_with_experiment(address) as (store, number):

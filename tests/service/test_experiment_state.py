@@ -438,7 +438,7 @@ def test_a_reward_is_too_late_from_its_deadline_on_even_before_the_expired_event
 def test_snapshots_keep_the_field_names_of_released_versions() -> None:
     """Renaming an attribute must not make the snapshots of existing stores unreadable."""
     record = msgspec.msgpack.decode(EXPERIMENT_FORMAT.to_bytes(new_experiment(POLICIES["LinUCB"])))
-    top = "spec last_at retired tally seat shadows actions gaps waiting keys series diverged"
+    top = "spec last_at retired tally seat shadows actions gaps waiting keys series diverged retention"
     assert list(record) == top.split()
     assert list(record["tally"]) == ["decisions", "explored", "asked", "rewards", "defaults", "dropped", "reward_sum"]
     name, policy, since, offset, estimate, learner = record["seat"]

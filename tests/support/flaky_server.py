@@ -77,7 +77,7 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._forward(body, fault)
 
-    do_GET = do_POST = do_DELETE = _handle  # noqa: N815  (names that the base class looks for)
+    do_GET = do_POST = do_PUT = do_DELETE = _handle  # noqa: N815  (names that the base class looks for)
 
     def _forward(self, body: bytes, fault: str) -> None:
         headers = {name: value for name, value in self.headers.items() if name.lower() not in LEFT_OUT}

@@ -54,7 +54,7 @@ def check(
 
 
 def _described(audit: ExperimentAudit[Any]) -> dict[str, Any]:
-    names = ("name", "pages", "events", "decisions", "rewards", "snapshots", "findings")
+    names = ("name", "pages", "events", "decisions", "rewards", "replayed_from", "snapshots", "findings")
     return {name: getattr(audit, name) for name in names}
 
 
@@ -75,6 +75,9 @@ def _show(report: AuditReport[Any]) -> None:
         made.add_row(escape(one.name), *(f"{count:,}" for count in counts), verdict)
     console.print(made)
     for one in report.experiments:
+        if one.replayed_from and not one.findings:
+            about = f"the replay starts after event {one.replayed_from:,}: pages before it are redacted, and sound"
+            console.print(f"{escape(one.name)}: {about}", highlight=False)
         for finding in one.findings:
             console.print(f"{escape(one.name)}: {escape(finding)}", highlight=False)
 

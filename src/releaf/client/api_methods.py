@@ -66,6 +66,8 @@ class ApiMethods(DecisionMethods):
         reward_within: float | None = None,
         reward_default: Reward | None = None,
         reward_signed: bool = False,
+        contexts_days: float | None = None,
+        decisions_days: float | None = None,
         model: Any = None,
     ) -> ApiCall[Info]:
         """Create an experiment; raises :class:`Conflict` if the name is taken.
@@ -88,6 +90,8 @@ class ApiMethods(DecisionMethods):
         reward_signed
             Whether rewards need the receipt of their decision (recommended), so that nobody can reward decisions of
             others by counting their numbers.
+        contexts_days, decisions_days
+            Retention: days after which the log drops contexts, and decisions; None keeps them.
         model
             A learner to continue from: the object, its bytes, or its file.
         """
@@ -97,6 +101,7 @@ class ApiMethods(DecisionMethods):
             "features": encode_features(features),
             "policy": policy_spec(policy, parameters),
             "rewards": {"within_seconds": reward_within, "default": reward_default, "signed": reward_signed},
+            "retention": {"contexts_days": contexts_days, "decisions_days": decisions_days},
             "model": encode_model(model),
         }
         return change("POST", experiment_path(), body)
@@ -110,6 +115,14 @@ class ApiMethods(DecisionMethods):
     def info(self, experiment: str) -> ApiCall[Info]:
         """An experiment and its status."""
         return get(experiment_path(experiment))
+
+    @CallMethod
+    def set_retention(
+        self, experiment: str, *, contexts_days: float | None = None, decisions_days: float | None = None
+    ) -> ApiCall[Info]:
+        """Change the days after which the log drops contexts, and decisions; None keeps them."""
+        body = {"contexts_days": contexts_days, "decisions_days": decisions_days}
+        return change("PUT", experiment_path(experiment, "retention"), body)
 
     @CallMethod
     def retire(self, experiment: str) -> ApiCall[Info]:

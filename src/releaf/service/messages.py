@@ -49,6 +49,13 @@ class RewardRules(RequestMessage):
     signed: bool = False
 
 
+class RetentionRules(RequestMessage):
+    """Days after which the log drops the contexts of decisions, and the decisions themselves; null keeps them."""
+
+    contexts_days: Annotated[float, Meta(gt=0, le=36_600)] | None = None
+    decisions_days: Annotated[float, Meta(gt=0, le=36_600)] | None = None
+
+
 class NewExperiment(RequestMessage):
     """An experiment to create. Features: a count, names (values in [0, 1]), or descriptions with a kind.
 
@@ -62,6 +69,7 @@ class NewExperiment(RequestMessage):
     )
     policy: PolicySpec = field(default_factory=PolicySpec)
     rewards: RewardRules = field(default_factory=RewardRules)
+    retention: RetentionRules = field(default_factory=RetentionRules)
     model: Annotated[str, Meta(description="A learner saved with `save`, in base64, to continue from")] | None = None
 
 
@@ -130,6 +138,7 @@ class ExperimentInfo(Struct):
     events: int
     snapshot: int
     messages: list[str]
+    retention: RetentionRules
 
 
 class ExperimentList(Struct):
@@ -171,8 +180,8 @@ class ChangeInfo(Struct):
     """A change in the audit log: of an experiment, or of a key or the settings if ``experiment`` is null.
 
     ``actor`` is the public id of a key, "anonymous", or "command line"; ``change`` is create, add_action,
-    remove_action, add_shadow, remove_shadow, promote, retire, add_key, revoke_key, start (of a service, with its
-    settings) or restore (of a backup). ``before`` and ``after`` have the fields that differ.
+    remove_action, add_shadow, remove_shadow, promote, set_retention, retire, add_key, revoke_key, start (of a service,
+    with its settings) or restore (of a backup). ``before`` and ``after`` have the fields that differ.
     """
 
     id: int
@@ -256,7 +265,10 @@ class AllLearnt(Struct):
 
 
 class Recorded(Struct):
-    """A recorded decision. Outcome: waiting (pending), rewarded, default, dropped, or unasked."""
+    """A recorded decision. Outcome: waiting (pending), rewarded, default, dropped, or unasked.
+
+    The context is empty if it is older than the experiment's retention.
+    """
 
     decision: int
     at: str

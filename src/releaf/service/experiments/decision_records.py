@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from releaf.service.errors import ApiError
 from releaf.service.experiments.served_experiment import ServedExperiment
 from releaf.service.log.decision_record import decision_record
-from releaf.service.log.events import Decided, decode_page
+from releaf.service.log.events import DECISIONS, Decided, decode_page, redaction_level
 from releaf.service.messages import Recorded, RecordedPage
 from releaf.service.timestamps import format_timestamp
 
@@ -38,6 +38,8 @@ async def list_decisions(
             if matches(record):
                 matching.append(record)
         scanned += len(events)
+        if redaction_level(page.body) == DECISIONS:  # as all earlier ones
+            return RecordedPage(decisions=matching, next=None)
         if len(matching) == limit or scanned >= MAX_SCANNED:
             break
     return RecordedPage(decisions=matching, next=reached if reached > 1 else None)

@@ -86,7 +86,7 @@ async def explain_decision(state: ExperimentState, event: Decided) -> Explanatio
     (answer,) = decision_answers([event], state)
     learner, actions = state.learner, state.actions.at(event.number)
     is_own = state.ordinal(event.number) > state.slot.since and actions == list(learner.actions[: len(actions)])
-    if is_own and learner.traits.explains:
+    if is_own and learner.traits.explains and event.context:  # which the experiment's retention may have dropped
         own = _restore_decision(state, event)
         why = await asyncio.to_thread(learner.explain, own)
         text = why.text.replace(f"Decision {own.id} ", f"Decision {event.number} ", 1)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import zlib
 from collections.abc import Callable
 from typing import Any, cast
 
-import msgspec
 from msgspec import Struct
 
 from releaf import from_bytes
@@ -103,7 +103,7 @@ class LearnerSlot:
 
     def freeze(self) -> Callable[[], SlotRecord]:
         """Capture the slot quickly; the function that this returns makes the record later."""
-        estimate, learner = msgspec.structs.replace(self.estimate), self.learner.freeze()
+        estimate, learner = copy.deepcopy(self.estimate), self.learner.freeze()
         return lambda: SlotRecord(self.name, self.policy, self.since, self.offset, estimate, learner())
 
     @classmethod

@@ -23,6 +23,7 @@ from releaf.service.experiments.clock import MonotonicClock
 from releaf.service.experiments.decision_export import ExportLimit
 from releaf.service.experiments.event_feeds import EventFeeds
 from releaf.service.experiments.learner_factory import policy_spec
+from releaf.service.experiments.retention import RetentionRunner
 from releaf.service.experiments.served_experiment import LIVE, RECOVERING, STANDBY, ServedExperiment, first_snapshot
 from releaf.service.experiments.state import ExperimentState
 from releaf.service.log.group_commit import GroupCommit
@@ -79,6 +80,7 @@ class ExperimentRegistry:
         self.messages: list[str] = []
         self._on_keys = on_keys
         self._maintenance: asyncio.Task[None] | None = None
+        self._retention: dict[str, RetentionRunner] = {}
         self._refreshed = 0.0
         self._asked_at: float | None = None  # when the store was asked for experiments and keys, until it answers
 
@@ -243,6 +245,7 @@ class ExperimentRegistry:
                 await self._activate(experiment)
             elif experiment.status == LIVE:
                 await experiment.expire()
+                await self._retention.setdefault(experiment.name, RetentionRunner(experiment)).run_if_due()
         except (StoreError, ApiError) as error:
             log.warning("experiment %s: %s", experiment.name, error)
         except Exception:

@@ -17,7 +17,7 @@ from releaf.service.experiments.state import ExperimentState
 from releaf.service.experiments.time_series import TimeSeries
 from releaf.service.log.events import ExperimentAction
 from releaf.service.log.state_format import StateFormat
-from releaf.service.messages import NewExperiment
+from releaf.service.messages import NewExperiment, RetentionRules
 
 ENTRIES_PER_PIECE = 5_000  # encoded in one call, so that other threads don't wait long for the interpreter's lock
 _encode = msgspec.msgpack.encode
@@ -40,6 +40,7 @@ class ExperimentRecord(Struct, rename=_STORED_AS):
     keys: list[bytes]
     series: TimeSeries
     diverged: int | None
+    retention: RetentionRules | None = None  # None in snapshots of earlier versions, which had none
 
 
 def freeze(state: ExperimentState) -> Callable[[], bytes]:
@@ -59,6 +60,7 @@ def freeze(state: ExperimentState) -> Callable[[], bytes]:
         keys=[],
         series=msgspec.msgpack.decode(_encode(state.series), type=TimeSeries),
         diverged=state.diverged,
+        retention=state.retention,
     )
 
     def to_bytes() -> bytes:
@@ -83,6 +85,7 @@ def from_bytes(content: bytes) -> ExperimentState:
     state.counters, state.series, state.diverged = record.counters, record.series, record.diverged
     state.actions, state.last_at, state.retired = ActionHistory(record.actions), record.last_at, record.retired
     state.pending, state.keys, state.gaps = pending, keys, record.gaps
+    state.retention = record.retention or record.spec.retention
     state.settle_unaccounted()
     return state
 

@@ -176,7 +176,8 @@ class ServedExperiment:
         for index, key in enumerate(keys):
             if key in known:
                 decisions[index] = await self.read_decision(known[key])
-                if decisions[index].context != self.live().to_rows([contexts[index]])[0]:
+                recorded = decisions[index].context  # empty if it is older than the experiment's retention
+                if recorded and recorded != self.live().to_rows([contexts[index]])[0]:
                     raise ApiError(409, "key_reused", f"key {key!r} was used for another context: use another key")
         new = [index for index in range(len(contexts)) if index not in decisions]
         if new:
@@ -249,7 +250,7 @@ class ServedExperiment:
             slot.decision_seconds *= len(after["actions"]) / len(before["actions"])  # estimate; each start measures it
         changes = []
         if sender is not None:
-            subject = arguments[0] if arguments else None
+            subject = arguments[0] if arguments and isinstance(arguments[0], str | int) else None
             changes.append(record_change(at, sender, self.name, what, subject, before, after))
         await self._group_commit.append(self, [event], self.live().take_outcomes(), changes)
 
@@ -282,8 +283,13 @@ class ServedExperiment:
                 self._page = (page.last, decisions)
                 break
         if number not in self._page[1]:
-            raise ApiError(404, "unknown_decision", f"decision {number} is not in the log")
+            message = f"decision {number} is not in the log: it was lost, or dropped by the experiment's retention"
+            raise ApiError(404, "unknown_decision", message)
         return self._page[1][number]
+
+    def clear_cache(self) -> None:
+        """Forget the decisions of the last page read: the log may have dropped them."""
+        self._page = (0, {})
 
     async def flush(self) -> None:
         """Wait until all events so far are on disk."""
@@ -307,6 +313,7 @@ class ServedExperiment:
             events=self.last,
             snapshot=self.snapshots.last,
             messages=[*self.messages, *_warnings(state)] if state else self.messages,
+            retention=state.retention if state else self.spec.retention,
         )
 
     # --- recovery and snapshots ---------------------------------------------------------------------------------
@@ -362,6 +369,7 @@ def _changeable_fields(state: ExperimentState) -> dict[str, Any]:
         "actions": action_names(state.learner),
         "shadows": [{"name": shadow.name, "policy": shadow.policy} for shadow in state.shadows],
         "retired": state.retired,
+        "retention": state.retention,
     }
 
 

@@ -24,7 +24,7 @@ from releaf.service.experiments.shadow_estimate import ShadowEstimate
 from releaf.service.experiments.time_series import TimeSeries
 from releaf.service.log import events
 from releaf.service.log.events import AnyEvent, Decided, ExperimentAction, Expired, Rewarded
-from releaf.service.messages import Counts, NewExperiment, PolicySpec
+from releaf.service.messages import Counts, NewExperiment, PolicySpec, RetentionRules
 from releaf.service.store.base import RewardRow
 from releaf.service.timestamps import format_timestamp
 from releaf.table import ordered_values
@@ -57,6 +57,7 @@ class ExperimentState:
         self.gaps: list[tuple[int, int]] = []  # (last decision before a gap, count of skipped numbers)
         self.last_at = 0.0
         self.retired = False
+        self.retention = spec.retention
         self.diverged: int | None = None  # first decision for which a replay chose another action than the log has
         self.outcomes: list[RewardRow] = []  # since the last call of take_outcomes
 
@@ -207,6 +208,18 @@ class ExperimentState:
         self.apply(event)
         return event
 
+    def set_retention(self, retention: RetentionRules, at: float) -> AnyEvent:
+        """Change for how long contexts and decisions are kept."""
+        event = events.RetentionSet(at, retention)
+        self.apply(event)
+        return event
+
+    def note_redaction(self, contexts_before: float | None, decisions_before: float | None, at: float) -> AnyEvent:
+        """Note that contexts and decisions before these times are dropped from the log."""
+        event = events.Redacted(at, contexts_before, decisions_before)
+        self.apply(event)
+        return event
+
     def skip_numbers(self, decision: int, at: float) -> AnyEvent:
         """Skip decision numbers up to this one: clients may have them from the damaged part of the log."""
         event = events.NumbersSkipped(at, decision)
@@ -243,6 +256,8 @@ class ExperimentState:
                 self._promote(name)
             case events.Retired():
                 self.retired = True
+            case events.RetentionSet(_, retention):
+                self.retention = retention
             case events.NumbersSkipped(_, decision):
                 self.gaps.append((self.counters.decisions, decision - self.counters.decisions))
                 self.counters.decisions = decision

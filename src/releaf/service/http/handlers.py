@@ -129,6 +129,10 @@ async def retire_action(request: ApiRequest) -> ExperimentInfo:
     return await _change(request, "remove_action", known[0])
 
 
+async def set_retention(request: ApiRequest) -> ExperimentInfo:
+    return await _change(request, "set_retention", request.body)
+
+
 # --- shadows ------------------------------------------------------------------------------------------------
 
 

@@ -6,7 +6,7 @@ from releaf.service.experiments.decision_export import FORMATS
 from releaf.service.experiments.decision_records import MAX_LISTED, OUTCOMES
 from releaf.service.http import handlers
 from releaf.service.http.operation import Operation, Parameter
-from releaf.service.messages import Ask, NewAction, NewExperiment, NewShadow, Rewarding, Try
+from releaf.service.messages import Ask, NewAction, NewExperiment, NewShadow, RetentionRules, Rewarding, Try
 
 _ALL = "/v1/experiments"
 _ONE = "/v1/experiments/{experiment}"
@@ -60,6 +60,8 @@ OPERATIONS = (  # the most frequent first, because the router tries them in orde
               body=NewAction, scope="admin", conflicts=(409,)),
     Operation("DELETE", f"{_ONE}/actions/{{action:path}}", handlers.retire_action,
               "Retire an action, and delete what was learnt about it", scope="admin", conflicts=(409,)),
+    Operation("PUT", f"{_ONE}/retention", handlers.set_retention,
+              "Change for how long the log keeps contexts and decisions", body=RetentionRules, scope="admin"),
     Operation("GET", f"{_ONE}/relevance", handlers.get_relevance, "How relevant each feature is to each action"),
     Operation("GET", f"{_ONE}/partition/{{feature:path}}", handlers.get_partition,
               "How a feature's values are divided, and what actions earned where"),

@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Generic
 
-from releaf.service.log.events import AnyEvent, Decided, Rewarded
+from releaf.service.log.events import AnyEvent, Decided, Rewarded, is_redacted
 from releaf.service.log.page_chain import LogPosition, decode_events
 from releaf.service.log.snapshot_check import load_snapshot
 from releaf.service.log.state_format import StateFormat, StateT
-from releaf.service.store.base import EventStore, ExperimentRow, LogPage, RewardRow, Snapshot
+from releaf.service.store.base import FIRST_CHECKSUM, EventStore, ExperimentRow, LogPage, RewardRow, Snapshot
 
 MAX_FINDINGS = 20  # per experiment; later ones are mostly consequences of these
 ROWS_PER_READ = 10_000
@@ -28,6 +28,9 @@ class ExperimentAudit(Generic[StateT]):
         Of the experiment.
     pages, events, decisions, rewards
         Their numbers; rewards counts the decisions with a known outcome.
+    replayed_from
+        Number of the event after which the replay starts: 0, or that of the first snapshot after redacted pages, of
+        which only the checksums are checked.
     snapshots
         Event numbers of the snapshots that agree with the log.
     findings
@@ -41,6 +44,7 @@ class ExperimentAudit(Generic[StateT]):
     events: int = 0
     decisions: int = 0
     rewards: int = 0
+    replayed_from: int = 0
     snapshots: list[int] = field(default_factory=list)
     findings: list[str] = field(default_factory=list)
     state: StateT | None = field(default=None, repr=False)
@@ -92,7 +96,7 @@ class _Auditor(Generic[StateT]):
         self._store, self._format, self._id = store, state_format, row.id
         self._audit: ExperimentAudit[StateT] = ExperimentAudit(row.name)
         self._outcomes: dict[int, RewardRow] = {}
-        self._at = 0.0
+        self._at = self._replayed_at = 0.0
 
     async def run(self) -> ExperimentAudit[StateT]:
         audit, numbers = self._audit, set(await self._store.snapshots(self._id))
@@ -100,6 +104,9 @@ class _Auditor(Generic[StateT]):
         if start is None:
             return audit
         position, state = start
+        if position.last:
+            await self._check_before(position)
+        audit.replayed_from, self._replayed_at = position.last, state.last_at
         numbers = {last for last in numbers if last > position.last}
         audit.state, audit.snapshots = state, [position.last]
         async for page in self._pages(position):
@@ -132,11 +139,26 @@ class _Auditor(Generic[StateT]):
             except ValueError as error:
                 self._audit.add_finding(f"the snapshot after event {last} is damaged: {error}")
                 continue
-            if last:
-                self._audit.add_finding(f"events up to {last} can't be checked: no earlier snapshot is sound")
             return LogPosition(last, snapshot.page_checksum), state
         self._audit.add_finding("no snapshot can be read: restore the store from a backup")
         return None
+
+    async def _check_before(self, end: LogPosition) -> None:
+        """Check the checksums of the pages that can't be replayed, because they are redacted."""
+        position, is_any_redacted = LogPosition(0, FIRST_CHECKSUM), False
+        async for page in self._pages(position):
+            if page.last > end.last:
+                break
+            try:
+                position = position.advance(page)
+            except ValueError as error:
+                self._audit.add_finding(f"the log is damaged after event {position.last}: {error}")
+                return
+            is_any_redacted |= is_redacted(page.body)
+        if not is_any_redacted:
+            self._audit.add_finding(f"events up to {end.last} can't be checked: no earlier snapshot is sound")
+        elif position != end:
+            self._audit.add_finding(f"the snapshot after event {end.last} belongs to another log")
 
     async def _pages(self, position: LogPosition) -> AsyncIterator[LogPage]:
         async for page in self._store.pages(self._id, position.last):
@@ -192,5 +214,7 @@ class _Auditor(Generic[StateT]):
             stored = await self._store.rewards(self._id, first, first + ROWS_PER_READ - 1)
             for number in range(first, first + ROWS_PER_READ):
                 expected, row = self._outcomes.get(number), stored.get(number)
+                if expected is None and row is not None and row.at <= self._replayed_at:
+                    continue  # before the start of the replay
                 if row != expected:
                     audit.add_finding(f"the table of rewards has {row} for decision {number}, the log {expected}")

@@ -18,7 +18,7 @@ def decision_record(event: Decided, row: RewardRow | None, names: tuple[str, ...
     return Recorded(
         decision=event.number,
         at=format_timestamp(event.at),
-        context=dict(zip(names, event.context, strict=True)),
+        context=dict(zip(names, event.context, strict=True)) if event.context else {},  # dropped by its retention
         action=event.action,
         probability=event.probability,
         explored=event.explored,

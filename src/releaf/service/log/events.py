@@ -6,12 +6,13 @@ to know what was done, and a replay that chooses another action is detected.
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from releaf.service.messages import PolicySpec
+from releaf.service.messages import PolicySpec, RetentionRules
 
 ExperimentAction = str | int  # name of an action: text or an integer, as JSON has it
 Reward = float | list[float]
@@ -100,6 +101,19 @@ class NumbersSkipped(LogEvent, tag=10):
     decision: int
 
 
+class RetentionSet(LogEvent, tag=11):
+    """Contexts and decisions are kept for so long from now on."""
+
+    retention: RetentionRules
+
+
+class Redacted(LogEvent, tag=12):
+    """Contexts and decisions before these times are dropped from the pages; None where all are kept."""
+
+    contexts_before: float | None
+    decisions_before: float | None
+
+
 AnyEvent = (
     Decided
     | Rewarded
@@ -111,7 +125,13 @@ AnyEvent = (
     | Promoted
     | Retired
     | NumbersSkipped
+    | RetentionSet
+    | Redacted
 )
+REDACTED = b"\xc1"  # the one byte that MessagePack never uses: the body of a redacted page begins with it
+CONTEXTS, DECISIONS = b"C", b"D"
+CHECKSUM_BYTES = 16
+REDACTED_HEADER = len(REDACTED) + 1 + CHECKSUM_BYTES
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(list[AnyEvent])
 
@@ -120,9 +140,43 @@ def encode_page(events: list[AnyEvent]) -> bytes:
     return _encoder.encode(events)
 
 
+def encode_redacted(events: list[AnyEvent], level: bytes, before: bytes, checksum: bytes) -> bytes:
+    """The body of a redacted page: a mark, a level, a checksum of its own, and the events that are left.
+
+    Parameters
+    ----------
+    level
+        CONTEXTS if the page has lost its contexts, DECISIONS if it has lost its decisions.
+    before, checksum
+        Of the previous page, and of this page's original body, which the chain goes on with.
+    """
+    content = encode_page(events)
+    return REDACTED + level + redaction_checksum(level, before, checksum, content) + content
+
+
+def redaction_checksum(level: bytes, before: bytes, checksum: bytes, content: bytes) -> bytes:
+    return hashlib.blake2b(REDACTED + level + before + checksum + content, digest_size=CHECKSUM_BYTES).digest()
+
+
+def is_redacted(body: bytes) -> bool:
+    return body.startswith(REDACTED)
+
+
+def redaction_level(body: bytes) -> bytes:
+    """CONTEXTS or DECISIONS; empty for a page that is not redacted."""
+    return body[len(REDACTED) : len(REDACTED) + 1] if is_redacted(body) else b""
+
+
+def is_redaction_sound(body: bytes, before: bytes, checksum: bytes) -> bool:
+    """Whether a redacted body has the checksum of its own that belongs at this place of the chain."""
+    start = len(REDACTED) + 1
+    content = body[REDACTED_HEADER:]
+    return body[start:REDACTED_HEADER] == redaction_checksum(redaction_level(body), before, checksum, content)
+
+
 def decode_page(body: bytes) -> list[AnyEvent]:
     """Deserialize the events of a page; a ``ValueError`` if the body has none."""
     try:
-        return _decoder.decode(body)
+        return _decoder.decode(body[REDACTED_HEADER:] if is_redacted(body) else body)
     except msgspec.DecodeError as error:
         raise ValueError(f"it holds no events: {error}") from None

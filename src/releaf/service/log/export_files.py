@@ -84,7 +84,8 @@ class _ExportColumns:
         values = {name: getattr(record, name) for name in self.fixed}
         if isinstance(record.reward, list):
             values["reward"] = json.dumps(record.reward)
-        contexts = dict(zip(self.named, record.context.values(), strict=True))
+        dropped = [None] * len(self.named)  # by the experiment's retention
+        contexts = dict(zip(self.named, record.context.values() or dropped, strict=True))
         return {"decision": values.pop("decision"), "at": values.pop("at"), **contexts, **values}
 
 

@@ -1,10 +1,13 @@
-"""Checksum chain of log pages: each page must follow the previous one, with the right checksum."""
+"""Checksum chain of log pages: each page must follow the previous one, with the right checksum.
+
+A redacted page keeps the checksum of its original body, with which the chain goes on, and has one of its own.
+"""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from releaf.service.log.events import AnyEvent, decode_page
+from releaf.service.log.events import AnyEvent, decode_page, is_redacted, is_redaction_sound
 from releaf.service.store.base import EventStore, LogPage, page_checksum
 
 
@@ -18,7 +21,10 @@ class LogPosition(NamedTuple):
         """The position after a page that follows this one; a ``ValueError`` if the page does not follow."""
         if page.last - page.events != self.last:
             raise ValueError(f"events {self.last + 1} to {page.last - page.events} are missing")
-        if page_checksum(self.checksum, page.last, page.body) != page.checksum:
+        if is_redacted(page.body):
+            if not is_redaction_sound(page.body, self.checksum, page.checksum):
+                raise ValueError("it is redacted, and the checksum of what is left does not match")
+        elif page_checksum(self.checksum, page.last, page.body) != page.checksum:
             raise ValueError("its checksum does not match")
         return LogPosition(page.last, page.checksum)
 
@@ -26,6 +32,8 @@ class LogPosition(NamedTuple):
 def decode_events(page: LogPage) -> list[AnyEvent]:
     """Decode the events of a page; a ``ValueError`` if their number is wrong."""
     events = decode_page(page.body)
+    if is_redacted(page.body):
+        raise ValueError("it is redacted: a replay needs a later snapshot")
     if len(events) != page.events:
         raise ValueError(f"it has {len(events)} events instead of {page.events}")
     return events

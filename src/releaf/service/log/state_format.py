@@ -22,6 +22,10 @@ class ReplayableState(Protocol):
         """Number of the latest decision."""
 
     @property
+    def last_at(self) -> float:
+        """Time of the latest event; 0 if there is none."""
+
+    @property
     def diverged(self) -> int | None:
         """The first decision for which a replay chose another action than the log has; None if there is none."""
 

@@ -114,7 +114,7 @@ class EventStore(Protocol):
     Every method may raise :class:`StoreError`. A method that takes a ``change`` records it in the audit log in the same
     transaction: both are there or neither.
 
-    Methods that change an experiment's log or snapshots (``commit``, ``set_aside``, ``add_snapshot``,
+    Methods that change an experiment's log or snapshots (``commit``, ``set_aside``, ``redact``, ``add_snapshot``,
     ``drop_snapshots``) raise :class:`LeaseLost` without its lease. ``retire`` only marks the experiment and needs none.
     """
 
@@ -181,6 +181,15 @@ class EventStore(Protocol):
         """Move damaged pages after an event, and their rewards, out of the log; return the number of pages.
 
         Snapshots stay: drop those of later events, which don't belong to the log from now on.
+        """
+
+    async def redact(
+        self, experiment: int, bodies: Sequence[tuple[int, bytes]], rewards_until: int, snapshots_before: int
+    ) -> None:
+        """Replace the bodies of pages that end with these events, in one transaction.
+
+        Deletes rewards written up to event ``rewards_until``, and the snapshots before event ``snapshots_before``,
+        which a replay could not start from any more.
         """
 
     async def latest_set_aside(self, experiment: int) -> int:

@@ -111,6 +111,13 @@ SET_ASIDE = """
     moved_pages AS (INSERT INTO pages_set_aside SELECT *, $3::float8, $4::text FROM old_pages RETURNING 1)
     SELECT count(*) FROM moved_pages
 """
+REDACT = """
+    WITH redacted AS (
+        UPDATE pages SET body = given.body FROM unnest($2::bigint[], $3::bytea[]) AS given (last, body)
+        WHERE pages.experiment = $1 AND pages.last = given.last AND {fence}
+    ), dropped AS (DELETE FROM rewards WHERE experiment = $1 AND event <= $4 AND {fence})
+    DELETE FROM snapshots WHERE experiment = $1 AND last < $5 AND {fence}
+"""
 INSERT_SNAPSHOT = """
     INSERT INTO snapshots SELECT $1::int, $2::bigint, $3::bytea, $4::bytea, $5::bytea WHERE {fence}
     ON CONFLICT (experiment, last)
@@ -333,6 +340,12 @@ class PostgresStore(SqlQueries):
     async def set_aside(self, experiment: int, after: int, why: str) -> int:
         moved = await self._write(SET_ASIDE, experiment, after, time.time(), why, held=(experiment,))
         return int(moved[0][0])
+
+    async def redact(
+        self, experiment: int, bodies: Sequence[tuple[int, bytes]], rewards_until: int, snapshots_before: int
+    ) -> None:
+        columns = _columns(bodies) if bodies else [(), ()]
+        await self._write(REDACT, experiment, *columns, rewards_until, snapshots_before, held=(experiment,))
 
     # --- snapshots
 

@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar, TypeVarTuple
 
@@ -153,6 +153,7 @@ class SqliteStore(SqlQueries):
         connection.pragma("temp_store", "MEMORY")
         connection.pragma("cache_size", -16_000)  # in kB
         connection.pragma("trusted_schema", False)
+        connection.pragma("secure_delete", True)  # overwrite what retention deletes
         return connection
 
     def _migrate(self, connection: apsw.Connection, version: int | None = None, *, is_alone: bool = True) -> None:
@@ -351,6 +352,27 @@ class SqliteStore(SqlQueries):
                 self._writer.execute(f"INSERT INTO {table}_set_aside SELECT *, ?, ? {where}", moved + which)
                 self._writer.execute(f"DELETE {where}", which)
             return self._writer.changes()
+
+    async def redact(
+        self, experiment: int, bodies: Sequence[tuple[int, bytes]], rewards_until: int, snapshots_before: int
+    ) -> None:
+        await self._write(self._redact, experiment, bodies, rewards_until, snapshots_before)
+
+    def _redact(
+        self, experiment: int, bodies: Sequence[tuple[int, bytes]], rewards_until: int, snapshots_before: int
+    ) -> None:
+        self._epoch(experiment)
+        self._check_file()
+        update = "UPDATE pages SET body = ? WHERE experiment = ? AND last = ?"
+        drop_rewards = "DELETE FROM rewards WHERE experiment = ? AND event <= ?"
+        drop_snapshots = "DELETE FROM snapshots WHERE experiment = ? AND last < ?"
+        with _transaction(self._writer):
+            self._check_leases((experiment,))
+            self._writer.executemany(update, [(body, experiment, last) for last, body in bodies])
+            self._writer.execute(drop_rewards, (experiment, rewards_until))
+            self._writer.execute(drop_snapshots, (experiment, snapshots_before))
+        with suppress(apsw.Error):  # a reader may be in the way; a later checkpoint does it
+            self._writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
     # --- snapshots
 

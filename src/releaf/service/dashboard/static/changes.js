@@ -5,12 +5,17 @@ import { fill, find, make, moment, table } from "./dom.js";
 const PER_PAGE = 10;
 const TITLES = {
   create: "Created", add_action: "Action added", remove_action: "Action retired", add_shadow: "Shadow added",
-  remove_shadow: "Shadow removed", promote: "Shadow promoted", retire: "Retired",
+  remove_shadow: "Shadow removed", promote: "Shadow promoted", set_retention: "Retention changed",
+  retire: "Retired",
 };
 const NAMES = { policy: "in charge", shadows: "shadows", actions: "actions" };
 
 const title = ({ change, subject }) => `${TITLES[change] ?? change}${subject === null ? "" : `: ${subject}`}`;
-const entry = (value) => (value?.policy ? `${value.name} (${value.policy.name})` : value?.name ?? String(value));
+function entry(value) {
+  if (value === null || typeof value !== "object") return String(value);
+  if (value.name === undefined) return Object.entries(value).map(([name, one]) => `${name} ${one ?? "–"}`).join(", ");
+  return value.policy ? `${value.name} (${value.policy.name})` : value.name;
+}
 
 /** What was taken from a list and added to it; of other values, the former and the new one. */
 function compare(before, after) {
