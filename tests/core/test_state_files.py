@@ -24,6 +24,7 @@ from releaf.core.releaf.engine import EngineSettings
 from releaf.core.releaf.state import HASHED
 from releaf.core.runtime import state_file
 
+pytestmark = pytest.mark.filterwarnings("ignore:more than max_pending")
 STEPS = 400
 MIXED = Schema(
     dose=Quantile(32, missing=True), age=Continuous(0, 1, clip=True), old=Boolean(), kind=Categorical("a", "b", "c")

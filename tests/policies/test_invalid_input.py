@@ -238,6 +238,7 @@ def test_a_reward_that_nobody_asked_for_is_refused() -> None:
     assert full_state(bandit) == before
 
 
+@pytest.mark.filterwarnings("ignore:more than max_pending")
 def test_a_decision_that_was_forgotten_for_newer_ones_is_refused() -> None:
     bandit = Releaf(2, 3, seed=0, observe="always", max_pending=2)
     choices = [bandit.decide(GOOD) for _ in range(3)]

@@ -97,6 +97,7 @@ def test_rewards_are_accounted_for() -> None:
     assert 0 < bandit.explorations <= 8
 
 
+@pytest.mark.filterwarnings("ignore:more than max_pending")
 def test_rewards_that_never_come_do_not_pile_up() -> None:
     bandit = Releaf(2, 2, seed=0, observe="always", max_pending=10)
     choices = [bandit.decide([0.1, 0.9]) for _ in range(25)]
