@@ -4,7 +4,7 @@ An interval of fixed size covers the mean with 95 % when it is read once. Whoeve
 stops when it is favourable, is wrong much more often. A confidence sequence covers at all times with 95 %.
 
 >>> bound = LowerBound()
->>> for _ in range(200):
+>>> for _ in range(1_000):
 ...     bound.add(0.5)
 >>> 0.4 < bound.value < 0.5
 True

@@ -126,6 +126,7 @@ def test_estimates_of_a_batch_are_in_the_units_of_the_reward() -> None:
     assert np.allclose(exploited[:, 0], 10.0, atol=0.01)
 
 
+@pytest.mark.filterwarnings("ignore:more than max_pending")
 def test_the_oldest_of_a_batch_beyond_max_pending_are_dropped_as_one_by_one() -> None:
     many, one = (releaf.UCB1(2, 2, seed=0, max_pending=7) for _ in range(2))
     many.decide_many(CONTEXTS[:20, :2])

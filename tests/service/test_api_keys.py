@@ -274,7 +274,7 @@ def test_revoking_an_unknown_key_is_an_error(store: Path) -> None:
 
 def test_damage_of_the_store_is_reported(store: Path) -> None:
     store.write_bytes(b"no database" * 1_000)
-    result = run("list", "--store", store)
+    result = run("list", "--store", store, expect=1)
     assert str(store) in result.stderr.replace("\n", "")
 
 

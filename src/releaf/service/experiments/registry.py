@@ -199,11 +199,13 @@ class ExperimentRegistry:
                 await experiment.recover()
                 if self.ready:
                     self._on_loaded()
-            elif not experiment.is_precompiled:  # so that a take-over does not wait for JIT
-                experiment.status, experiment.is_precompiled = STANDBY, True
-                await asyncio.to_thread(_precompile_for, experiment.spec)
-            else:
+                return
+            if experiment.status == RECOVERING:
+                log.warning("experiment %s: another process holds its lease: this one stands by", experiment.name)
                 experiment.status = STANDBY
+            if not experiment.is_precompiled:  # so that a take-over does not wait for JIT
+                experiment.is_precompiled = True
+                await asyncio.to_thread(_precompile_for, experiment.spec)
 
     async def _maintain(self) -> None:
         while True:
