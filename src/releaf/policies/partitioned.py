@@ -304,6 +304,9 @@ class PartitionedPolicy(OnlinePolicy):
 
         Ties between features that explain an action's rewards equally well go to the first. So with only 2·gamma_rel
         features, or for an action whose reward never varies, the first features are named without evidence.
+
+        Features of few values, such as booleans, are favoured: their intervals hold more rewards, so their means
+        agree better by chance. Compare shares only between features with about as many values.
         """
         with self._lock:
             state = self._engine.state

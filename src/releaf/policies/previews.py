@@ -93,8 +93,9 @@ class Previews(Serializable, ContextEncoding):
     def estimate(self, contexts: Any) -> Array:
         """Estimate the reward of each action in each of many contexts (T × A); state is unchanged.
 
-        NaN where a policy has no estimates because it would explore; RELEAF and AdaptiveReleaf always have some. Rows
-        are independent, and quantiles are not updated.
+        RELEAF and AdaptiveReleaf estimate every row. A row of any other policy, LinUCB for instance, is NaN where its
+        decision would explore: check with ``numpy.isnan`` before taking means. Rows are independent, and quantiles are
+        not updated.
 
         Parameters
         ----------
