@@ -305,8 +305,8 @@ class PartitionedPolicy(OnlinePolicy):
         Ties between features that explain an action's rewards equally well go to the first. So with only 2·gamma_rel
         features, or for an action whose reward never varies, the first features are named without evidence.
 
-        Features of few values, such as booleans, are favoured: their intervals hold more rewards, so their means
-        agree better by chance. Compare shares only between features with about as many values.
+        Features of few values, such as booleans, can lead without being relevant, since the algorithm compares means
+        within intervals however many values a feature has. Prefer AdaptiveReleaf's relevance, which tests each feature.
         """
         with self._lock:
             state = self._engine.state
