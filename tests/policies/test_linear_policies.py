@@ -149,3 +149,14 @@ def test_the_chances_of_all_actions_add_up_to_one(spreads: list[float]) -> None:
 def test_without_an_intercept_a_context_of_zeros_says_nothing() -> None:
     choice = releaf.LinTS(3, 2, seed=0, intercept=False).decide([0.0, 0.0])
     assert (choice.index, choice.probability) == (0, 1.0)
+
+
+@pytest.mark.parametrize("policy", [releaf.LinUCB, releaf.LinTS, releaf.LinearEpsilonGreedy])
+def test_estimates_are_the_means_of_the_regressions_also_where_the_policy_would_explore(policy: type[Any]) -> None:
+    draw = np.random.default_rng(0)
+    contexts, bandit = draw.random((300, 3)), policy(3, 3, seed=0)
+    for context in contexts[:40]:
+        bandit.learn(bandit.decide(context), draw.random())
+    expected = np.column_stack([np.ones(300), contexts]) @ bandit.weights().T
+    assert (bandit.preview_actions(contexts) != expected.argmax(axis=1)).any()
+    np.testing.assert_allclose(bandit.estimate(contexts), expected, rtol=1e-12, atol=1e-14)

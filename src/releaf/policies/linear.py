@@ -61,6 +61,18 @@ class LinearPolicy(CompiledPolicy):
         if (state.taken < 0).any() or not np.array_equal(state.inverse, state.inverse.transpose(0, 2, 1)):
             raise ValueError("its regressions contradict the rest")
 
+    def _estimate(self, units: Array) -> Array:
+        """Estimate by the regressions, which have a mean also in contexts where the policy would explore."""
+        expected = np.empty((len(units), len(self._action_names)))
+        for row, unit in enumerate(units):
+            changed = self._changed_by_decision()
+            try:
+                self._choose(unit)
+                expected[row] = self._state.estimates
+            finally:
+                self._undo_decision(changed)
+        return expected
+
     def weights(self) -> Array:
         """Weight of each column for each action (A × columns).
 

@@ -93,9 +93,8 @@ class Previews(Serializable, ContextEncoding):
     def estimate(self, contexts: Any) -> Array:
         """Estimate the reward of each action in each of many contexts (T × A); state is unchanged.
 
-        RELEAF and AdaptiveReleaf estimate every row. A row of any other policy, LinUCB for instance, is NaN where its
-        decision would explore: check with ``numpy.isnan`` before taking means. Rows are independent, and quantiles are
-        not updated.
+        Policies with a model of the rewards, such as AdaptiveReleaf, Releaf and LinUCB, estimate every row. A row of
+        any other policy is NaN where its decision would explore. Rows are independent, and quantiles are not updated.
 
         Parameters
         ----------
