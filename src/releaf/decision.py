@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from releaf.arrays import Row
+from releaf.html_table import html_table
 
 ActionName = str | int | float | bool
 
@@ -58,3 +59,16 @@ class Decision:
     def __repr__(self) -> str:
         how = "explored" if self.explored else "exploited"
         return f"Decision({self.id}: {self.action!r}, {how}, wants_reward={self.wants_reward})"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the estimate of each action, and how the chosen one was taken."""
+        estimates = [
+            "" if self.estimates is None else f"{estimate:.4g}" for estimate in self.estimates or self._actions
+        ]
+        chance = "" if self.probability is None else f", with probability {self.probability:.3g}"
+        how = f"{'explored' if self.explored else 'exploited'}{chance}"
+        marks = [how if place == self.index else "" for place in range(len(self._actions))]
+        wanted = "Its reward is wanted." if self.wants_reward else "No reward was asked for."
+        rows = zip(self._actions, estimates, marks, strict=True)
+        title = f"Decision {self.id} chose {self.action!r}."
+        return html_table(["action", "estimate", "chosen"], rows, title=title, notes=[wanted])

@@ -10,6 +10,9 @@ import numpy as np
 
 from releaf.arrays import Array, Row
 from releaf.decision import ActionName, Decision
+from releaf.html_table import html_table
+
+MAX_ROWS = 10  # decisions that a notebook shows
 
 Relevant = tuple[tuple[int, ...] | None, ...]
 Selection = tuple[int, bool, float | None, tuple[float, ...] | None, Relevant | None]
@@ -108,3 +111,19 @@ class Decisions(Sequence[Decision]):
     def __repr__(self) -> str:
         explored, wanted = np.count_nonzero(self.explored), np.count_nonzero(self.wants_reward)
         return f"Decisions({len(self)}: {explored} explored, {wanted} rewards wanted)"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the first decisions."""
+        rows = (
+            [
+                one.id,
+                one.action,
+                one.explored,
+                one.wants_reward,
+                "" if one.probability is None else f"{one.probability:.3g}",
+            ]
+            for one in self[:MAX_ROWS]
+        )
+        rest = [f"… and {len(self) - MAX_ROWS:,} more decisions"] if len(self) > MAX_ROWS else []
+        head = ["id", "action", "explored", "wants_reward", "probability"]
+        return html_table(head, rows, title=repr(self), notes=rest)

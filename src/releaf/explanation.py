@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from releaf.chart_import import import_charts
 from releaf.decision import ActionName
+from releaf.html_table import html_table
 
 LISTED = 10  # actions in the text, those with the highest estimates, and the chosen one
 SHOWN = 3  # terms of an action in the text, the largest
@@ -147,6 +148,22 @@ class Explanation:
             if known.action == name and known.estimate is not None and known.base_rate is not None:
                 return charts.finished(charts.waterfall(self._bars(known), _estimate_line(self, known)))
         raise ValueError(f"{name!r} has no estimate that could be drawn: expected one of {self._drawable()}")
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the text, with a row for each action."""
+        span = self.reward_range[1] - self.reward_range[0]
+        rows, shown = [], _number_format(span)
+        for known in self.actions[:LISTED]:
+            numbers = (known.estimate, known.low, known.high, known.base_rate)
+            cells = ["" if number is None else shown(number, "") for number in numbers]
+            terms = [f"{shown(term.effect, '+')} {_label(term)}" for term in _largest(known.terms, span)]
+            rows.append([known.action, *cells, "; ".join(terms)])
+        more = len(self.actions) - len(rows)
+        notes = [f"… and {more} more actions, estimated no higher"] if more else []
+        if self.counterfactual is not None:
+            notes.append(self.counterfactual.text)
+        head = ["action", "estimate", "95 % low", "95 % high", "base rate", "terms"]
+        return html_table(head, rows, title=self.headline, notes=[*notes, self.closing])
 
     def _drawable(self) -> str:
         return ", ".join(repr(known.action) for known in self.actions if known.base_rate is not None) or "none"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 from typing import Any, Literal
 
 import numpy as np
 
 from releaf.decision import ActionName
+from releaf.html_table import html_table
 
 MAX_WIDTH = 100  # characters of a line, beyond which a line lists an action's most relevant features
 MAX_LINES = 30  # actions that are printed
@@ -160,9 +160,6 @@ class RelevanceTable(np.ndarray[Any, np.dtype[np.float64]]):
         """For notebooks."""
         if self.actions is None or self.features is None:
             return None
-        head = "".join(f"<th>{escape(name)}</th>" for name in self.features)
-        rows = "".join(
-            f"<tr><th>{escape(str(action))}</th>{''.join(f'<td>{share:.2f}</td>' for share in shares)}</tr>"
-            for action, shares in zip(self.actions, self.tolist(), strict=True)
-        )
-        return f"<table><thead><tr><th></th>{head}</tr></thead><tbody>{rows}</tbody></table>"
+        shares = ([f"{share:.2f}" for share in row] for row in self.tolist())
+        rows = ([action, *row] for action, row in zip(self.actions, shares, strict=True))
+        return html_table(["", *self.features], rows)

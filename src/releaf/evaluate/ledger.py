@@ -15,6 +15,7 @@ import numpy as np
 from releaf.arrays import Array
 from releaf.compile_clock import compile_clock
 from releaf.evaluate.theorem1_check import Guarantee, check_theorem1, check_theorem1_applies
+from releaf.html_table import html_table
 from releaf.policies import Releaf
 from releaf.policy import CountsPriorLabels, Policy, Replayable, ReportsIntervals, ReportsRelevance, Trace, replay
 from releaf.streams import Stream
@@ -91,6 +92,18 @@ class Ledger:
     policy: str | None = None
     curves: dict[str, list[float]] = field(repr=False)
     checkpoints: dict[str, list[Any]] | None = field(default=None, repr=False)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the totals."""
+        totals = {
+            "steps": f"{self.steps:,}",
+            "explored": f"{self.explored:,}",
+            "labels": f"{self.labels:,}",
+            "mean reward": f"{self.reward:.4g}",
+            "error": "" if math.isnan(self.error) else f"{self.error:.3g} %",
+            "regret": "" if math.isnan(self.regret) else f"{self.regret:,.4g}",
+        }
+        return html_table(list(totals), [list(totals.values())], title=self.policy or "Ledger")
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -18,6 +18,7 @@ import numpy as np
 from releaf.arrays import Array
 from releaf.decision import ActionName, Decision
 from releaf.decision_batch import Decisions, Selection, Selections
+from releaf.html_table import html_table
 from releaf.policies.argument_checks import whole
 from releaf.policies.log_learning import LogLearning
 from releaf.policies.optional_methods import OptionalMethods
@@ -125,6 +126,17 @@ class OnlinePolicy(Previews, LogLearning, OptionalMethods, ServiceHooks, ABC):
     def __repr__(self) -> str:
         name, actions, features = type(self).__name__, len(self._action_names), len(self._schema)
         return f"{name}({actions} actions, {features} features, {self._steps:,} decisions)"
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        counts = {
+            "actions": len(self._action_names),
+            "features": len(self._schema),
+            "decisions": self._steps,
+            "labels spent": self.labels_spent,
+            "pending decisions": self.pending,
+        }
+        return html_table(list(counts), [[f"{count:,}" for count in counts.values()]], title=type(self).__name__)
 
     # --- the protocol -------------------------------------------------------------------------------------
 
