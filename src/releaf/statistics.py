@@ -47,9 +47,14 @@ def snips_estimate(w: float, wr: float, ww: float, wwr: float, wwrr: float) -> t
     w, wr, ww, wwr, wwrr
         Sums over matched decisions of the weight w, of w·r with the reward r, of w², w²·r and w²·r².
     """
+    return wr / w, Z95 * math.sqrt(snips_variance(w, wr, ww, wwr, wwrr))
+
+
+def snips_variance(w: float, wr: float, ww: float, wwr: float, wwrr: float) -> float:
+    """Variance of the estimate of `snips_estimate`, from the same sums (delta method)."""
     value = wr / w
-    squared_residuals = wwrr - 2 * value * wwr + value * value * ww  # Σ w²·(r - value)², delta method
-    return value, Z95 * math.sqrt(max(squared_residuals, 0.0)) / w
+    squared_residuals = wwrr - 2 * value * wwr + value * value * ww  # Σ w²·(r - value)²
+    return max(squared_residuals, 0.0) / (w * w)
 
 
 def effective_sample_size(w: float, ww: float) -> float:

@@ -122,6 +122,9 @@ def live_a_life(client: Any, folder: Path) -> None:
     assert client.explain(name, decision)["action"] == decision.action
     assert client.preview(name, PATIENT)["action"] in ACTIONS
     assert sum(point["decisions"] for point in client.series(name)) == 4
+    assert sum(point["decisions"] for point in client.series(name, since="2020-01-01", limit=1)) == 4
+    summary = client.summary(name, until=datetime.now(UTC) + timedelta(days=1), baseline=ACTIONS[1])
+    assert (summary["decisions"], summary["baseline"]) == (4, ACTIONS[1])
     assert [one["decision"] for one in client.decisions(name)] == [4, 3, 2, 1]
     assert [one["decision"] for one in client.decisions(name, outcome="waiting")] == [4]
     client.export(name, folder / "log.csv")

@@ -332,3 +332,42 @@ def test_dates_are_decided_explained_and_exported(api: Api) -> None:
     assert pq.read_table(io.BytesIO(content))["when"].to_pylist() == ["2024-05-04T10:00:00Z", "2041-01-01", None]
     described = api.get(path)["features"][0]
     assert releaf.Schema.from_dict([described]) == releaf.Schema.from_dict([when])
+
+
+# --- series and summary -------------------------------------------------------------------------------------
+
+
+def test_a_summary_tells_shares_means_and_lift_and_rejects_what_it_does_not_know(api: Api) -> None:
+    path = api.new("EpsilonGreedy")
+    answers = api.post(f"{path}/decide", {"contexts": [[0.5, 0.5]] * 400})["decisions"]
+    rewards = [{"decision": one["decision"], "reward": float(one["action"] == "b")} for one in answers]
+    api.post(f"{path}/reward", {"rewards": rewards})
+    told = api.get(f"{path}/summary")
+    assert [one["action"] for one in told["actions"]] == ["a", "b"]
+    for one in told["actions"]:
+        taken = sum(answer["action"] == one["action"] for answer in answers)
+        assert (one["decisions"], one["share"]) == (taken, pytest.approx(taken / 400))
+    assert (told["decisions"], told["rewards"], told["baseline"], told["markers"]) == (400, 400, "a", [])
+    assert api.get(f"{path}/summary?since=2099-01-01")["decisions"] == 0
+    assert api.get(f"{path}/series?limit=10")["points"][0]["actions"]
+    for query, text in (
+        ("summary?baseline=x", "baseline is 'x': expected an action of the experiment, such as a, b"),
+        ("summary?since=soon", "since is 'soon': expected a time"),
+        ("series?since=2026-02-01&until=2026-01-01", "expected a time after since"),
+        ("series?limit=0", "limit is '0': expected a whole number from 1 to 200"),
+    ):
+        assert text in api.refused(422, "invalid", "GET", f"{path}/{query}")
+
+
+def test_a_preview_has_the_distribution_of_the_actions(api: Api) -> None:
+    path = api.new("EpsilonGreedy", parameters={"epsilon": 0.2})
+    for _ in range(40):
+        one = api.post(f"{path}/decide", {"context": [0.5, 0.5]})
+        if one["wants_reward"]:
+            api.post(f"{path}/reward", {"decision": one["decision"], "reward": float(one["action"] == "b")})
+    before = api.get(path)["events"]
+    told = api.post(f"{path}/preview", {"context": [0.5, 0.5]})
+    assert told["draws"] == 400
+    assert told["distribution"] == {"a": pytest.approx(0.1, abs=0.06), "b": pytest.approx(0.9, abs=0.06)}
+    assert api.post(f"{path}/preview", {"context": [0.5, 0.5]})["distribution"] == told["distribution"]
+    assert api.get(path)["events"] == before

@@ -15,8 +15,10 @@ from releaf import __version__
 from releaf.service.http.metrics import (
     CONTENT_TYPE,
     STATUSES,
+    ActionReading,
     ExperimentReading,
     Histogram,
+    LiftReading,
     Metrics,
     RecentDecisions,
     StoreLag,
@@ -87,6 +89,21 @@ def test_experiments_are_read_at_each_scrape() -> None:
     assert values(metrics)["releaf_labels_spent", "triage"] == 135
     metrics.experiments = lambda: [TRIAGE._replace(events=701)]
     assert values(metrics)["releaf_snapshot_age_events", "triage"] == 51
+
+
+def test_alerts_actions_and_lift_of_experiments() -> None:
+    metrics, actions = Metrics(), [ActionReading("wait", 100, 90, 9.5), ActionReading("treat", 400, 300, 200.0)]
+    reading = TRIAGE._replace(alerts=["drift", "drift"], actions=actions, lift=LiftReading("wait", 0.5, 0.25, 0.75))
+    metrics.experiments = lambda: [reading, EMPTY]
+    told = values(metrics)
+    assert told["releaf_alerts", "triage", "drift"] == 2
+    assert told["releaf_alerts", "triage", "stalled_rewards"] == told["releaf_alerts", "empty", "drift"] == 0
+    assert told["releaf_action_decisions_total", "treat", "triage"] == 400
+    assert told["releaf_action_rewards_total", "wait", "triage"] == 90
+    assert told["releaf_action_reward_sum", "wait", "triage"] == 9.5
+    bounds = [told[f"releaf_lift{bound}", "wait", "triage"] for bound in ("", "_low", "_high")]
+    assert bounds == [0.5, 0.25, 0.75]
+    assert not [name for name, *labels in told if name.startswith("releaf_lift") and "empty" in labels]
 
 
 def test_unknown_values_are_left_out() -> None:

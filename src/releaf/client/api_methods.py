@@ -175,9 +175,59 @@ class ApiMethods(DecisionMethods):
         return get(experiment_path(experiment, "explain", decision_number(decision)))
 
     @CallMethod
-    def series(self, experiment: str) -> ApiCall[list[Info]]:
-        """Time series of exploration and rewards, in at most 200 points."""
-        return ApiCall(method="GET", path=experiment_path(experiment, "series"), read=field_reader("points"))
+    def series(
+        self,
+        experiment: str,
+        *,
+        since: datetime | str | None = None,
+        until: datetime | str | None = None,
+        limit: int | None = None,
+    ) -> ApiCall[list[Info]]:
+        """Time series of exploration, rewards and actions, in at most 200 points.
+
+        Parameters
+        ----------
+        experiment
+            Its name.
+        since, until
+            Time range; a datetime needs a time zone.
+        limit
+            Largest number of points.
+        """
+        given = {"since": _format_time("since", since), "until": _format_time("until", until), "limit": limit}
+        return ApiCall(
+            method="GET",
+            path=experiment_path(experiment, "series"),
+            params={name: value for name, value in given.items() if value is not None},
+            read=field_reader("points"),
+        )
+
+    @CallMethod
+    def summary(
+        self,
+        experiment: str,
+        *,
+        since: datetime | str | None = None,
+        until: datetime | str | None = None,
+        baseline: Label | None = None,
+    ) -> ApiCall[Info]:
+        """Share, mean reward and lift of each action in a range of time, regret, and changes on the time axis.
+
+        Parameters
+        ----------
+        experiment
+            Its name.
+        since, until
+            Time range; a datetime needs a time zone.
+        baseline
+            Action to compare with; by default the first of the experiment.
+        """
+        return get(
+            experiment_path(experiment, "summary"),
+            since=_format_time("since", since),
+            until=_format_time("until", until),
+            baseline=baseline,
+        )
 
     @StreamMethod
     def decisions(

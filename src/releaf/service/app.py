@@ -29,12 +29,20 @@ from releaf.service.auth.trusted_proxies import TrustedProxies
 from releaf.service.dashboard import pages
 from releaf.service.dashboard.login import protected_routes
 from releaf.service.errors import ApiError, StoreError
+from releaf.service.experiments.alerts import SeriesReading
 from releaf.service.experiments.registry import ExperimentRegistry
 from releaf.service.http.asgi import RawResponse, Receive, Scope, Send
 from releaf.service.http.connection_limits import connection_class
 from releaf.service.http.endpoint import JSON, Endpoint
 from releaf.service.http.loop_lag import watch_event_loop
-from releaf.service.http.metrics import ClockReading, ExperimentReading, Metrics, StoreLag
+from releaf.service.http.metrics import (
+    ActionReading,
+    ClockReading,
+    ExperimentReading,
+    LiftReading,
+    Metrics,
+    StoreLag,
+)
 from releaf.service.http.openapi import describe
 from releaf.service.http.operation import ApiRequest, Operation
 from releaf.service.http.request_ids import with_request_id
@@ -201,7 +209,7 @@ async def not_found(request: ApiRequest) -> RawResponse:
 
 
 def _readings(registry: ExperimentRegistry) -> list[ExperimentReading]:
-    infos = [experiment.info() for experiment in registry.experiments.values()]
+    experiments = [(experiment, experiment.info()) for experiment in registry.experiments.values()]
     return [
         ExperimentReading(
             name=info.name,
@@ -211,9 +219,27 @@ def _readings(registry: ExperimentRegistry) -> list[ExperimentReading]:
             events=info.events,
             snapshot=info.snapshot,
             labels_spent=info.labels_spent,
+            alerts=[alert.kind for alert in info.alerts],
+            actions=_action_readings(experiment.monitor.reading),
+            lift=_lift_reading(experiment.monitor.reading),
         )
-        for info in infos
+        for experiment, info in experiments
     ]
+
+
+def _action_readings(reading: SeriesReading) -> list[ActionReading]:
+    """Readings of the actions; none where there are too many for the time series to count each of them."""
+    if None in reading.totals:
+        return []
+    return [
+        ActionReading(str(action), sums.decisions, sums.rewards, sums.reward_sum)
+        for action, sums in reading.totals.items()
+    ]
+
+
+def _lift_reading(reading: SeriesReading) -> LiftReading | None:
+    lift = reading.lift
+    return None if lift is None else LiftReading(str(lift.baseline), lift.lift, lift.low, lift.high)
 
 
 def serve(settings: ServiceSettings, level: str = "INFO") -> None:

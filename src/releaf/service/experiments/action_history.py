@@ -74,6 +74,10 @@ class ActionHistory:
         actions = [str(action) for action in self.remaining(decision)]
         return [float(named[action]) for action in actions] if named.keys() >= set(actions) else None
 
+    def named_rewards(self, decision: int, rewards: list[float]) -> dict[ExperimentAction, float]:
+        """The rewards of all actions of a decision by action; those of retired actions are not among them."""
+        return dict(zip(self.remaining(decision), rewards, strict=True))
+
     def reward_of_action(self, decision: int, action: ExperimentAction, rewards: list[float]) -> float | None:
         """The reward of one action among those of a decision; None if the action is retired."""
         actions = self.remaining(decision)

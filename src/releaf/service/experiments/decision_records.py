@@ -81,10 +81,18 @@ def make_filter(
 
 def _time(name: str, text: str | None) -> str | None:
     """Normalize a time to the format of records, whose order as text is the order in time."""
+    moment = parse_time(name, text)
+    return None if moment is None else format_timestamp(moment)
+
+
+def parse_time(name: str, text: str | None) -> float | None:
+    """Parse a time of a query, in UTC unless it has a zone, to seconds since 1970."""
     if text is None:
         return None
     try:
         moment = datetime.fromisoformat(text)
-        return format_timestamp((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
+        seconds = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+        format_timestamp(seconds)
     except (ValueError, OverflowError, OSError):
         raise ApiError(422, "invalid", f"{name} is {text!r}: expected a time such as 2026-01-31T12:00:00Z") from None
+    return seconds

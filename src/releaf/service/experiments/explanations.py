@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Callable
 from typing import Any
 
+import msgspec
+import numpy as np
+
+from releaf import from_bytes
 from releaf.decision import Decision
 from releaf.explanation import Explanation
 from releaf.policy import ServedPolicy
@@ -15,6 +20,8 @@ from releaf.service.experiments.learner_slot import action_names
 from releaf.service.experiments.state import ExperimentState
 from releaf.service.log.events import Decided
 from releaf.service.messages import Answer, ExplanationInfo, IntervalInfo, IntervalRewards, PartitionInfo, RelevanceInfo
+
+DRAWS = 400  # of a preview: a share is then known up to 5 percentage points
 
 
 def relevance(state: ExperimentState) -> RelevanceInfo:
@@ -105,10 +112,18 @@ async def preview(state: ExperimentState, context: Any) -> ExplanationInfo:
     event = Decided.of(state.last_at, state.decisions + 1, row, choice, None, None)
     (answer,) = decision_answers([event], state)
     why = await asyncio.to_thread(learner.explain, choice) if learner.traits.explains else None
+    distribution = await asyncio.to_thread(_draw_actions, learner.freeze(), row)
     text = _describe(answer, event.number) if why is None else why.text
     for did, would in (("chose", "choose"), ("explored", "explore")):
         text = re.sub(rf"^Decision \d+ {did}\b", f"It would {would}", text)
-    return _info(None, answer, text, why)
+    return msgspec.structs.replace(_info(None, answer, text, why), distribution=distribution, draws=DRAWS)
+
+
+def _draw_actions(saved: Callable[[], bytes], row: list[Any]) -> dict[str, float]:
+    """Shares of the actions that a copy of the learner takes in a context, drawn DRAWS times."""
+    twin: ServedPolicy = from_bytes(saved())
+    counts = np.bincount(twin.preview_actions([row] * DRAWS), minlength=len(twin.actions))
+    return {str(action): int(count) / DRAWS for action, count in zip(twin.actions, counts, strict=True)}
 
 
 def _info(decision: int | None, answer: Answer, text: str, why: Explanation | None) -> ExplanationInfo:

@@ -247,6 +247,8 @@ class ExperimentRegistry:
                 await self._activate(experiment)
             elif experiment.status == LIVE:
                 await experiment.expire()
+                if experiment.state is not None:
+                    await experiment.monitor.read_if_due(experiment.state)
                 await self._retention.setdefault(experiment.name, RetentionRunner(experiment)).run_if_due()
         except (StoreError, ApiError) as error:
             log.warning("experiment %s: %s", experiment.name, error)

@@ -58,7 +58,7 @@ def freeze(state: ExperimentState) -> Callable[[], bytes]:
         gaps=list(state.gaps),
         pending=[],
         keys=[],
-        series=msgspec.msgpack.decode(_encode(state.series), type=TimeSeries),
+        series=msgspec.Raw(_encode(state.series)),  # type: ignore[arg-type]  # encoded at once, because it changes
         diverged=state.diverged,
         retention=state.retention,
     )
@@ -86,11 +86,29 @@ def from_bytes(content: bytes) -> ExperimentState:
     state.actions, state.last_at, state.retired = ActionHistory(record.actions), record.last_at, record.retired
     state.pending, state.keys, state.gaps = pending, keys, record.gaps
     state.retention = record.retention or record.spec.retention
+    state.series.upgrade(state.ordinal(state.decisions))
     state.settle_unaccounted()
     return state
 
 
-EXPERIMENT_FORMAT: StateFormat[ExperimentState] = StateFormat(freeze, from_bytes)
+def agree(saved: ExperimentState, replayed: ExperimentState) -> bool:
+    """Whether a saved state is that of a replay.
+
+    The time series of an experiment that an earlier version began has no actions up to some decision, which a replay of
+    the whole log has: then only their totals are compared.
+    """
+    if saved.series.since != replayed.series.since:
+        if saved.series.totals() != replayed.series.totals():
+            return False
+        kept, saved.series = saved.series, replayed.series
+        try:
+            return agree(saved, replayed)
+        finally:
+            saved.series = kept
+    return freeze(saved)() == freeze(replayed)()
+
+
+EXPERIMENT_FORMAT: StateFormat[ExperimentState] = StateFormat(freeze, from_bytes, agree)
 
 
 def _capture(entries: dict[Any, Any]) -> tuple[list[Any], list[Any]]:

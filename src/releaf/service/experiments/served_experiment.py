@@ -19,6 +19,7 @@ from releaf.service.experiments.clock import MonotonicClock
 from releaf.service.experiments.event_feeds import Feed, publish
 from releaf.service.experiments.idempotency import distinct_keys
 from releaf.service.experiments.learner_slot import action_names
+from releaf.service.experiments.monitor import ExperimentMonitor
 from releaf.service.experiments.pending_decisions import NotPending
 from releaf.service.experiments.receipts import Receipts
 from releaf.service.experiments.serialization import EXPERIMENT_FORMAT
@@ -78,6 +79,7 @@ class ServedExperiment:
         self.failure = ""  # why the state is being recovered
         self._recovery: Recovery[ExperimentState] | None = None
         self.feeds: set[Feed] = set()
+        self.monitor = ExperimentMonitor()
         self._clock_offset = 0.0  # added to the clock if the log has later times
         self._page: tuple[int, dict[int, Decided]] = (0, {})  # cache: decisions of the last page read
 
@@ -312,8 +314,9 @@ class ServedExperiment:
             shadows=[shadow.to_message() for shadow in state.shadows] if state else [],
             events=self.last,
             snapshot=self.snapshots.last,
-            messages=[*self.messages, *_warnings(state)] if state else self.messages,
+            messages=self.messages,
             retention=state.retention if state else self.spec.retention,
+            alerts=self.monitor.alerts(state, self.now()) if state else [],
         )
 
     # --- recovery and snapshots ---------------------------------------------------------------------------------
@@ -371,17 +374,6 @@ def _changeable_fields(state: ExperimentState) -> dict[str, Any]:
         "retired": state.retired,
         "retention": state.retention,
     }
-
-
-def _warnings(state: ExperimentState) -> list[str]:
-    """Messages about a state that its owner should change."""
-    budget, spent = state.learner.label_budget, state.learner.labels_spent
-    if budget is None or spent < budget:
-        return []
-    return [
-        f"the label budget of {budget:,} is spent: the learner asks for no more rewards and learns nothing more, "
-        "not even of new actions and shadows. Create an experiment with a larger budget from this model"
-    ]
 
 
 def _learn_rewards(

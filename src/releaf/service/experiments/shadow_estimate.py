@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 from msgspec import Struct, field
 
 from releaf import statistics
 from releaf.confidence_sequence import PairedDifference
-
-MAX_WEIGHT_BIAS = 0.2  # difference of the mean weight from 1 up to which an estimate counts as supported
+from releaf.service.experiments.action_sums import is_weight_supported
 
 
 class ShadowEstimate(Struct):
@@ -75,11 +72,7 @@ class ShadowEstimate(Struct):
         If the policy in charge never takes the actions that the shadow prefers, no reward tells their value, and the
         estimate would only cover the decisions on which both agree.
         """
-        mean = self.mean_weight()
-        if mean is None:
-            return False
-        standard_error = math.sqrt(max(self.ww / self.seen - mean * mean, 0.0) / self.seen)
-        return abs(mean - 1.0) <= MAX_WEIGHT_BIAS + 3.0 * standard_error
+        return is_weight_supported(self.w, self.ww, self.seen)
 
     def value(self) -> tuple[float | None, float | None, float | None]:
         """Self-normalised estimate (SNIPS) of the mean reward, with its 95 % confidence interval (delta method).

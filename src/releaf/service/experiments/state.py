@@ -23,7 +23,7 @@ from releaf.service.experiments.pending_decisions import NotPending, PendingDeci
 from releaf.service.experiments.shadow_estimate import ShadowEstimate
 from releaf.service.experiments.time_series import TimeSeries
 from releaf.service.log import events
-from releaf.service.log.events import AnyEvent, Decided, ExperimentAction, Expired, Rewarded
+from releaf.service.log.events import AnyEvent, Decided, ExperimentAction, Expired, LogEvent, Rewarded
 from releaf.service.messages import Counts, NewExperiment, PolicySpec, RetentionRules
 from releaf.service.store.base import RewardRow
 from releaf.service.timestamps import format_timestamp
@@ -32,6 +32,15 @@ from releaf.table import ordered_values
 MAX_ACTIONS = 1000
 MAX_SHADOWS = 16  # each takes as much time as the policy in charge
 FORMER = "former"  # name of the shadow that was in charge before a promotion
+MARKED: dict[type[LogEvent], str] = {  # named as in the audit log
+    events.ActionAdded: "add_action",
+    events.ActionRemoved: "remove_action",
+    events.ShadowAdded: "add_shadow",
+    events.ShadowRemoved: "remove_shadow",
+    events.Promoted: "promote",
+    events.Retired: "retire",
+    events.RetentionSet: "set_retention",
+}
 
 
 class ExperimentState:
@@ -52,7 +61,7 @@ class ExperimentState:
         self.counters = ExperimentCounters()
         self.pending = PendingDecisions()
         self.keys = IdempotencyKeys()
-        self.series = TimeSeries(points=[])
+        self.series = TimeSeries(points=[], since=0, markers=[])
         self.actions = ActionHistory([(0, action_names(learner))])
         self.gaps: list[tuple[int, int]] = []  # (last decision before a gap, count of skipped numbers)
         self.last_at = 0.0
@@ -127,6 +136,7 @@ class ExperimentState:
         self._learn(decision, self.pending[decision], value)
         self.counters.rewards += 1
         self.outcomes.append(RewardRow(decision, "rewarded", json.dumps(value), at))
+        self.series.note_reward(at)
         self.last_at = at
         return Rewarded(at, decision, value)
 
@@ -233,11 +243,12 @@ class ExperimentState:
         match event:
             case Decided():
                 self._replay_decision(event)
-            case Rewarded(_, decision, reward):
+            case Rewarded(at, decision, reward):
                 pending = self.pending.get(decision)
                 if pending is not None:
                     self._learn(decision, pending, reward)
                     self.counters.rewards += 1
+                    self.series.note_reward(at)
             case Expired():
                 self._expire(event)
             case events.ActionAdded(_, action):
@@ -261,7 +272,16 @@ class ExperimentState:
             case events.NumbersSkipped(_, decision):
                 self.gaps.append((self.counters.decisions, decision - self.counters.decisions))
                 self.counters.decisions = decision
+        self._mark(event)
         self.last_at = event.at
+
+    def _mark(self, event: AnyEvent) -> None:
+        """Add a change of the experiment to the time series."""
+        change = MARKED.get(type(event))
+        if change is not None:
+            subject = getattr(event, "name", getattr(event, "action", None))
+            name = None if subject is None else str(subject)
+            self.series.add_marker(event.at, self.counters.decisions, change, name)
 
     def _replay_decision(self, event: Decided) -> None:
         choice = self.learner.decide(event.context)
@@ -295,7 +315,7 @@ class ExperimentState:
             shadow.estimate.decisions += len(made)
             for event in made:
                 shadow.estimate.agreed += event.shadows is not None and event.shadows.get(shadow.name) == event.action
-        self.series.add_decisions(last.at, explored, asked)
+        self.series.add_decisions(last.at, made, self.propensity_floor() * (1.0 + 1e-6))
 
     def _learn(self, decision: int, pending: PendingDecision, reward: Reward) -> None:
         """Pass a validated reward to all learners, and update the estimates of the shadows."""
@@ -304,9 +324,9 @@ class ExperimentState:
         for shadow in self.shadows:
             self._update_estimate(shadow, decision, pending, reward)
             shadow.learn(ordinal, reward, action)
-        gained = reward if isinstance(reward, float) else self.actions.reward_of_action(decision, action, reward) or 0.0
-        self.counters.reward_sum += gained
-        self.series.add_reward(ordinal, gained)
+        known = reward if isinstance(reward, float) else self.actions.named_rewards(decision, reward)
+        self.counters.reward_sum += known if isinstance(known, float) else known.get(action, 0.0)
+        self.series.add_reward(ordinal, action, pending[1], known)
         del self.pending[decision]
 
     def _update_estimate(self, shadow: LearnerSlot, decision: int, pending: PendingDecision, reward: Reward) -> None:
@@ -365,6 +385,11 @@ class ExperimentState:
 
     def _actions_changed(self) -> None:
         self.actions.append(self.counters.decisions, action_names(self.learner))
+
+    def propensity_floor(self) -> float:
+        """Propensity of the actions that the policy in charge takes as rarely as it may; 0 without such a limit."""
+        least = float(getattr(self.learner, "least_probability", 0.0))
+        return least if least * len(self.learner.actions) < 1.0 else 0.0
 
     # --- checks -------------------------------------------------------------------------------------------------
 

@@ -11,10 +11,12 @@ from msgspec import UNSET
 
 from releaf._version import __version__
 from releaf.service.errors import ApiError, invalid_request
-from releaf.service.experiments import decision_export, decision_records, explanations
+from releaf.service.experiments import decision_export, decision_records, explanations, series_summary
 from releaf.service.experiments.change_records import ANONYMOUS, MAX_ID, Sender
 from releaf.service.experiments.decision_messages import decision_answers
 from releaf.service.experiments.learner_factory import known_policies
+from releaf.service.experiments.learner_slot import action_names
+from releaf.service.experiments.series_summary import MAX_SERIES_POINTS, SeriesCopy
 from releaf.service.experiments.served_experiment import LIVE, RECOVERING, ServedExperiment
 from releaf.service.http.asgi import RawResponse, find_header
 from releaf.service.http.endpoint import decode_json, encoder
@@ -41,6 +43,7 @@ from releaf.service.messages import (
     RelevanceInfo,
     RewardOf,
     SeriesInfo,
+    SummaryInfo,
 )
 
 _ask_decoder = msgspec.json.Decoder(Ask)
@@ -328,7 +331,32 @@ def _attachment(content: bytes | AsyncIterator[bytes], media_type: str, name: st
 
 
 async def get_series(request: ApiRequest) -> SeriesInfo:
-    return SeriesInfo(_experiment(request).live().series.to_messages())
+    copy, (since, until) = _series(request), _time_range(request)
+    limit = _whole_number("limit", request.query.get("limit", str(MAX_SERIES_POINTS)), 1, MAX_SERIES_POINTS)
+    return SeriesInfo(await asyncio.to_thread(series_summary.chart_points, copy, since, until, limit))
+
+
+async def get_summary(request: ApiRequest) -> SummaryInfo:
+    copy, (since, until) = _series(request), _time_range(request)
+    actions = action_names(_experiment(request).live().learner)
+    name = request.query.get("baseline", str(actions[0]))
+    baseline = next((action for action in actions if str(action) == name), None)
+    if baseline is None:
+        known = ", ".join(map(str, actions[:20]))
+        raise invalid_request(f"baseline is {name[:200]!r}: expected an action of the experiment, such as {known}")
+    return await asyncio.to_thread(series_summary.summarise, copy, since, until, baseline, actions)
+
+
+def _series(request: ApiRequest) -> SeriesCopy:
+    state = _experiment(request).live()
+    return SeriesCopy.of(state.series, state.learner.reward_range)
+
+
+def _time_range(request: ApiRequest) -> tuple[float | None, float | None]:
+    since, until = (decision_records.parse_time(name, request.query.get(name)) for name in ("since", "until"))
+    if since is not None and until is not None and until <= since:
+        raise invalid_request(f"until is {request.query['until']!r}: expected a time after since")
+    return since, until
 
 
 async def get_model(request: ApiRequest) -> RawResponse:

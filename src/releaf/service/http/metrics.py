@@ -27,9 +27,28 @@ from releaf.service.messages import Counts
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 STATUSES = ("live", "standby", "recovering", "damaged", "retired")
+ALERTS = ("stalled_rewards", "drift", "propensity_floor", "label_budget")
 RECENT = 1_000  # decisions over which the exploration rate is computed
 LATENCIES = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  # seconds
 BATCHES = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1_000.0, 2_000.0, 5_000.0, 10_000.0)  # events
+
+
+class ActionReading(NamedTuple):
+    """Decisions that took an action, their rewards, and the sum of these."""
+
+    action: str
+    decisions: int
+    rewards: int
+    reward_sum: float
+
+
+class LiftReading(NamedTuple):
+    """By how much the policy in charge earns more than the first action would, with its bounds."""
+
+    baseline: str
+    lift: float
+    low: float
+    high: float
 
 
 class ExperimentReading(NamedTuple):
@@ -42,6 +61,9 @@ class ExperimentReading(NamedTuple):
     events: int
     snapshot: int
     labels_spent: int | None = None  # of the learner in charge, if it has a budget
+    alerts: Sequence[str] = ()  # kinds of the alerts
+    actions: Sequence[ActionReading] = ()
+    lift: LiftReading | None = None
 
 
 class StoreLag(NamedTuple):
@@ -193,6 +215,8 @@ class Metrics:
                 if (known := read(reading)) is not None:
                     gauge.add_metric((reading.name,), known)
             yield gauge
+        yield from _collect_alerts(readings)
+        yield from _collect_actions(readings)
         statuses = GaugeMetricFamily("releaf_experiments", "Experiments by status.", labels=("status",))
         for status in STATUSES:
             statuses.add_metric((status,), sum(reading.status == status for reading in readings))
@@ -214,6 +238,43 @@ class Metrics:
             ("releaf_event_loop_lag_seconds", "How late timers of the event loop are.", self._loop_lag),
         ):
             yield HistogramMetricFamily(name, help_text, taken.buckets(), taken.total)
+
+
+def _collect_alerts(readings: list[ExperimentReading]) -> Iterator[Metric]:
+    alerts = GaugeMetricFamily(
+        "releaf_alerts",
+        "Alerts of the experiment by kind; the dashboard says what to do.",
+        labels=("experiment", "kind"),
+    )
+    for reading in readings:
+        for kind in ALERTS:
+            alerts.add_metric((reading.name, kind), sum(one == kind for one in reading.alerts))
+    yield alerts
+
+
+def _collect_actions(readings: list[ExperimentReading]) -> Iterator[Metric]:
+    """Yield metrics of actions, which are a few seconds old."""
+    labels = ("experiment", "action")
+    decisions = CounterMetricFamily("releaf_action_decisions", "Decisions that took the action.", labels=labels)
+    rewards = CounterMetricFamily("releaf_action_rewards", "Rewards of these decisions.", labels=labels)
+    sums = GaugeMetricFamily("releaf_action_reward_sum", "Sum of these rewards.", labels=labels)
+    for reading in readings:
+        for one in reading.actions:
+            decisions.add_metric((reading.name, one.action), one.decisions)
+            rewards.add_metric((reading.name, one.action), one.rewards)
+            sums.add_metric((reading.name, one.action), one.reward_sum)
+    yield from (decisions, rewards, sums)
+    about = "By how much the policy in charge earns more for each decision than the first action would"
+    for suffix, field, what in (
+        ("", "lift", "."),
+        ("_low", "low", ": lower bound."),
+        ("_high", "high", ": upper bound."),
+    ):
+        gauge = GaugeMetricFamily(f"releaf_lift{suffix}", about + what, labels=("experiment", "baseline"))
+        for reading in readings:
+            if reading.lift is not None:
+                gauge.add_metric((reading.name, reading.lift.baseline), getattr(reading.lift, field))
+        yield gauge
 
 
 class _Scrape(Collector):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from releaf.service.experiments.decision_export import FORMATS
 from releaf.service.experiments.decision_records import MAX_LISTED, OUTCOMES
+from releaf.service.experiments.series_summary import MAX_SERIES_POINTS
 from releaf.service.http import handlers
 from releaf.service.http.operation import Operation, Parameter
 from releaf.service.messages import Ask, NewAction, NewExperiment, NewShadow, RetentionRules, Rewarding, Try
@@ -32,6 +33,22 @@ _CHANGE_PARAMETERS = (
     Parameter("limit", "changes per page", {"type": "integer", "minimum": 1, "maximum": MAX_LISTED, "default": 50}),
     Parameter("before", "only changes with a lower id: the `next` of the page before", _NUMBER),
     Parameter("experiment", "only changes of this experiment", _NAME),
+)
+_RANGE_PARAMETERS = (
+    Parameter("since", "only decisions made at this time or later, up to the size of a point", _TIME),
+    Parameter("until", "only decisions made before this time, up to the size of a point", _TIME),
+)
+_SERIES_PARAMETERS = (
+    *_RANGE_PARAMETERS,
+    Parameter(
+        "limit",
+        "largest number of points, which are merged to it",
+        {"type": "integer", "minimum": 1, "maximum": MAX_SERIES_POINTS, "default": MAX_SERIES_POINTS},
+    ),
+)
+_SUMMARY_PARAMETERS = (
+    *_RANGE_PARAMETERS,
+    Parameter("baseline", "action to compare with; by default the first of the experiment", _NAME),
 )
 _KEY_HEADER = Parameter(
     "Idempotency-Key",
@@ -70,7 +87,11 @@ OPERATIONS = (  # the most frequent first, because the router tries them in orde
               query=_LIST_PARAMETERS),
     Operation("GET", f"{_ONE}/export", handlers.export_decisions, "The whole log of decisions as a file",
               media=tuple(FORMATS.values()), query=(_FORMAT,)),
-    Operation("GET", f"{_ONE}/series", handlers.get_series, "Exploration and rewards over time"),
+    Operation("GET", f"{_ONE}/series", handlers.get_series, "Exploration, rewards and actions over time",
+              query=_SERIES_PARAMETERS),
+    Operation("GET", f"{_ONE}/summary", handlers.get_summary,
+              "Share, mean reward and lift of each action in a range of time, regret, and changes on the time axis",
+              query=_SUMMARY_PARAMETERS),
     Operation("GET", f"{_ONE}/feed", handlers.feed, "Decisions and rewards as they happen, as server-sent events",
               media=("text/event-stream",)),
     Operation("GET", f"{_ONE}/model", handlers.get_model, "The learner in charge, as a file for releaf.load",

@@ -201,7 +201,7 @@ class _Auditor(Generic[StateT]):
             return
         if snapshot.page_checksum != position.checksum:
             audit.add_finding(f"the snapshot after event {last} belongs to another log")
-        elif self._format.to_bytes(saved) != self._format.to_bytes(state):
+        elif not self._format.agree(saved, state):
             audit.add_finding(f"the snapshot after event {last} differs from the replayed state")
         else:
             audit.snapshots.append(last)

@@ -55,10 +55,13 @@ class StateFormat(Generic[StateT]):
         Capture a state quickly; the function that it returns makes the bytes later, in any thread.
     load
         Restore a state from these bytes; ``ValueError`` if they hold none.
+    agree
+        Whether a saved state is that of a replay, as far as the version that saved it recorded the same.
     """
 
     freeze: Callable[[StateT], Callable[[], bytes]]
     load: Callable[[bytes], StateT]
+    agree: Callable[[StateT, StateT], bool]
 
     def to_bytes(self, state: StateT) -> bytes:
         """Serialize a state; equal states give equal bytes."""

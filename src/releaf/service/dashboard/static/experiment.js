@@ -24,7 +24,7 @@ let parts;
 let info;
 
 function headline() {
-  const { status, policy, actions, features, created, messages } = info;
+  const { status, policy, actions, features, created, messages, alerts } = info;
   find("status").textContent = status;
   find("status").className = `pill ${status}`;
   find("status").hidden = false;
@@ -32,13 +32,24 @@ function headline() {
     policy.name, counted(actions.length, "action"), counted(features.length, "feature"),
     `since ${day(created)}`,
   ].join(" · ");
-  const told = JSON.stringify([status, messages]);
+  const told = JSON.stringify([status, messages, alerts]);
   if (headline.told === told) return;
   headline.told = told;
   fill(find("messages"), STATUS[status] ? make(
     "p", { className: status === "retired" ? "note" : "note warn" }, STATUS[status],
   ) : null,
-    messages.map((message) => make("p", { className: "note warn" }, message)));
+    alertList(alerts), messages.map((message) => make("p", { className: "note warn" }, message)));
+}
+
+const GRAVITY = { critical: "bad", warning: "warn", info: "" };
+
+/** What is wrong, and what to do about it. */
+function alertList(alerts) {
+  if (!alerts.length) return null;
+  return make("ul", { className: "alerts", "aria-label": "Alerts" }, alerts.map(({ severity, text, advice }) => make(
+    "li", { className: `note ${GRAVITY[severity]}` },
+    make("span", { className: "hidden" }, `${severity}: `), make("strong", {}, `${text}.`), ` ${advice}.`,
+  )));
 }
 
 function actionList() {

@@ -9,7 +9,7 @@ const FIRST = {
   features: [{ name: "age", kind: "continuous", low: 0, high: 120 }, { name: "smoker", kind: "boolean" }],
 };
 
-function card({ name, status, policy, actions, features, counts, label_budget: budget, labels_spent: spent, messages, created }) {
+function card({ name, status, policy, actions, features, counts, label_budget: budget, labels_spent: spent, messages, alerts, created }) {
   const known = counts ?? {}; // not known where another process serves the experiment
   const labels = budget === null || !counts ? count(known.asked) : `${count(spent ?? known.asked)} / ${count(budget)}`;
   const figures = [
@@ -30,6 +30,9 @@ function card({ name, status, policy, actions, features, counts, label_budget: b
       ].join(" · "),
     ),
     messages.length ? make("p", { className: "error" }, messages[0]) : null,
+    alerts.filter(({ severity }) => severity !== "info").slice(0, 2).map(({ severity, text }) => make(
+      "p", { className: severity === "critical" ? "error" : "caution" }, `${text}.`,
+    )),
     make(
       "dl", { className: "figures" },
       figures.map(([term, value]) => make("div", {}, make("dt", {}, term), make("dd", {}, value))),

@@ -1,0 +1,88 @@
+"""Sums over the decisions that took an action, from which its share, mean reward and value follow."""
+
+from __future__ import annotations
+
+import math
+
+from msgspec import Struct
+
+from releaf import statistics
+
+MAX_WEIGHT_BIAS = 0.2  # difference of the mean weight from 1 up to which an estimate counts as supported
+
+
+class ActionSums(Struct, array_like=True, gc=False):
+    """Sums of one action. Snapshots store the fields by position: new ones go to the end.
+
+    The weighted sums are over decisions with a known propensity p, with the weight w = 1 / p; or over all decisions
+    with w = 1 where clients send the rewards of all actions.
+    """
+
+    decisions: int = 0
+    floored: int = 0  # decisions with the lowest propensity that the policy allows
+    rewards: int = 0
+    reward_sum: float = 0.0
+    reward_squares: float = 0.0
+    matched: int = 0  # rewards with a weight
+    w: float = 0.0
+    wr: float = 0.0
+    ww: float = 0.0
+    wwr: float = 0.0
+    wwrr: float = 0.0
+    wrr: float = 0.0
+
+    def add_weighted(self, weight: float, reward: float) -> None:
+        """Add a reward with its weight."""
+        weighted = weight * reward
+        self.matched += 1
+        self.w += weight
+        self.wr += weighted
+        self.ww += weight * weight
+        self.wwr += weight * weighted
+        self.wwrr += weighted * weighted
+        self.wrr += weighted * reward
+
+    def merge(self, other: ActionSums) -> None:
+        """Add the sums of other decisions."""
+        for name in self.__struct_fields__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+    def minus(self, other: ActionSums) -> ActionSums:
+        """The sums without those of other decisions."""
+        return ActionSums(*(getattr(self, name) - getattr(other, name) for name in self.__struct_fields__))
+
+    def is_supported(self, rewarded: int) -> bool:
+        """Whether rewards tell what the action would earn everywhere."""
+        return is_weight_supported(self.w, self.ww, rewarded)
+
+    def value(self) -> float:
+        """Self-normalised estimate (SNIPS) of the mean reward if the action were always taken."""
+        return self.wr / self.w
+
+    def variance(self, rewarded: int) -> float:
+        """Variance of the estimate, times the number of rewarded decisions (delta method)."""
+        return statistics.snips_variance(self.w, self.wr, self.ww, self.wwr, self.wwrr) * rewarded
+
+    def covariance_with_mean(self, mean: float) -> float:
+        """Covariance of the estimate with the mean reward of all decisions, times their number (delta method)."""
+        value = self.value()
+        return (self.wrr - (mean + value) * self.wr + mean * value * self.w) / self.w
+
+
+def is_weight_supported(w: float, ww: float, count: int) -> bool:
+    """Whether importance weights are 1 on average over a number of decisions, up to random variation.
+
+    They are less if the policy in charge never takes some of the actions that they stand for.
+
+    Parameters
+    ----------
+    w, ww
+        Sums of the weights, and of their squares.
+    count
+        The decisions, also those with the weight 0.
+    """
+    if not count:
+        return False
+    mean = w / count
+    error = math.sqrt(max(ww / count - mean * mean, 0.0) / count)
+    return abs(mean - 1.0) <= MAX_WEIGHT_BIAS + 3.0 * error
