@@ -295,6 +295,9 @@ class AdaptiveReleaf(MixturePolicy):
     def _arrays(self) -> dict[str, Array]:
         return self._engine.learnt_arrays()
 
+    def _cached_arrays(self) -> dict[str, Array]:
+        return self._engine.fitted_arrays()
+
     def _load_state(self, arrays: dict[str, Array]) -> None:
         if "sample_counts" not in arrays:
             raise ValueError(

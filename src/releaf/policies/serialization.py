@@ -46,21 +46,30 @@ class Serializable:
     def _arrays(self) -> dict[str, Array]:
         """Copy the arrays of the learnt state."""
 
+    def _cached_arrays(self) -> dict[str, Array]:
+        """Copy what loading would compute anew, for a file that is loaded faster."""
+        return {}
+
     @abstractmethod
     def _load_state(self, arrays: dict[str, Array]) -> None:
-        """Load what ``_arrays`` returned."""
+        """Load what ``_arrays`` returned, and perhaps ``_cached_arrays``."""
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the learner to a file atomically; ``releaf.load`` resumes exactly from its state.
 
-        The file holds plain arrays and JSON behind a checksum; loading it runs no code.
+        The file holds plain arrays and JSON behind a checksum; loading it runs no code. Besides the state it holds
+        fitted models that take long to fit anew, so that it is loaded fast.
         """
         with self._lock:
             header, arrays = self._contents()
+            arrays |= {f"policy.{name}": array for name, array in self._cached_arrays().items()}
         state_file.write(path, header, arrays)
 
     def to_bytes(self) -> bytes:
-        """Serialize the learner to the bytes that ``save`` writes; ``releaf.from_bytes`` loads them."""
+        """Serialize the state of the learner to bytes, which ``releaf.from_bytes`` loads.
+
+        They are those that ``save`` writes, but for fitted models: ``from_bytes`` fits these anew.
+        """
         return self.freeze()()
 
     def freeze(self) -> Callable[[], bytes]:

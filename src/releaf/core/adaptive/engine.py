@@ -15,6 +15,7 @@ from releaf.core.adaptive.fit_jobs import FitJob
 from releaf.core.adaptive.fitting import Fit, ensure_relevance, fit, least_leaf
 from releaf.core.adaptive.initial_state import FIRST_FIT, FIRST_ROWS, Settings, new_sample, new_state
 from releaf.core.adaptive.sample import KEYS
+from releaf.core.adaptive.saved_models import load_models, saved_models
 from releaf.core.adaptive.state import (
     ALWAYS,
     DUE,
@@ -69,13 +70,18 @@ class MixtureEngine:
         self._jobs: dict[int, FitJob] = {}
         self._build_models()
 
-    def _build_models(self) -> None:
-        """Build all models from their samples, and resume fits under way."""
+    def _build_models(self, saved: Mapping[int, Model] | None = None) -> None:
+        """Build the models that were not saved from their samples, and resume fits under way."""
         self._jobs.clear()
-        self.models = [fit(self.settings, self._fitted(sample)) for sample in self.samples]
+        known = saved or {}
+        self.models = [
+            known[action] if action in known else fit(self.settings, self._fitted(sample))
+            for action, sample in enumerate(self.samples)
+        ]
         self._connect()
         for action, sample in enumerate(self.samples):
-            self._learn_later_rows(action)
+            if action not in known:
+                self._learn_later_rows(action)
             if sample.counts[STARTED] != NONE:
                 self._submit(action)
 
@@ -350,6 +356,10 @@ class MixtureEngine:
                 arrays[f"sample_{name}"] = np.stack(parts)
         return arrays
 
+    def fitted_arrays(self) -> dict[str, Array]:
+        """Copy the models that take long to fit, which ``from_arrays`` need not build if it gets them too."""
+        return saved_models(self.settings, self.samples, self.models)
+
     @classmethod
     def without_models(cls, settings: Settings, actions: int, arrays: Mapping[str, Array]) -> Self:
         """Build an engine for merging from what ``learnt_arrays`` returned; it can't decide."""
@@ -365,7 +375,7 @@ class MixtureEngine:
         """Build an engine from what ``learnt_arrays`` returned. Raises a ValueError where that is not sound."""
         engine = cls.without_models(settings, actions, arrays)
         check_state(settings, engine.state, engine.samples)
-        engine._build_models()
+        engine._build_models(load_models(settings, engine.samples, arrays))
         return engine
 
 
