@@ -35,6 +35,9 @@ class Decision:
         explained the rewards (the paper's empty Rel_t(a)); None while exploring.
     index
         The action's index among the learner's actions.
+    eligible
+        The actions that were eligible, in the learner's order; None where all were. The probability is exact among
+        them. The only eligible action has probability 1 and is no exploration.
     """
 
     id: int
@@ -48,6 +51,7 @@ class Decision:
     _context: Row
     _learner: int
     _actions: tuple[ActionName, ...]  # of the learner at that time, in the order of the estimates
+    eligible: tuple[ActionName, ...] | None = None
 
     @property
     def context(self) -> Row:
@@ -67,8 +71,13 @@ class Decision:
         ]
         chance = "" if self.probability is None else f", with probability {self.probability:.3g}"
         how = f"{'explored' if self.explored else 'exploited'}{chance}"
-        marks = [how if place == self.index else "" for place in range(len(self._actions))]
+        marks = [self._mark_of(place, how) for place in range(len(self._actions))]
         wanted = "Its reward is wanted." if self.wants_reward else "No reward was asked for."
         rows = zip(self._actions, estimates, marks, strict=True)
         title = f"Decision {self.id} chose {self.action!r}."
         return html_table(["action", "estimate", "chosen"], rows, title=title, notes=[wanted])
+
+    def _mark_of(self, place: int, chosen: str) -> str:
+        if place == self.index:
+            return chosen
+        return "not eligible" if self.eligible is not None and self._actions[place] not in self.eligible else ""

@@ -73,6 +73,17 @@ class Decisions(Sequence[Decision]):
     _contexts: list[Row]
     _learner: int
     _actions: tuple[ActionName, ...]
+    _masks: Array | None = None  # a 1 for each eligible action; None where all are
+
+    @property
+    def eligible(self) -> list[tuple[ActionName, ...] | None]:
+        """The eligible actions of each decision; None where all were."""
+        return [self._eligible_at(row) for row in range(len(self))]
+
+    def _eligible_at(self, row: int) -> tuple[ActionName, ...] | None:
+        if self._masks is None or self._masks[row].all():
+            return None
+        return tuple([name for name, mark in zip(self._actions, self._masks[row].tolist(), strict=True) if mark])
 
     @property
     def actions(self) -> list[ActionName]:
@@ -106,6 +117,7 @@ class Decisions(Sequence[Decision]):
             context,
             self._learner,
             self._actions,
+            self._eligible_at(position),
         )
 
     def __repr__(self) -> str:

@@ -129,13 +129,13 @@ class Policy(Protocol):
 
     # --- decisions and rewards
 
-    def decide(self, context: Any) -> Decision: ...
+    def decide(self, context: Any, eligible: Sequence[ActionName] | None = None) -> Decision: ...
 
-    def decide_many(self, contexts: Any) -> Sequence[Decision]: ...
+    def decide_many(self, contexts: Any, eligible: Any = None) -> Sequence[Decision]: ...
 
-    def preview(self, context: Any) -> Decision: ...
+    def preview(self, context: Any, eligible: Sequence[ActionName] | None = None) -> Decision: ...
 
-    def preview_actions(self, contexts: Any, *, seed: int = 0) -> Array: ...
+    def preview_actions(self, contexts: Any, *, seed: int = 0, eligible: Any = None) -> Array: ...
 
     def estimate(self, contexts: Any) -> Array: ...
 
@@ -143,7 +143,7 @@ class Policy(Protocol):
 
     def discard_pending(self, choice: Decision | int) -> None: ...
 
-    def replay(self, contexts: Any, rewards: Any) -> Trace: ...
+    def replay(self, contexts: Any, rewards: Any, eligible: Any = None) -> Trace: ...
 
     def set_random_state(self, state: int) -> None: ...
 
@@ -201,6 +201,7 @@ class ServedPolicy(Policy, Protocol):
         probability: float | None,
         estimates: tuple[float, ...] | None,
         relevant: tuple[tuple[int, ...] | None, ...] | None,
+        eligible: tuple[ActionName, ...] | None = None,
     ) -> Decision: ...
 
     def freeze(self) -> Callable[[], bytes]: ...
@@ -234,7 +235,7 @@ class Trace:
         return len(self.actions)
 
 
-def replay(policy: Replayable, contexts: Any, rewards: Any) -> Trace:
+def replay(policy: Replayable, contexts: Any, rewards: Any, eligible: Any = None) -> Trace:
     """Replay a recorded stream: decide for each context, and learn the rewards that the policy requests.
 
     The decisions and the policy's state afterwards are those of ``decide`` and ``learn`` one by one, bit for bit;
@@ -249,6 +250,9 @@ def replay(policy: Replayable, contexts: Any, rewards: Any) -> Trace:
     rewards
         The reward of every action at every step (T × A). The policy reads only those that it observes; the others may
         be NaN.
+    eligible
+        Which actions could be chosen: one sequence of names for all steps, one for each step (None: all actions), or a
+        boolean mask (T × A). Rewards of other actions are not read.
 
     Examples
     --------
@@ -261,7 +265,10 @@ def replay(policy: Replayable, contexts: Any, rewards: Any) -> Trace:
     """
     if not isinstance(policy, Replayable):
         raise TypeError(f"policy is a {type(policy).__name__} without a method replay(contexts, rewards)")
-    trace = policy.replay(contexts, rewards)
+    if eligible is None:
+        trace = policy.replay(contexts, rewards)
+    else:
+        trace = policy.replay(contexts, rewards, eligible=eligible)  # type: ignore[call-arg]
     return trace if trace.policy is not None else dataclasses.replace(trace, policy=type(policy).__name__)
 
 

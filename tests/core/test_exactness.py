@@ -23,8 +23,10 @@ def assert_same_partitions(bandit: PartitionedPolicy, twin: PlainReleaf) -> None
         assert [tuple(interval) for interval in bandit.partition(feature)] == expected
 
 
-def assert_same_decision(choice: releaf.Decision, twin: PlainReleaf, context: list[float]) -> None:
-    outcome = twin.arrive(context)
+def assert_same_decision(
+    choice: releaf.Decision, twin: PlainReleaf, context: list[float], eligible: set[int] | None = None
+) -> None:
+    outcome = twin.arrive(context, eligible)
     assert choice.explored == bool(outcome.under_explored)
     if choice.explored:
         assert choice.index in outcome.under_explored
@@ -36,15 +38,25 @@ def assert_same_decision(choice: releaf.Decision, twin: PlainReleaf, context: li
     assert choice.relevant == tuple(outcome.relevant)
     for estimate, expected, possible in zip(choice.estimates, outcome.estimates, outcome.possible, strict=True):
         assert estimate in (possible if expected is None else [expected])
-    assert choice.index == choice.estimates.index(max(choice.estimates))
+    allowed, estimates = sorted(eligible or range(twin.actions)), choice.estimates
+    assert choice.index == max(allowed, key=lambda action: (estimates[action], -action))
+    sure = all(outcome.relevant[action] is not None for action in allowed)
+    assert choice.probability == (1.0 if sure or len(allowed) == 1 < twin.actions else None)
 
 
-def learn_both(bandit: PartitionedPolicy, twin: PlainReleaf, choice: releaf.Decision, row: list[float]) -> None:
+def learn_both(
+    bandit: PartitionedPolicy,
+    twin: PlainReleaf,
+    choice: releaf.Decision,
+    row: list[float],
+    eligible: set[int] | None = None,
+) -> None:
     context = choice.context.tolist()
     if bandit.observation_mode in ("all-actions", "labels"):
         bandit.learn(choice, row)
         for action, reward in enumerate(row):
-            twin.observe(context, action, reward)
+            if eligible is None or action in eligible:
+                twin.observe(context, action, reward)
     else:
         bandit.learn(choice, row[choice.index])
         twin.observe(context, choice.index, row[choice.index])
@@ -79,6 +91,25 @@ def test_every_step_is_that_of_the_plain_algorithm(data: st.DataObject) -> None:
 @given(st.data())
 def test_every_step_is_that_of_the_plain_algorithm_over_many_configurations(data: st.DataObject) -> None:
     check_lock_step(data)
+
+
+@quick
+@given(st.data())
+def test_every_step_among_eligible_actions_is_that_of_the_plain_algorithm(data: st.DataObject) -> None:
+    configuration = data.draw(configurations()) | {"actions": data.draw(st.integers(2, 6))}
+    bandit, actions = releaf.Releaf(**configuration), configuration["actions"]
+    contexts, table = data.draw(streams(configuration["features"], actions))
+    limit_dense_cells(bandit, data.draw(st.sampled_from([0, 20_000, 2**29])))
+    twin, draw = twin_of(bandit), np.random.default_rng(data.draw(st.integers(0, 2**32)))
+    for context, row in zip(contexts, table, strict=True):
+        count = int(draw.integers(1, actions + 1))
+        eligible = set(draw.choice(actions, count, replace=False).tolist())
+        choice = bandit.decide(context, eligible=sorted(eligible))
+        assert choice.index in eligible
+        assert_same_decision(choice, twin, context, eligible)
+        assert_same_partitions(bandit, twin)
+        if choice.wants_reward:
+            learn_both(bandit, twin, choice, row, eligible)
 
 
 @quick

@@ -47,6 +47,27 @@ def test_streams_hold_all_kinds_of_tables_and_effects() -> None:
         assert all(np.abs(action.model.effects.means[3]).max() > 0.1 for action in twin.actions)
 
 
+@pytest.mark.parametrize("share", [0.2, 0.6])
+@pytest.mark.parametrize(
+    "further",
+    [
+        {},
+        {"least_probability": 0.3},
+        {"optimism": 5.0},
+        {"observe": "labels"},
+        {"label_budget": 80},
+        {"observation_cost": 0.05},
+        {"delta": 0.1, "epsilon": 0.2},
+    ],
+    ids=str,
+)
+def test_decisions_among_eligible_actions_are_those_of_the_plain_twin(share: float, further: Any) -> None:
+    """Also where an ineligible action leads by far: the variance of those that can be chosen must be exact then."""
+    contexts, rewards = stream("mixed", steps_of(300), 4)
+    rewards[:, 0] = 1.0
+    run_in_lock_step(learner("mixed", 4, **further), contexts, rewards, share=share)
+
+
 @pytest.mark.parametrize("late", [0, 30])
 def test_a_fit_takes_effect_some_rewards_after_its_start(late: int) -> None:
     contexts, rewards = stream("many", steps_of(450))

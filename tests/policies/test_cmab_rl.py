@@ -42,10 +42,11 @@ def test_it_does_what_its_definition_says(
     terms = 2 * actions * horizon**1.5 * math.comb(features - 1, 2 * gamma - 1) * intervals ** (2 * gamma)
     radius = confidence**2 * (2 + 4 * math.log(terms))
     plain = RelevanceLearner(actions, features, gamma, intervals, radius, lipschitz)
-    for _ in range(120):
+    for step in range(120):
         context = generator.random(features).round(2)
-        choice = bandit.decide(context)
-        allowed, estimates, relevant = plain.expect(context)
+        eligible = sorted({*np.flatnonzero(generator.random(actions) < 0.6).tolist(), step % actions})
+        choice = bandit.decide(context, eligible=eligible)
+        allowed, estimates, relevant = plain.expect(context, eligible)
         if allowed is not None:
             assert choice.index in allowed
             assert choice.probability == 1.0

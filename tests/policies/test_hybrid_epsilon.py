@@ -43,12 +43,13 @@ def test_it_does_what_its_definition_says(
     settings = {"exploration": constant, "similarity": similarity, "max_groups": most}
     bandit = releaf.HybridEpsilon(actions, features, seed=seed, **settings)  # type: ignore[arg-type]
     plain = Hybrid(actions, [0] * features, constant, similarity, most)
-    for _ in range(200):
+    for step in range(200):
         context = generator.random(features)
-        choice = bandit.decide(context)
+        eligible = sorted({*np.flatnonzero(generator.random(actions) < 0.6).tolist(), step % actions})
+        choice = bandit.decide(context, eligible=eligible)
         estimates, rate = plain.expect(context)
-        best = choice.index == int(np.argmax(estimates))
-        assert choice.probability == pytest.approx(rate / actions + (1 - rate) * best)
+        best = choice.index == max(eligible, key=lambda action: (estimates[action], -action))
+        assert choice.probability == pytest.approx(rate / len(eligible) + (1 - rate) * best)
         if not choice.explored:
             assert best
             assert choice.estimates == pytest.approx(estimates)

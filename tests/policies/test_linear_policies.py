@@ -30,16 +30,18 @@ def test_linucb_is_explicit_ridge_regression_at_every_step(
     generator = np.random.default_rng(seed)
     bandit = releaf.LinUCB(actions, features, alpha=alpha, ridge=ridge, intercept=intercept)
     plain = Ridge(actions, ridge, intercept)
-    for _ in range(60):
+    for step in range(60):
         context = generator.random(features).round(1)
         estimates, spreads = plain.estimates_and_spreads(context)
         bounds = [e + alpha * s for e, s in zip(estimates, spreads, strict=True)]
-        choice = bandit.decide(context)
-        assert bounds[choice.index] >= max(bounds) - 1e-9
+        eligible = sorted({*np.flatnonzero(generator.random(actions) < 0.6).tolist(), step % actions})
+        choice = bandit.decide(context, eligible=eligible)
+        assert choice.index in eligible
+        assert bounds[choice.index] >= max(bounds[action] for action in eligible) - 1e-9
         assert bandit._state.estimates == pytest.approx(estimates, abs=1e-9)
         assert bandit._state.spreads == pytest.approx(spreads, abs=1e-9)
         if choice.explored:
-            assert estimates[choice.index] < max(estimates) + 1e-9
+            assert estimates[choice.index] < max(estimates[action] for action in eligible) + 1e-9
         else:
             assert choice.estimates == pytest.approx(estimates, abs=1e-9)
         reward = float(generator.random())

@@ -92,10 +92,14 @@ def test_it_does_what_its_definition_says(
         actions, features, seed=seed, lipschitz=lipschitz, confidence=confidence, horizon=horizon
     )
     plain = Zooming(actions, [0] * features, lipschitz, confidence, horizon)
-    for _ in range(150):
+    for step in range(150):
         context = generator.random(features)
-        choice = bandit.decide(context)
-        assert choice.index in plain.expect(context)
+        eligible = sorted({*np.flatnonzero(generator.random(actions) < 0.5).tolist(), step % actions})
+        choice = bandit.decide(context, eligible=eligible)
+        expected = plain.expect(context, eligible)
+        assert choice.index in expected
+        if len(expected) == 1:
+            assert choice.probability == 1.0
         reward = float(generator.random())
         bandit.learn(choice, reward)
         plain.learn(context, choice.index, reward)

@@ -75,28 +75,44 @@ def twin_of(bandit: releaf.AdaptiveReleaf) -> PlainAdaptive:
     )
 
 
-def assert_same_decision(choice: releaf.Decision, bandit: Any, twin: PlainAdaptive) -> None:
-    expected = twin.decide(choice.context)
+def assert_same_decision(
+    choice: releaf.Decision, bandit: Any, twin: PlainAdaptive, eligible: list[int] | None = None
+) -> None:
+    expected = twin.decide(choice.context, eligible)
     assert bandit._state.estimates.tolist() == pytest.approx(expected.estimates.tolist(), abs=1e-6)
     assert (choice.index, choice.explored, choice.wants_reward) == expected[:3]
     assert choice.probability == pytest.approx(expected.probability, abs=1e-9)
 
 
-def run_in_lock_step(bandit: Any, contexts: Any, rewards: Any, late: int = 0) -> PlainAdaptive:
-    """Let a learner and its twin decide and learn; ``late`` rewards wait, and are learnt in a random order."""
+def run_in_lock_step(
+    bandit: Any, contexts: Any, rewards: Any, late: int = 0, share: float | None = None
+) -> PlainAdaptive:
+    """Let a learner and its twin decide and learn; ``late`` rewards wait, and are learnt in a random order.
+
+    If a ``share`` is given, each action is eligible that often.
+    """
     twin, draw = twin_of(bandit), np.random.default_rng(7)
     waiting: list[tuple[releaf.Decision, Any]] = []
     for context, row in zip(contexts, rewards, strict=True):
-        choice = bandit.decide(context)
-        assert_same_decision(choice, bandit, twin)
+        places = some_of(len(bandit.actions), share, draw) if share is not None else None
+        choice = bandit.decide(context, None if places is None else [bandit.actions[place] for place in places])
+        assert_same_decision(choice, bandit, twin, places)
         if choice.wants_reward:
             waiting.append((choice, row))
         while len(waiting) > late:
             known, gained = waiting.pop(draw.integers(len(waiting)))
             learnt = dict(enumerate(gained)) if bandit.wants_all else {known.index: gained[known.index]}
+            if known.eligible is not None:
+                learnt = {place: gain for place, gain in learnt.items() if bandit.actions[place] in known.eligible}
             bandit.learn(known, list(gained) if bandit.wants_all else gained[known.index])
             twin.learn(known.context, learnt)
     return twin
+
+
+def some_of(actions: int, share: float, draw: np.random.Generator) -> list[int]:
+    """Some actions in order, at least one."""
+    places = np.flatnonzero(draw.random(actions) < share).tolist()
+    return places or [int(draw.integers(actions))]
 
 
 def fits_under_way(bandit: Any) -> int:

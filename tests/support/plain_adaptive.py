@@ -188,16 +188,23 @@ class PlainAdaptive:
 
     # --- decide -----------------------------------------------------------------------------------------------
 
-    def decide(self, context: Any) -> Outcome:
+    def decide(self, context: Any, eligible: list[int] | None = None) -> Outcome:
+        """Decide among the eligible actions: as if the others did not exist, but for the bonus, which counts all."""
+        allowed = list(range(len(self.actions))) if eligible is None else eligible
         self.see(context)
-        estimates, spreads, doubts = self.estimate(context)
-        leader, rule = int(np.argmax(estimates)), self.requests.rule
-        if rule != ALWAYS and not self.requests.wants(self, context, estimates, doubts):
-            return Outcome(leader, False, False, 1.0, estimates)
-        chances = self.chances(estimates, [self.bonus(*known) for known in zip(self.actions, spreads, strict=True)])
-        index = self.drawn(chances)
-        explored = index != leader or rule != ALWAYS or self.reward_sums[0] == 0.0
-        return Outcome(index, explored, True, chances[index], estimates)
+        everything, spreads, doubts = self.estimate(context)
+        forced = len(allowed) == 1 < len(self.actions)
+        estimates, rule = everything[allowed], self.requests.rule
+        leader = int(np.argmax(estimates))
+        if rule != ALWAYS and (
+            forced or not self.requests.wants(self, context, estimates, doubts[allowed], self.actions[allowed[leader]])
+        ):
+            return Outcome(allowed[leader], False, False, 1.0, everything)
+        bonuses = [self.bonus(self.actions[place], spreads[place]) for place in allowed]
+        chances = self.chances(estimates, bonuses)
+        drawn = self.drawn(chances)
+        explored = not forced and (drawn != leader or rule != ALWAYS or self.reward_sums[0] == 0.0)
+        return Outcome(allowed[drawn], explored, True, chances[drawn], everything)
 
     def see(self, context: Any) -> None:
         """Sample contexts; levels follow from the sample each time the number of contexts has doubled."""
@@ -240,11 +247,12 @@ class PlainAdaptive:
 
     def chances(self, estimates: Any, bonuses: Any) -> Any:
         """Probability of each action, for one draw of optimism for all."""
-        count, drawn = decision_step.OPTIMISM_LEVELS, np.full(len(estimates), self.floor)
+        floor = min(self.floor, 1.0 / len(estimates))
+        count, drawn = decision_step.OPTIMISM_LEVELS, np.full(len(estimates), floor)
         for level in range(count):
             upper = estimates + 2 * self.optimism * (level + 0.5) / count * np.array(bonuses)
             best = upper == upper.max()
-            drawn[best] += (1.0 - len(estimates) * self.floor) / (count * best.sum())
+            drawn[best] += (1.0 - len(estimates) * floor) / (count * best.sum())
         return drawn
 
     def drawn(self, chances: Any) -> int:

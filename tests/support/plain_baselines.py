@@ -104,12 +104,11 @@ class Zooming:
         smallest = min(ball.radius for ball in held)
         return [ball for ball in held if ball.radius == smallest]
 
-    def expect(self, context: Array) -> list[int]:
-        """The actions that may be taken."""
+    def expect(self, context: Array, eligible: list[int] | None = None) -> list[int]:
+        """The actions that may be taken, of the eligible ones."""
         self.steps += 1
-        relevant = [
-            (self.index(ball), action) for action in range(self.actions) for ball in self.domain(context, action)
-        ]
+        allowed = range(self.actions) if eligible is None else eligible
+        relevant = [(self.index(ball), action) for action in allowed for ball in self.domain(context, action)]
         highest = max(index for index, _ in relevant)
         return sorted({action for index, action in relevant if index >= highest - 1e-9})
 
@@ -177,8 +176,14 @@ class RelevanceLearner:
         place = tuple(max(math.ceil(context[i] * self.m) - 1, 0) for i in w)
         return self.seen.setdefault((w, place, action), [])
 
-    def expect(self, context: Array) -> tuple[list[int] | None, list[float], list[tuple[int, ...] | None]]:
-        """The actions that may be taken (None where chance decides), the estimates and the relevant features."""
+    def expect(
+        self, context: Array, eligible: list[int] | None = None
+    ) -> tuple[list[int] | None, list[float], list[tuple[int, ...] | None]]:
+        """The actions that may be taken (None where chance decides), the estimates and the relevant features.
+
+        Only eligible actions may be taken, and only their lack of relevant features leaves anything to chance.
+        """
+        possible = list(range(self.actions)) if eligible is None else eligible
         indices, estimates, relevant = [], [], []
         for action in range(self.actions):
             cells = {w: self.cell(w, context, action) for w in self.tuples}
@@ -195,10 +200,12 @@ class RelevanceLearner:
             rewards = [r for w in self.tuples if best and set(best) <= set(w) for r in cells[w]]
             estimates.append(float(np.mean(rewards)) if rewards else 0.0)
             indices.append(estimates[-1] + 5 * max(doubt.values()))
-        allowed = [action for action in range(self.actions) if indices[action] >= max(indices) - 1e-9]
-        if math.isinf(max(indices)):  # of those that are unknown, the one least often taken
+        highest = max(indices[action] for action in possible)
+        allowed = [action for action in possible if indices[action] >= highest - 1e-9]
+        if math.isinf(highest):  # of those that are unknown, the one least often taken
             allowed = [min(allowed, key=lambda action: self.taken[action])]
-        return (None if None in relevant else allowed), estimates, relevant
+        unsure = any(relevant[action] is None for action in possible)
+        return (None if unsure else allowed), estimates, relevant
 
     def learn(self, context: Array, action: int, reward: float) -> None:
         self.taken[action] += 1

@@ -120,14 +120,22 @@ class PlainReleaf:
 
     # --- one step -------------------------------------------------------------------------------------------
 
-    def arrive(self, context: list[float]) -> Outcome:
+    def arrive(self, context: list[float], eligible: set[int] | None = None) -> Outcome:
+        """What to do with a context, among the eligible actions; the others have no estimate."""
+        allowed = set(range(self.actions)) if eligible is None else eligible
         self.count_last_arrival()
         self.t += 1
         p = self.last = self.locate(context)
         lipschitz = self.lipschitz or 1 + math.log(self.t) / 2
-        outcome = Outcome(self.under_explored(p, lipschitz))
+        forced = len(allowed) == 1 < self.actions
+        outcome = Outcome(set() if forced else self.under_explored(p, lipschitz) & allowed)
         if not outcome.under_explored:
             for a in range(self.actions):
+                if forced or a not in allowed:
+                    outcome.relevant.append(None)
+                    outcome.estimates.append(self.mean_around(p, a))
+                    outcome.possible.append([])
+                    continue
                 c = self.greedy_choice(p, a) if self.greedy else self.relevant(p, a, lipschitz)
                 outcome.relevant.append(c)
                 outcome.estimates.append(None if c is None else self.estimate(c, p, a))
@@ -151,6 +159,11 @@ class PlainReleaf:
             if difference <= 3 * lipschitz * math.sqrt(self.gamma) * max(self.s(i, p[i]) for i in v):
                 variation[v] = difference
         return min(variation, key=lambda v: (variation[v], v)) if variation else None
+
+    def mean_around(self, p: list[Interval], a: int) -> float:
+        """Mean over all cells of the context; one half without rewards there."""
+        rewards = [reward for w in self.all_w for reward in self.seen(w, p, a)]
+        return sum(rewards) / len(rewards) if rewards else 0.5
 
     def greedy_choice(self, p: list[Interval], a: int) -> Types:
         return max(self.all_w, key=lambda w: self.mean(w, p, a))

@@ -22,8 +22,11 @@ class PlainRequests:
         self.stretch = np.maximum(categories, 1)
         self.requested, self.error_sum, self.novelty_sum = 0, 0.0, 0.0
 
-    def wants(self, learner: Any, context: Any, estimates: Any, doubts: Any) -> bool:
-        """Whether to request the reward of this decision; the context is as precise as it came."""
+    def wants(self, learner: Any, context: Any, estimates: Any, doubts: Any, best: Any) -> bool:
+        """Whether to request the reward of this decision; the context is as precise as it came.
+
+        ``estimates`` and ``doubts`` are of the eligible actions, of which ``best`` leads.
+        """
         if self.rule == BUDGET and self.requested >= self.limit:
             return False
         leader = int(np.argmax(estimates))
@@ -33,7 +36,7 @@ class PlainRequests:
             if other != leader
         ]
         decides = {BUDGET: self.by_budget, COST: self.by_cost, GUARANTEE: self.by_guarantee}[self.rule]
-        wanted = decides(learner, gaps, estimates, doubts) or self.by_chance(learner, context, estimates, leader)
+        wanted = decides(learner, gaps, estimates, doubts) or self.by_chance(learner, context, estimates[leader], best)
         self.requested += wanted
         return wanted
 
@@ -62,13 +65,12 @@ class PlainRequests:
         others = [place for place in range(len(estimates)) if place != leader]
         return any(estimates[place] + self.width * doubts[place] - lowest > self.limit for place in others)
 
-    def by_chance(self, learner: Any, context: Any, estimates: Any, leader: int) -> bool:
+    def by_chance(self, learner: Any, context: Any, estimate: float, action: Any) -> bool:
         """Request at random, more often for contexts unlike those whose rewards confirm the estimate."""
-        action = learner.actions[leader]
         if action.learnt == 0:
             return True
         latest = slice(-rules.LATEST_ROWS, None)
-        confirm = np.abs(np.array(action.rewards[latest]) - estimates[leader]) <= rules.LIKELY
+        confirm = np.abs(np.array(action.rewards[latest]) - estimate) <= rules.LIKELY
         contexts = np.array(action.contexts[latest]).reshape(-1, len(context))
         distances = np.minimum(np.abs(contexts - context) * self.stretch, 1.0).mean(axis=1)
         nearest, contradicting = (distances[rows].min(initial=1.0) for rows in (confirm, ~confirm))

@@ -22,6 +22,7 @@ from releaf.inspection import Effect
 from releaf.policies.adaptive_parameters import checked_forget, checked_observe
 from releaf.policies.argument_checks import positive, whole
 from releaf.policies.effects import Relevance, are_certain, effects, relevant_features
+from releaf.policies.eligibility import as_table
 from releaf.policies.explainer import Explainer
 from releaf.policies.mixture_policy import MixturePolicy
 from releaf.policy import Actions, Trace
@@ -148,9 +149,8 @@ class AdaptiveReleaf(MixturePolicy):
             rule, limit = GUARANTEE, self.epsilon / self._span
             width = -NormalDist().inv_cdf(self.delta / max(actions, 2))
         window = 0 if self.forget is None else AUTO if self.forget == "auto" else self.forget
-        floor = min(self.least_probability, 1.0 / actions)
         optimism = 0.0 if self.observation_mode == "labels" else self.optimism  # nothing to explore
-        return optimism, floor, float(rule), limit, width, float(window)
+        return optimism, self.least_probability, float(rule), limit, width, float(window)
 
     def _settings(self, actions: int) -> Settings:
         categories = np.array([feature.categories for feature in self.schema.features], dtype=np.int64)
@@ -239,9 +239,9 @@ class AdaptiveReleaf(MixturePolicy):
     def _grow_if_full(self) -> None:
         self._do_what_is_due()
 
-    def _replay(self, units: Array, rewards: Array) -> Trace:
+    def _replay(self, units: Array, rewards: Array, masks: Array | None = None) -> Trace:
         try:
-            return super()._replay(units, rewards)
+            return super()._replay(units, rewards, masks)
         finally:
             self._do_what_is_due()
 
@@ -256,20 +256,21 @@ class AdaptiveReleaf(MixturePolicy):
         estimates = tuple(self._state.estimates.tolist())
         return decision >> 1, False, probability, estimates, self._named or self._name_relevant()
 
-    def _choose_all(self, units: Array) -> Selections:
-        count = len(units)
+    def _choose_all(self, units: Array, masks: Array | None = None) -> Selections:
+        count, table = len(units), as_table(masks, len(self.actions))
         decisions, chances = np.empty(count, dtype=np.int64), np.empty(count)
         estimates = np.empty((count, len(self.actions)))
-        self._entry_points.decide_all(self._pointer_table, units, decisions, chances, estimates)
+        self._entry_points.decide_all(self._pointer_table, units, table, decisions, chances, estimates)
+        self._set_eligible(None)
         relevant = [self._named or self._name_relevant()] * count
         return Selections(decisions >> 1, (decisions & 1).astype(np.bool_), chances, estimates, relevant)
 
-    def _choose_each(self, units: Array, states: Array) -> Array:
+    def _choose_each(self, units: Array, states: Array, masks: Array | None = None) -> Array:
         time = int(self._state.clock[TIME]) + 1
         if time & (time - 1) == 0:  # levels are set from the sampled contexts then: once, not for each row
             set_levels(self._pointer_table)
             self._state.clock[TIME] = time
-        return super()._choose_each(units, states)
+        return super()._choose_each(units, states, masks)
 
     def _arrays_read_by_choice(self) -> list[Array]:
         return [self._state.clock, self._state.sums]  # the sampled contexts matter to the next fit only

@@ -7,8 +7,7 @@ import threading
 import warnings
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import compress, count, repeat
 from typing import Any, ClassVar
@@ -20,28 +19,35 @@ from releaf.decision import ActionName, Decision
 from releaf.decision_batch import Decisions, Selection, Selections
 from releaf.html_table import html_table
 from releaf.policies.argument_checks import whole
+from releaf.policies.eligibility import checked_mask, checked_masks, names_of
 from releaf.policies.log_learning import LogLearning
 from releaf.policies.optional_methods import OptionalMethods
-from releaf.policies.pending_decisions import PendingDecision, copied_rows, decision_id, why_not_pending, without_action
+from releaf.policies.pending_decisions import (
+    PendingDecision,
+    canonical,
+    copied_rows,
+    decision_id,
+    why_not_pending,
+    without_action,
+)
 from releaf.policies.previews import Previews
+from releaf.policies.replays import Replays
 from releaf.policies.reward_checks import (
     UNIT,
     checked_reward,
     checked_reward_range,
     checked_rewards,
-    checked_table,
-    scaled,
     scaled_reward,
 )
 from releaf.policies.service_hooks import ServiceHooks
-from releaf.policy import Actions, Trace, action_names, plain_name
+from releaf.policy import Actions, action_names, plain_name
 from releaf.schema import Features, Schema
 from releaf.traits import Traits
 
 _FLOAT64 = np.dtype(np.float64)
 
 
-class OnlinePolicy(Previews, LogLearning, OptionalMethods, ServiceHooks, ABC):
+class OnlinePolicy(Replays, Previews, LogLearning, OptionalMethods, ServiceHooks, ABC):
     """A policy that decides step by step. A subclass implements the abstract methods.
 
     Policies are thread-safe: each has a lock.
@@ -185,14 +191,21 @@ class OnlinePolicy(Previews, LogLearning, OptionalMethods, ServiceHooks, ABC):
         """Number of decisions that were evicted while pending, since more than ``max_pending`` were."""
         return self._evicted
 
-    def decide(self, context: Any) -> Decision:
+    def decide(self, context: Any, eligible: Sequence[ActionName] | None = None) -> Decision:
         """Choose an action for a context.
 
         Parameters
         ----------
         context
             A sequence, a mapping from feature names, a numpy row, or one row of a pandas, polars or pyarrow table.
+        eligible
+            Names of the actions that may be chosen this time; None for all of them. The probability is exact among
+            them, and only their rewards can be learnt from this decision. With a single one there is nothing to
+            explore: its probability is 1, ``explored`` is False, and its reward is wanted only by a learner that
+            observes the rewards of exploitations too (``observe="always"`` or ``"labels"``).
         """
+        if eligible is not None:
+            return self._decide_among(context, eligible)
         if type(context) is np.ndarray and context.dtype is _FLOAT64 and context.shape == self._plain_shape:
             unit = context.copy()
         else:
@@ -200,7 +213,18 @@ class OnlinePolicy(Previews, LogLearning, OptionalMethods, ServiceHooks, ABC):
         with self._lock:
             return self._record_decision(unit, self._choose(unit))
 
-    def _record_decision(self, unit: Array, selection: Selection) -> Decision:
+    def _decide_among(self, context: Any, eligible: Any) -> Decision:
+        """Choose one of the eligible actions."""
+        with self._lock:
+            mask = checked_mask(eligible, self._action_names)
+            unit = self._encode(context)
+            return self._record_decision(unit, self._choose_among(unit, mask), mask)
+
+    def _choose_among(self, unit: Array, mask: Array | None) -> Selection:
+        with self._restricted_to(mask):
+            return self._choose(unit)
+
+    def _record_decision(self, unit: Array, selection: Selection, mask: Array | None = None) -> Decision:
         """Make the decision for an encoded context, and store it as pending if its reward is wanted. Needs the lock."""
         index, explored, probability, estimates, relevant = selection
         if estimates is not None and not self._is_unit:
@@ -209,14 +233,15 @@ class OnlinePolicy(Previews, LogLearning, OptionalMethods, ServiceHooks, ABC):
         self._steps = step = self._steps + 1
         wants_reward = self._always_wants or (explored and self.observation_mode != "never")
         if wants_reward:
-            self._pending[step] = (unit, index, len(names))
+            self._pending[step] = (unit, index, len(names), None if mask is None else mask.tobytes())
             if len(self._pending) > self.max_pending and self._evicts:
                 self._evict()
+        own = None if mask is None else names_of(mask, names)
         return Decision(
-            step, names[index], index, explored, wants_reward, probability, estimates, relevant, unit, token, names
+            step, names[index], index, explored, wants_reward, probability, estimates, relevant, unit, token, names, own
         )
 
-    def decide_many(self, contexts: Any) -> Decisions:
+    def decide_many(self, contexts: Any, eligible: Any = None) -> Decisions:
         """Choose an action for each of many contexts, before any of their rewards is known.
 
         Decisions are the same as one by one, except that invalid input anywhere raises before the first decision.
@@ -226,6 +251,9 @@ class OnlinePolicy(Previews, LogLearning, OptionalMethods, ServiceHooks, ABC):
         ----------
         contexts
             A matrix, a table, or a sequence of contexts.
+        eligible
+            As for ``decide``: one sequence of names for all contexts, one for each (None: all actions), or a boolean
+            mask (T × A).
 
         Returns
         -------
@@ -233,19 +261,26 @@ class OnlinePolicy(Previews, LogLearning, OptionalMethods, ServiceHooks, ABC):
             Columns such as ``actions`` and ``probabilities``, and a sequence of decisions.
         """
         with self._lock:
+            if eligible is None:
+                units = self._encode_many(contexts)
+                return self._record_decisions(units, self._choose_all(units))
+            contexts = contexts if hasattr(contexts, "__len__") else list(contexts)
+            masks = checked_masks(eligible, len(contexts), self._action_names)
             units = self._encode_many(contexts)
-            return self._record_decisions(units, self._choose_all(units))
+            return self._record_decisions(units, self._choose_all(units, masks), masks)
 
-    def _choose_all(self, units: Array) -> Selections:
+    def _choose_all(self, units: Array, masks: Array | None = None) -> Selections:
         """Choose for encoded contexts one by one; policies with a compiled loop override it."""
-        return Selections.collect(map(self._choose, units), len(self._action_names))
+        chosen = map(self._choose, units) if masks is None else map(self._choose_among, units, masks)
+        return Selections.collect(chosen, len(self._action_names))
 
-    def _record_decisions(self, units: Array, chosen: Selections) -> Decisions:
+    def _record_decisions(self, units: Array, chosen: Selections, masks: Array | None = None) -> Decisions:
         """Make the decisions for encoded contexts, like ``_record_decision``. Needs the lock."""
         ids = np.arange(self._steps + 1, self._steps + 1 + len(units))
         wanted = chosen.explored & (self.observation_mode != "never") | self._always_wants
         rows, names = list(copied_rows(units)), self._action_names
-        entries = zip(rows, chosen.indices.tolist(), repeat(len(names)), strict=False)
+        marks = repeat(None) if masks is None else [canonical(mask.tobytes()) for mask in masks]
+        entries = zip(rows, chosen.indices.tolist(), repeat(len(names)), marks, strict=False)
         self._steps += len(units)
         self._pending.update(compress(zip(ids.tolist(), entries, strict=False), wanted.tolist()))
         if len(self._pending) > self.max_pending and self._evicts:
@@ -253,7 +288,7 @@ class OnlinePolicy(Previews, LogLearning, OptionalMethods, ServiceHooks, ABC):
         estimates = np.where(chosen.explored[:, None], np.nan, self._low + self._span * chosen.estimates)
         return Decisions(
             *(ids, chosen.indices, chosen.explored, wanted, chosen.probabilities, estimates),
-            *(chosen.relevant, rows, self._token, names),
+            *(chosen.relevant, rows, self._token, names, masks),
         )
 
     def learn(self, choice: Decision | int, reward: Any, action: ActionName | None = None) -> None:
@@ -265,10 +300,11 @@ class OnlinePolicy(Previews, LogLearning, OptionalMethods, ServiceHooks, ABC):
             The decision, or its ``id``.
         reward
             A number in the learner's ``reward_range``, which is [0, 1] by default. With ``observe="all-actions"`` or
-            ``"labels"`` one for each action, as a sequence or a mapping from action names.
+            ``"labels"`` one for each action, as a sequence or a mapping from action names; those of actions that were
+            not eligible are not learnt, and may be missing, None or NaN.
         action
-            The action that was taken instead, if the decision was overruled: the policy learns the reward for that one.
-            None for the chosen action.
+            The action that was taken instead, if the decision was overruled: the policy learns the reward for that one,
+            which must have been eligible. None for the chosen action.
         """
         if type(choice) is Decision and choice._learner == self._token:
             number = choice.id
@@ -281,14 +317,15 @@ class OnlinePolicy(Previews, LogLearning, OptionalMethods, ServiceHooks, ABC):
                 raise ValueError(
                     why_not_pending(choice, number, self._steps, self.observation_mode, self.max_pending, name)
                 )
-            context, index, actions = pending
+            context, index, actions, eligible = pending
             if isinstance(choice, Decision) and choice._context is not context:
                 self._require_same(choice, context, index)
             if action is not None:
-                index = self._taken_instead(action, index)
+                index = self._taken_instead(action, index, number, eligible)
             if self._wants_all:
-                gained = checked_rewards(reward, self._action_names[:actions], self._checked_reward)
-                self._learn_all(context, number, gained)
+                gained = checked_rewards(reward, self._action_names[:actions], self._checked_reward, eligible)
+                with self._restricted_to(None if eligible is None else np.frombuffer(eligible, dtype=np.uint8)):
+                    self._learn_all(context, number, gained)
             else:
                 self._learn(context, number, index, self._checked_reward(reward))
             del self._pending[number]
@@ -304,7 +341,7 @@ class OnlinePolicy(Previews, LogLearning, OptionalMethods, ServiceHooks, ABC):
         with self._lock:
             self._pending.pop(decision_id(choice, self._token), None)
 
-    def _taken_instead(self, action: ActionName, chosen: int) -> int:
+    def _taken_instead(self, action: ActionName, chosen: int, decision: int, eligible: bytes | None) -> int:
         """Index of the action that was taken instead, if the policy can learn its reward."""
         if self._wants_all:
             raise ValueError(
@@ -312,6 +349,9 @@ class OnlinePolicy(Previews, LogLearning, OptionalMethods, ServiceHooks, ABC):
                 f"(observe={self.observation_mode!r}): expected none"
             )
         index = self._index_of(action)
+        if eligible is not None and (index >= len(eligible) or not eligible[index]):
+            known = names_of(np.frombuffer(eligible, dtype=np.uint8), self._action_names[: len(eligible)])
+            raise ValueError(f"action {action!r} was not eligible in decision {decision}: expected one of {known!r}")
         if index != chosen and not self.traits.learns_from_logs:
             name, own = type(self).__name__, self._action_names[chosen]
             raise ValueError(f"{name} can't learn the reward of {action!r}: expected the action that it chose, {own!r}")
@@ -323,52 +363,14 @@ class OnlinePolicy(Previews, LogLearning, OptionalMethods, ServiceHooks, ABC):
             raise ValueError(f"unknown action {name!r}: the actions are {self._action_names!r}")
         return self._action_names.index(name)
 
-    def replay(self, contexts: Any, rewards: Any) -> Trace:
-        """Replay a recorded stream; see :func:`releaf.replay`."""
-        if not hasattr(contexts, "__len__"):
-            raise TypeError(f"contexts must be a matrix, a table or a sequence of contexts, got {contexts!r}")
+    def _require_standard_steps(self) -> None:
+        """Raise if a class of a user's own overrides a method that the compiled loop of a replay does not call."""
         for name in ("decide", "learn"):
             if getattr(type(self), name) != getattr(OnlinePolicy, name):
                 raise TypeError(
                     f"{type(self).__name__} overrides {name}, which the compiled loop of replay does not call: "
                     "override replay as well"
                 )
-        with self._lock:
-            table = checked_table(rewards, len(contexts), self._action_names, self.reward_range)
-            shares = scaled(table, self.reward_range)
-            backup = self._snapshot() if np.isnan(table).any() else None  # to restore where a needed reward is NaN
-            try:
-                trace = self._replay(self._encode_many(contexts), shares)
-            except ValueError:
-                if backup is not None:
-                    self._restore(backup)
-                raise
-            taken = table[np.arange(len(table)), trace.actions]
-            return replace(trace, rewards=taken, policy=type(self).__name__)
-
-    def _replay(self, units: Array, rewards: Array) -> Trace:
-        """Replay encoded contexts and scaled rewards step by step; policies with a compiled loop override it."""
-        actions = np.zeros(len(units), dtype=np.int64)
-        explored, observed = np.zeros(len(units), dtype=np.bool_), np.zeros(len(units), dtype=np.bool_)
-        for step, unit in enumerate(units):
-            unit = unit.copy()
-            choice = self._record_decision(unit, self._choose(unit))
-            actions[step], explored[step], observed[step] = choice.index, choice.explored, choice.wants_reward
-            if choice.wants_reward:
-                gained = rewards[step] if self._wants_all else rewards[step, choice.index]
-                if np.isnan(gained).any():
-                    raise self._lacks_reward(step, rewards[step])
-                del self._pending[choice.id]
-                if self._wants_all:
-                    self._learn_all(unit, choice.id, gained)
-                else:
-                    self._learn(unit, choice.id, choice.index, float(gained))
-        return Trace(actions, explored, observed, rewards[np.arange(len(units)), actions])
-
-    def _lacks_reward(self, row: int, rewards: Array) -> ValueError:
-        """The error of a replay that needs a reward which is NaN; the row's rewards are scaled."""
-        given = (self._low + self._span * rewards).tolist()
-        return ValueError(f"rewards of row {row} are {given}: the learner needs a reward that is NaN")
 
     def add_action(self, action: ActionName | None = None) -> ActionName:
         """Add an action; it starts without observations, so the policy explores it.

@@ -13,6 +13,7 @@ from releaf.core.runtime.primitives import RANDOM, SINCE, TIME
 from releaf.decision_batch import Relevant, Selection
 from releaf.policies.argument_checks import whole
 from releaf.policies.base import OnlinePolicy
+from releaf.policies.eligibility import as_table, write_mask
 from releaf.policies.reward_checks import UNIT
 from releaf.policy import Actions, Trace
 from releaf.schema import Features
@@ -88,15 +89,22 @@ class CompiledPolicy(OnlinePolicy):
     def _learn_all(self, context: Array, step: int, rewards: Array) -> None:
         raise NotImplementedError(f"{type(self).__name__} learns from the reward of its own action only")
 
-    def _replay(self, units: Array, rewards: Array) -> Trace:
+    def _set_eligible(self, mask: Array | None) -> None:
+        write_mask(self._state.eligible, mask)
+
+    def _replay(self, units: Array, rewards: Array, masks: Array | None = None) -> Trace:
+        table = as_table(masks, len(self.actions))
         actions = np.zeros(len(units), dtype=np.int64)
         explored = np.zeros(len(units), dtype=np.bool_)
         reached = 0
         try:
             while 0 <= reached < len(units):
                 self._grow_if_full()
-                reached = self._entry_points.replay(self._pointer_table, units, rewards, reached, actions, explored)
+                reached = self._entry_points.replay(
+                    self._pointer_table, units, rewards, table, reached, actions, explored
+                )
         finally:  # also after an interrupt
+            self._set_eligible(None)
             self._steps = int(self._state.clock[TIME])
         if reached < 0:
             row = -1 - reached
@@ -115,7 +123,7 @@ class CompiledPolicy(OnlinePolicy):
 
     # --- previews ---------------------------------------------------------------------------------------------
 
-    def _choose_each(self, units: Array, states: Array) -> Array:
+    def _choose_each(self, units: Array, states: Array, masks: Array | None = None) -> Array:
         decide, chosen = self._entry_points.decide, np.zeros(len(units), dtype=np.int64)
         if self._state.grows:
             self._grow_if_full()
@@ -123,6 +131,8 @@ class CompiledPolicy(OnlinePolicy):
         pointer_table, clock = self._pointer_table, self._state.clock
         for row, (unit, state) in enumerate(zip(units, states.tolist(), strict=True)):
             clock[RANDOM] = state
+            if masks is not None:
+                self._set_eligible(masks[row])
             chosen[row] = decide(pointer_table, unit)
             for array, before in changed:
                 array[...] = before

@@ -62,7 +62,12 @@ class LinTS(LinearPolicy):
         return self.spread, 0.0
 
     def _probability(self, action: int) -> float | None:
-        means, spreads = self._state.estimates, self._state.spreads
+        eligible = self._state.eligible.astype(bool)
+        if not eligible.all():
+            action = int(np.count_nonzero(eligible[:action]))
+        means, spreads = self._state.estimates[eligible], self._state.spreads[eligible]
+        if len(means) == 1 and len(eligible) > 1:
+            return 1.0
         if not spreads.any():  # a context of zeros without an intercept: the first action it is
             return 1.0
         spreads = np.maximum(spreads, 1e-12 * spreads.max())

@@ -13,7 +13,16 @@ from releaf.arrays import Array
 from releaf.core.releaf import decision_step, merging
 from releaf.core.releaf.engine import Engine, EngineSettings
 from releaf.core.releaf.marginals import observed_in_leaves
-from releaf.core.releaf.state import EXPLOITED, EXPLORED, OBSERVED, PENDING, RANDOM, TIME, UNDER_EXPLORED
+from releaf.core.releaf.state import (
+    EXPLOITED,
+    EXPLORED,
+    NO_CANDIDATE,
+    OBSERVED,
+    PENDING,
+    RANDOM,
+    TIME,
+    UNDER_EXPLORED,
+)
 from releaf.decision import ActionName, Decision
 from releaf.decision_batch import Relevant, Selection
 from releaf.explanation import ActionExplanation, Explanation, Term
@@ -22,6 +31,7 @@ from releaf.inspection import Interval, IntervalReward
 from releaf.policies.argument_checks import positive, scale, whole
 from releaf.policies.base import OnlinePolicy
 from releaf.policies.context_encoding import require_same_quantiles
+from releaf.policies.eligibility import write_mask
 from releaf.policies.parameters import parameters_of
 from releaf.policy import Trace
 from releaf.relevance_table import RelevanceTable
@@ -93,7 +103,7 @@ class PartitionedPolicy(OnlinePolicy):
         self._engine = engine
         gamma = engine.settings.gamma
         candidates = engine.state.targets.reshape(-1, gamma).tolist()
-        self._tuples = [*map(tuple, candidates), None]  # index -1, no candidate, gives None
+        self._tuples = [*map(tuple, candidates), None, None]  # NO_CANDIDATE and NOT_SOUGHT, from the end, give None
         self._known = {}
 
     # --- the rule -----------------------------------------------------------------------------------------
@@ -112,14 +122,21 @@ class PartitionedPolicy(OnlinePolicy):
         return decision >> 1, False, probability, tuple(engine.state.estimates.tolist()), relevant
 
     def _name_tuples(self, found: bytes) -> tuple[Relevant, float | None]:
-        """Relevant features of all actions and the decision's probability; cached, since a few combinations recur."""
+        """Relevant features of all actions and the decision's probability; cached, since a few combinations recur.
+
+        ``found`` tells by NOT_SOUGHT which actions were not eligible, so the probability follows from it alone.
+        """
         if len(self._known) >= MOST_KNOWN:
             self._known.clear()
-        relevant = tuple([self._tuples[candidate] for candidate in np.frombuffer(found, dtype=np.int64)])
-        self._known[found] = (relevant, None if None in relevant else 1.0)
+        candidates = np.frombuffer(found, dtype=np.int64).tolist()
+        relevant = tuple([self._tuples[candidate] for candidate in candidates])
+        self._known[found] = (relevant, None if NO_CANDIDATE in candidates else 1.0)
         return self._known[found]
 
-    def _choose_each(self, units: Array, states: Array) -> Array:
+    def _set_eligible(self, mask: Array | None) -> None:
+        write_mask(self._engine.state.eligible, mask)
+
+    def _choose_each(self, units: Array, states: Array, masks: Array | None = None) -> Array:
         chosen = np.zeros(len(units), dtype=np.int64)
         if not len(units):
             return chosen
@@ -131,6 +148,8 @@ class PartitionedPolicy(OnlinePolicy):
         for row, (unit, random) in enumerate(zip(units, states.tolist(), strict=True)):
             clock[:] = before
             clock[RANDOM] = random
+            if masks is not None:
+                self._set_eligible(masks[row])
             chosen[row] = decision_step.decide(pointer_table, unit)
         return chosen >> 1
 
@@ -141,10 +160,11 @@ class PartitionedPolicy(OnlinePolicy):
     def _learn_all(self, context: Array, step: int, rewards: Array) -> None:
         self._engine.learn_all(context, step, rewards)
 
-    def _replay(self, units: Array, rewards: Array) -> Trace:
+    def _replay(self, units: Array, rewards: Array, masks: Array | None = None) -> Trace:
         try:
-            actions, explored, observed, reached = self._engine.replay(units, rewards)
+            actions, explored, observed, reached = self._engine.replay(units, rewards, masks)
         finally:  # also after an interrupt
+            self._set_eligible(None)
             self._steps = self._engine.clock(TIME)
         if reached < len(units):
             raise self._lacks_reward(reached, rewards[reached])

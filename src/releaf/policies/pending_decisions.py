@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import chain
 
 import numpy as np
@@ -11,8 +11,9 @@ import numpy as np
 from releaf.arrays import Array
 from releaf.decision import Decision
 
-# Context, index of the action, and the number of actions at that time.
-PendingDecision = tuple[Array, int, int]
+# Context, index of the action, the number of actions at that time, and a byte for each of them that is 1 where it was
+# eligible; None where all were.
+PendingDecision = tuple[Array, int, int, bytes | None]
 SHARED = 1024  # bytes of one buffer that contexts of a batch may share
 
 
@@ -28,10 +29,19 @@ def copied_rows(matrix: Array) -> Iterable[Array]:
 def without_action(pending: OrderedDict[int, PendingDecision], removed: int) -> OrderedDict[int, PendingDecision]:
     """Drop the decisions for a removed action; indices of later actions decrease by one."""
     return OrderedDict(
-        (number, (context, action - (action > removed), actions - (actions > removed)))
-        for number, (context, action, actions) in pending.items()
+        (number, (context, action - (action > removed), actions - (actions > removed), _without(eligible, removed)))
+        for number, (context, action, actions, eligible) in pending.items()
         if action != removed
     )
+
+
+def _without(eligible: bytes | None, removed: int) -> bytes | None:
+    return None if eligible is None else canonical(eligible[:removed] + eligible[removed + 1 :])
+
+
+def canonical(eligible: bytes) -> bytes | None:
+    """None instead of bytes that are all 1."""
+    return eligible if 0 in eligible else None
 
 
 def as_arrays(numbers: list[int], pending: list[PendingDecision], width: int) -> dict[str, Array]:
@@ -41,11 +51,44 @@ def as_arrays(numbers: list[int], pending: list[PendingDecision], width: int) ->
     choices = np.empty((count, 2), dtype=np.int64)
     choices[:, 0] = np.fromiter((entry[1] for entry in pending), dtype=np.int64, count=count)
     choices[:, 1] = np.fromiter((entry[2] for entry in pending), dtype=np.int64, count=count)
-    return {
+    arrays = {
         "waiting.numbers": np.array(numbers, dtype=np.int64),
         "waiting.contexts": contexts.reshape(-1, width),
         "waiting.choices": choices,
     }
+    if any(entry[3] is not None for entry in pending):
+        arrays["waiting.eligible"] = _eligible_table(pending)
+    return arrays
+
+
+def _eligible_table(pending: list[PendingDecision]) -> Array:
+    """Which actions were eligible: a row for each pending decision, with 1 for actions that were added since."""
+    table = np.ones((len(pending), max(actions for _, _, actions, _ in pending)), dtype=np.uint8)
+    for row, (*_, eligible) in enumerate(pending):
+        if eligible is not None:
+            table[row, : len(eligible)] = np.frombuffer(eligible, dtype=np.uint8)
+    return table
+
+
+def from_arrays(arrays: Mapping[str, Array]) -> OrderedDict[int, PendingDecision]:
+    """Pending decisions from what ``as_arrays`` returned."""
+    numbers, contexts, choices = (arrays[f"waiting.{part}"] for part in ("numbers", "contexts", "choices"))
+    table = arrays.get("waiting.eligible")
+    eligible = [None] * len(numbers) if table is None else [row.tobytes() for row in table]
+    rows = zip(numbers.tolist(), np.array(contexts), choices.tolist(), eligible, strict=True)
+    return OrderedDict(
+        (number, (context, index, actions, None if marks is None else canonical(marks[:actions])))
+        for number, context, (index, actions), marks in rows
+    )
+
+
+def are_eligible(table: Array, choices: Array) -> bool:
+    """Whether a table of a file marks the chosen action of each pending decision, and has valid marks only."""
+    if table.dtype != np.dtype(np.uint8) or table.ndim != 2 or len(table) != len(choices) or not len(choices):
+        return False
+    if table.shape[1] != choices[:, 1].max() or (table > 1).any():
+        return False
+    return bool(table[np.arange(len(table)), choices[:, 0]].all())
 
 
 def decision_id(choice: Decision | int, token: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from releaf.arrays import Array
 from releaf.decision import ActionName, Decision
 from releaf.decision_batch import Selection
 from releaf.policies.context_encoding import ContextEncoding
+from releaf.policies.eligibility import Restriction, checked_masks
 from releaf.policies.pending_decisions import PendingDecision
 from releaf.policies.serialization import Serializable
 
@@ -24,7 +26,7 @@ def preview_states(seed: int, count: int) -> Array:
     return np.random.default_rng([seed, PREVIEWS]).integers(-(2**63), 2**63 - 1, count)
 
 
-class Previews(Serializable, ContextEncoding):
+class Previews(Restriction, Serializable, ContextEncoding):
     """Mixin of a policy: decides and estimates, then restores what that has changed."""
 
     _action_names: tuple[ActionName, ...]
@@ -36,7 +38,7 @@ class Previews(Serializable, ContextEncoding):
     _steps: int
 
     @abstractmethod
-    def decide(self, context: Any) -> Decision: ...
+    def decide(self, context: Any, eligible: Any = None) -> Decision: ...
 
     @abstractmethod
     def set_random_state(self, state: int) -> None: ...
@@ -44,26 +46,26 @@ class Previews(Serializable, ContextEncoding):
     @abstractmethod
     def _choose(self, context: Array) -> Selection: ...
 
-    def preview(self, context: Any) -> Decision:
+    def preview(self, context: Any, eligible: Sequence[ActionName] | None = None) -> Decision:
         """Return the decision that the policy would make now; state and random generator are unchanged.
 
         Parameters
         ----------
-        context
+        context, eligible
             As for ``decide``.
         """
         with self._lock:
             arrays, encoder = self._changed_by_decision(), self._encoder.state()
             steps, evicts, self._evicts = self._steps, self._evicts, False
             try:
-                return self.decide(context)
+                return self.decide(context) if eligible is None else self.decide(context, eligible)
             finally:
                 self._pending.pop(steps + 1, None)
                 self._steps, self._evicts = steps, evicts
                 self._undo_decision(arrays)
                 self._encoder.restore(encoder)
 
-    def preview_actions(self, contexts: Any, *, seed: int = 0) -> Array:
+    def preview_actions(self, contexts: Any, *, seed: int = 0, eligible: Any = None) -> Array:
         """Positions of the actions that the policy would take now in each of many contexts; state is unchanged.
 
         Each row is decided as if it came next, so no row affects another: ``preview`` for many contexts. A randomised
@@ -75,18 +77,22 @@ class Previews(Serializable, ContextEncoding):
             A matrix, a table, or a sequence of contexts.
         seed
             Seed of the draws; the policy's own random generator is unchanged.
+        eligible
+            As for ``decide_many``.
         """
         with self._lock:
             units, twin = self._encode_many(contexts, learns=False), copy.deepcopy(self)
-        return twin._choose_each(units, preview_states(seed, len(units)))
+            masks = checked_masks(eligible, len(units), self._action_names)
+        return twin._choose_each(units, preview_states(seed, len(units)), masks)
 
-    def _choose_each(self, units: Array, states: Array) -> Array:
+    def _choose_each(self, units: Array, states: Array, masks: Array | None = None) -> Array:
         """Choose for each encoded context from the same state, but for that of the random generator."""
         chosen = np.zeros(len(units), dtype=np.int64)
         for row, (unit, state) in enumerate(zip(units, states.tolist(), strict=True)):
             changed = self._changed_by_decision()
             self.set_random_state(state)
-            chosen[row] = self._choose(unit)[0]
+            with self._restricted_to(None if masks is None else masks[row]):
+                chosen[row] = self._choose(unit)[0]
             self._undo_decision(changed)
         return chosen
 

@@ -50,24 +50,39 @@ def scaled(rewards: Array, reward_range: tuple[float, float]) -> Array:
 
 
 def checked_rewards(
-    rewards: Any, names: tuple[ActionName, ...], checked: Callable[[Any], float] = checked_reward
+    rewards: Any,
+    names: tuple[ActionName, ...],
+    checked: Callable[[Any], float] = checked_reward,
+    eligible: bytes | None = None,
 ) -> Array:
-    """Validate one reward for each action with ``checked``, from a sequence or a mapping from action names."""
+    """Validate one reward for each action with ``checked``, from a sequence or a mapping from action names.
+
+    ``eligible`` marks the actions that were; the rewards of others are not learnt, and may be missing, None or NaN.
+    """
     if hasattr(rewards, "to_dict") and hasattr(rewards, "index"):  # a pandas row, by its index
         rewards = rewards.to_dict()
     if isinstance(rewards, Mapping):
         unknown = [name for name in rewards if name not in names]
-        lacking = [name for name in names if name not in rewards]
+        optional = {name for name, mark in zip(names, eligible or (), strict=False) if not mark}
+        lacking = [name for name in names if name not in rewards and name not in optional]
         if unknown or lacking:
             raise ValueError(
                 f"rewards must have each action once: unknown {unknown!r}, missing {lacking!r}; "
                 f"the actions are {names!r}"
             )
-        rewards = [rewards[name] for name in names]
+        rewards = [rewards.get(name) for name in names]
     plain = isinstance(rewards, str) or np.ndim(rewards) == 0 or not hasattr(rewards, "__getitem__")
     if plain or len(rewards) != len(names):
         raise ValueError(f"expected a reward for each of the {len(names)} actions, got {rewards!r}")
-    return np.array([checked(reward) for reward in rewards])
+    if eligible is None:
+        return np.array([checked(reward) for reward in rewards])
+    return np.array([_checked_if(mark, reward, checked) for mark, reward in zip(eligible, rewards, strict=True)])
+
+
+def _checked_if(is_eligible: int, reward: Any, checked: Callable[[Any], float]) -> float:
+    """Validate a reward; that of an action that was not eligible only if there is one."""
+    missing = reward is None or (isinstance(reward, float | np.floating) and np.isnan(reward))
+    return np.nan if missing and not is_eligible else checked(reward)
 
 
 def checked_table(

@@ -18,7 +18,7 @@ from releaf.decision import ActionName
 from releaf.features import MISSING
 from releaf.policies.argument_checks import whole
 from releaf.policies.parameters import parameters_of
-from releaf.policies.pending_decisions import PendingDecision, as_arrays
+from releaf.policies.pending_decisions import PendingDecision, are_eligible, as_arrays, from_arrays
 from releaf.schema import Encoder, Schema
 
 MOST_STEPS = 2**53  # decision ids that every JSON parser reads exactly
@@ -127,17 +127,13 @@ class Serializable:
         policy._token = whole("token", header["token"], least=0)
         policy._evicted = whole("evicted", header.get("evicted", 0), least=0)
         numbers, contexts, choices = (arrays[f"waiting.{part}"] for part in ("numbers", "contexts", "choices"))
-        policy._check_pending(numbers, contexts, choices)
-        own = np.array(contexts)
-        policy._pending = OrderedDict(
-            (number, (context, index, actions))
-            for number, context, (index, actions) in zip(numbers.tolist(), own, choices.tolist(), strict=True)
-        )
+        policy._check_pending(numbers, contexts, choices, arrays.get("waiting.eligible"))
+        policy._pending = from_arrays(arrays)
         policy._encoder.restore({name[8:]: a for name, a in arrays.items() if name.startswith("encoder.")})
         policy._load_state({name[7:]: a for name, a in arrays.items() if name.startswith("policy.")})
         return policy
 
-    def _check_pending(self, numbers: Array, contexts: Array, choices: Array) -> None:
+    def _check_pending(self, numbers: Array, contexts: Array, choices: Array, eligible: Array | None) -> None:
         """Raise a ValueError if the pending decisions of a file are inconsistent."""
         fits = (
             numbers.ndim == 1
@@ -153,7 +149,7 @@ class Serializable:
             fits = bool((inside | ((contexts == MISSING) & optional)).all())
             actions, known = choices[:, 1], len(self._action_names)
             fits = fits and bool(((choices[:, 0] >= 0) & (choices[:, 0] < actions) & (actions <= known)).all())
-        if not fits:
+        if not fits or (eligible is not None and not are_eligible(eligible, choices)):
             raise ValueError("its pending decisions contradict the rest")
 
 

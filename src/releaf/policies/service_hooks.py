@@ -50,8 +50,8 @@ class ServiceHooks:
     def check_reward(self, decision: int, reward: Any) -> None:
         """Raise the error that ``learn`` would raise for this reward of a decision; state is unchanged."""
         if self._wants_all:
-            actions = self._pending[decision][2] if decision in self._pending else len(self._action_names)
-            checked_rewards(reward, self._action_names[:actions], self._checked_reward)
+            _, _, actions, eligible = self._pending.get(decision, (None, 0, len(self._action_names), None))
+            checked_rewards(reward, self._action_names[:actions], self._checked_reward, eligible)
         else:
             self._checked_reward(reward)
 
@@ -67,6 +67,7 @@ class ServiceHooks:
         probability: float | None,
         estimates: tuple[float, ...] | None,
         relevant: tuple[tuple[int, ...] | None, ...] | None,
+        eligible: tuple[ActionName, ...] | None = None,
     ) -> Decision:
         """Restore a decision of this learner from stored values, for instance to explain it.
 
@@ -78,7 +79,7 @@ class ServiceHooks:
             As passed to ``decide``; it is encoded with the current quantiles.
         actions
             The actions at that time.
-        action, explored, wants_reward, probability, estimates, relevant
+        action, explored, wants_reward, probability, estimates, relevant, eligible
             As in the decision.
         """
         unit = self._encode_many([context], learns=False)[0]
@@ -86,5 +87,5 @@ class ServiceHooks:
         index = names.index(action)
         return Decision(
             *(number, action, index, explored, wants_reward, probability, estimates, relevant),
-            *(unit, self._token, names),
+            *(unit, self._token, names, eligible),
         )

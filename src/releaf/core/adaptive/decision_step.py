@@ -45,7 +45,7 @@ from releaf.core.adaptive.table_columns import find_places, lay_out, unlikeness
 from releaf.core.adaptive.trees import learn_in_leaves, predict
 from releaf.core.runtime.entry_points import EntryPoints, state_entry_point
 from releaf.core.runtime.jit import inlined, outlined
-from releaf.core.runtime.primitives import RANDOM, TIME, argmax
+from releaf.core.runtime.primitives import RANDOM, TIME, best_eligible, count_eligible, is_forced
 from releaf.core.runtime.random_generator import unit
 
 OPTIMISM_LEVELS = 16  # from which one is drawn
@@ -147,7 +147,8 @@ def stand_in_for_trees(predictions):
 def estimate(state, context):
     """Set the estimated reward of each action, its standard deviation, and its bonus.
 
-    An action that can't be chosen has an upper bound of its standard deviation instead, which is cheaper.
+    An action that can't be chosen has an upper bound of its standard deviation instead, which is cheaper. The action
+    that it is compared with must be eligible: one behind an ineligible leader can be chosen all the same.
     """
     sharpness, leading = sharpness_of(state.reward_sums), -math.inf
     for action in range(len(state.estimates)):
@@ -171,7 +172,7 @@ def estimate(state, context):
         if mean + MOST_OPTIMISM * state.params[OPTIMISM] * bonus >= leading or state.params[RULE] != ALWAYS:
             spread = variance_of(model.covariance, state.where, state.value, filled) + effect_variance
             bonus = bonus_of(state, model, spread)
-        leading = max(leading, mean)
+        leading = max(leading, mean) if state.eligible[action] else leading
         state.estimates[action] = mean
         state.spreads[action] = math.sqrt(spread)
         state.bonuses[action] = bonus
@@ -194,9 +195,9 @@ def bonus_of(state, model, spread):
 def choose(state, context):
     observe_context(state, context)
     estimate(state, context)
-    leader = argmax(state.estimates)
+    leader = best_eligible(state.estimates, state.eligible)
     if state.params[RULE] != ALWAYS:
-        if not requests_reward(state, context, leader):
+        if is_forced(state.eligible) or not requests_reward(state, context, leader):
             state.chance[0] = 1.0
             return 2 * leader
         state.clock[REQUESTED] += 1
@@ -212,22 +213,24 @@ def set_probabilities(state):
     """Set each action's probability under randomised UCB, one draw of optimism for all actions (Vaswani et al. 2020).
 
     For each level of optimism the action with the highest estimate plus so many bonuses is chosen, and ties are broken
-    uniformly; so the probabilities are exact.
+    uniformly; so the probabilities are exact. Those of actions that are not eligible are 0.
     """
-    actions = len(state.estimates)
-    sure = 1.0 - actions * state.params[FLOOR]
+    actions, count = len(state.estimates), count_eligible(state.eligible)
+    floor = min(state.params[FLOOR], 1.0 / count)
+    sure = 1.0 - count * floor
     for action in range(actions):
-        state.chances[action] = state.params[FLOOR]
+        state.chances[action] = floor if state.eligible[action] else 0.0
     for level in range(OPTIMISM_LEVELS):
         optimism = MOST_OPTIMISM * state.params[OPTIMISM] * (level + 0.5) / OPTIMISM_LEVELS
         highest, equal = -math.inf, 0
         for action in range(actions):
             upper = state.estimates[action] + optimism * state.bonuses[action]
-            if upper > highest:
-                highest, equal = upper, 0
-            equal += upper == highest
+            if state.eligible[action]:
+                if upper > highest:
+                    highest, equal = upper, 0
+                equal += upper == highest
         for action in range(actions):
-            if state.estimates[action] + optimism * state.bonuses[action] == highest:
+            if state.eligible[action] and state.estimates[action] + optimism * state.bonuses[action] == highest:
                 state.chances[action] += sure / (OPTIMISM_LEVELS * equal)
 
 
@@ -336,10 +339,11 @@ def surprises(state, sample, mean, reward):
 
 @inlined
 def update_all(state, context, step, rewards):
-    """Learn the rewards of all actions; returns whether a refit or more capacity is due."""
+    """Learn the rewards of all eligible actions; returns whether a refit or more capacity is due."""
     due = False
     for action in range(len(rewards)):
-        due |= update(state, context, step, action, rewards[action])
+        if state.eligible[action]:
+            due |= update(state, context, step, action, rewards[action])
     return due
 
 

@@ -127,6 +127,7 @@ def new_state(settings: Settings, actions: int) -> Adaptive:
         where=np.zeros(MOST_COLUMNS),
         value=np.zeros(MOST_COLUMNS),
         push=np.zeros(MOST_COLUMNS),
+        eligible=np.ones(actions),
         predictions=np.zeros((actions, EXPERTS)),
         spreads=np.zeros(actions),
         bonuses=np.zeros(actions),

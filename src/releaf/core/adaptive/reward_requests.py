@@ -117,7 +117,7 @@ def error_probability(state, leader):
     """Highest probability that another action is better than the leader."""
     highest = 0.0
     for action in range(len(state.estimates)):
-        if action != leader:
+        if action != leader and state.eligible[action]:
             spread = math.hypot(state.doubts[leader], state.doubts[action])
             if spread > 0.0:
                 highest = max(highest, normal_cdf((state.estimates[action] - state.estimates[leader]) / spread))
@@ -129,7 +129,7 @@ def expected_loss(state, leader):
     """Highest expected improvement of another action over the leader."""
     highest = 0.0
     for action in range(len(state.estimates)):
-        if action != leader:
+        if action != leader and state.eligible[action]:
             spread = math.hypot(state.doubts[leader], state.doubts[action])
             if spread > 0.0:
                 gap = (state.estimates[leader] - state.estimates[action]) / spread
@@ -144,6 +144,7 @@ def is_guaranteed(state, leader, epsilon):
     width = state.params[WIDTH_OF_BOUNDS]
     lowest = state.estimates[leader] - width * state.doubts[leader]
     for action in range(len(state.estimates)):
-        if action != leader and state.estimates[action] + width * state.doubts[action] - lowest > epsilon:
+        upper = state.estimates[action] + width * state.doubts[action]
+        if action != leader and state.eligible[action] and upper - lowest > epsilon:
             return False
     return True

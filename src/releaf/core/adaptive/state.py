@@ -129,6 +129,7 @@ class Adaptive(LearnerState):
     where: Array = scratch(np.int64, "scratch")
     value: Array = scratch(np.float64, "scratch")
     push: Array = scratch(np.float64, "scratch")
+    eligible: Array = scratch(np.uint8, "actions")
     predictions: Array = scratch(np.float64, "actions", EXPERTS)
     spreads: Array = scratch(np.float64, "actions")
     bonuses: Array = scratch(np.float64, "actions")

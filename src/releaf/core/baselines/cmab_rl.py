@@ -11,7 +11,7 @@ from releaf.arrays import Array
 from releaf.core.releaf.tuples import enumerate_tuples
 from releaf.core.runtime.entry_points import EntryPoints
 from releaf.core.runtime.jit import inlined
-from releaf.core.runtime.primitives import CLOCK_LENGTH, RANDOM, argmax, confidence, new_clock
+from releaf.core.runtime.primitives import CLOCK_LENGTH, RANDOM, best_eligible, confidence, new_clock
 from releaf.core.runtime.random_generator import integer_below
 from releaf.core.runtime.state import LearnerState, constant, learnt, scratch
 
@@ -41,6 +41,7 @@ class UniformPartition(LearnerState):
     tallies: Array = learnt(np.int64, "features and total", "actions", least=0)
     rows: Array = scratch(np.int64, "tuples")
     relevant: Array = scratch(np.int64, "actions")
+    eligible: Array = scratch(np.uint8, "actions")
     estimates: Array = scratch(np.float64, "actions")
     chance: Array = scratch(np.float64, 1)
 
@@ -82,6 +83,7 @@ def new_uniform_partition(
         tallies=np.zeros((len(sizes) + 1, actions)),
         rows=np.zeros(len(shapes)),
         relevant=np.zeros(actions),
+        eligible=np.ones(actions),
         estimates=np.zeros(actions),
         chance=np.zeros(1),
     )
@@ -156,6 +158,9 @@ def choose_by_relevance(state, context):
     for action in range(len(state.estimates)):
         candidate = relevant_candidate(state, action)
         state.relevant[action] = candidate
+        if state.eligible[action] == 0:  # it needs no draw, and has an estimate for the user only
+            state.estimates[action] = mean_of(state, action, max(candidate, 0))
+            continue
         if candidate == NONE:
             candidate = integer_below(state.clock, RANDOM, len(state.members))
             sure = False
@@ -165,7 +170,8 @@ def choose_by_relevance(state, context):
             chosen, highest = action, index
     state.taken[chosen] += 1
     state.chance[0] = 1.0 if sure else -1.0
-    explored = state.estimates[chosen] < state.estimates[argmax(state.estimates)] or math.isinf(highest)
+    best = best_eligible(state.estimates, state.eligible)
+    explored = state.estimates[chosen] < state.estimates[best] or math.isinf(highest)
     if not explored:
         tally(state)
     return 2 * chosen + explored
@@ -174,6 +180,8 @@ def choose_by_relevance(state, context):
 @inlined
 def tally(state):
     for action in range(len(state.relevant)):
+        if state.eligible[action] == 0:
+            continue
         state.tallies[-1, action] += 1
         if state.relevant[action] != NONE:
             for feature in state.candidates[state.relevant[action]]:

@@ -15,10 +15,12 @@ from releaf.core.runtime.primitives import (
     RANDOM,
     SINCE,
     TIME,
-    argmax,
+    best_eligible,
     choose_epsilon_greedy,
+    count_eligible,
     exploration_rate,
     new_clock,
+    nth_eligible,
 )
 from releaf.core.runtime.random_generator import integer_below
 from releaf.core.runtime.state import LearnerState, constant, learnt, scratch
@@ -32,6 +34,7 @@ class Uniform(LearnerState):
 
     clock: Array = learnt(np.int64, CLOCK_LENGTH)
     limits: Array = constant(np.float64, "features")
+    eligible: Array = scratch(np.uint8, "actions")
     estimates: Array = scratch(np.float64, "actions")
     chance: Array = scratch(np.float64, 1)
 
@@ -47,13 +50,20 @@ class Means(Uniform):
 
 def new_uniform(seed: int | None, limits: Array, actions: int) -> Uniform:
     """Initial state."""
-    return Uniform(clock=new_clock(seed), limits=limits, estimates=np.zeros(actions), chance=np.zeros(1))
+    return Uniform(
+        clock=new_clock(seed),
+        limits=limits,
+        eligible=np.ones(actions),
+        estimates=np.zeros(actions),
+        chance=np.zeros(1),
+    )
 
 
 def new_means(seed: int | None, limits: Array, actions: int, params: tuple[float, float]) -> Means:
     """Initial state without observations."""
     zeros = {name: np.zeros(actions) for name in ("taken", "counts", "sums", "estimates")}
-    return Means(clock=new_clock(seed), limits=limits, params=params, chance=np.zeros(1), **zeros)
+    further = {"eligible": np.ones(actions), "chance": np.zeros(1)}
+    return Means(clock=new_clock(seed), limits=limits, params=params, **further, **zeros)
 
 
 @inlined
@@ -64,7 +74,7 @@ def update(state, context, step, action, reward):
 
 @inlined
 def unobserved(state):
-    """Unobserved action that was taken least often, -1 if there is none; writes the means to ``estimates``.
+    """Eligible unobserved action that was taken least often, -1 if there is none; writes the means to ``estimates``.
 
     Where rewards are late or lost, all such actions take turns.
     """
@@ -73,7 +83,7 @@ def unobserved(state):
         state.estimates[action] = 0.0
         if state.counts[action] > 0:
             state.estimates[action] = state.sums[action] / state.counts[action]
-        elif found < 0 or state.taken[action] < state.taken[found]:
+        elif state.eligible[action] and (found < 0 or state.taken[action] < state.taken[found]):
             found = action
     return found
 
@@ -91,11 +101,12 @@ def choose_ucb1(state, context):
     scale = state.params[CONFIDENCE] * math.log(total)
     chosen, highest = 0, -1.0
     for action in range(len(state.counts)):
-        index = state.estimates[action] + math.sqrt(scale / state.counts[action])
-        if index > highest:
-            chosen, highest = action, index
+        if state.eligible[action]:
+            index = state.estimates[action] + math.sqrt(scale / state.counts[action])
+            if index > highest:
+                chosen, highest = action, index
     state.taken[chosen] += 1
-    return 2 * chosen + (state.estimates[chosen] < state.estimates[argmax(state.estimates)])
+    return 2 * chosen + (state.estimates[chosen] < state.estimates[best_eligible(state.estimates, state.eligible)])
 
 
 @inlined
@@ -107,15 +118,16 @@ def choose_epsilon_greedily(state, context):
         return 2 * unknown + 1
     steps = state.clock[TIME] - state.clock[SINCE]
     rate = exploration_rate(state.params[CONSTANT], state.params[FIXED], len(state.counts), steps)
-    decision = choose_epsilon_greedy(state.clock, state.estimates, rate, state.chance)
+    decision = choose_epsilon_greedy(state.clock, state.estimates, rate, state.chance, state.eligible)
     state.taken[decision >> 1] += 1
     return decision
 
 
 @inlined
 def choose_uniformly(state, context):
-    state.chance[0] = 1.0 / len(state.estimates)
-    return 2 * integer_below(state.clock, RANDOM, len(state.estimates)) + 1
+    count = count_eligible(state.eligible)
+    state.chance[0] = 1.0 / count
+    return 2 * nth_eligible(state.eligible, integer_below(state.clock, RANDOM, count)) + 1
 
 
 UCB1 = EntryPoints(choose_ucb1, update, Means)

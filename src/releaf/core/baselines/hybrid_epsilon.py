@@ -36,6 +36,7 @@ class Groups(LearnerState):
     arrivals: Array = learnt(np.int64, "groups", least=0)
     counts: Array = learnt(np.int64, "groups", "actions", least=0)
     sums: Array = learnt(np.float64, "groups", "actions")
+    eligible: Array = scratch(np.uint8, "actions")
     estimates: Array = scratch(np.float64, "actions")
     chance: Array = scratch(np.float64, 1)
 
@@ -53,6 +54,7 @@ def new_groups(
         arrivals=np.zeros(STARTING_CAPACITY),
         counts=np.zeros((STARTING_CAPACITY, actions)),
         sums=np.zeros((STARTING_CAPACITY, actions)),
+        eligible=np.ones(actions),
         estimates=np.zeros(actions),
         chance=np.zeros(1),
     )
@@ -101,7 +103,7 @@ def choose_in_group(state, context):
     for action in range(len(state.estimates)):
         state.estimates[action] = state.sums[group, action] / max(state.counts[group, action], 1)
     rate = exploration_rate(state.params[CONSTANT], state.params[FIXED], len(state.estimates), state.arrivals[group])
-    return choose_epsilon_greedy(state.clock, state.estimates, rate, state.chance)
+    return choose_epsilon_greedy(state.clock, state.estimates, rate, state.chance, state.eligible)
 
 
 @inlined

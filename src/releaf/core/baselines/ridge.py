@@ -20,7 +20,7 @@ from releaf.core.runtime.primitives import (
     RANDOM,
     SINCE,
     TIME,
-    argmax,
+    best_eligible,
     choose_epsilon_greedy,
     exploration_rate,
     new_clock,
@@ -50,6 +50,7 @@ class Ridge(LearnerState):
     theta: Array = learnt(np.float64, "actions", "columns")
     columns: Array = scratch(np.float64, "columns")
     push: Array = scratch(np.float64, "columns")
+    eligible: Array = scratch(np.uint8, "actions")
     estimates: Array = scratch(np.float64, "actions")
     spreads: Array = scratch(np.float64, "actions")
     chance: Array = scratch(np.float64, 1)
@@ -78,6 +79,7 @@ def new_ridge(
         theta=np.zeros((actions, width)),
         columns=np.ones(width),  # the first stays 1 where it is the intercept
         push=np.zeros(width),
+        eligible=np.ones(actions),
         estimates=np.zeros(actions),
         spreads=np.zeros(actions),
         chance=np.zeros(1),
@@ -133,25 +135,30 @@ def choose_linucb(state, context):
     chosen, highest = 0, -math.inf
     for action in range(len(state.estimates)):
         index = state.estimates[action] + state.params[ALPHA] * state.spreads[action]
-        if index > highest or (index == highest and state.taken[action] < state.taken[chosen]):
+        leads = index > highest or (index == highest and state.taken[action] < state.taken[chosen])
+        if state.eligible[action] and leads:
             chosen, highest = action, index
     state.taken[chosen] += 1
     state.chance[0] = 1.0
-    return 2 * chosen + (state.estimates[chosen] < state.estimates[argmax(state.estimates)])
+    return 2 * chosen + (state.estimates[chosen] < state.estimates[best_eligible(state.estimates, state.eligible)])
 
 
 @inlined
 def choose_lints(state, context):
-    """Choose by Thompson sampling: draw the product of weights and context, a normal number, from each posterior."""
+    """Choose by Thompson sampling: draw the product of weights and context, a normal number, from each posterior.
+
+    Of eligible actions; the others take no draw.
+    """
     lay_out(state.design, context, state.columns)
     estimate_with_spread(state)
     chosen, highest = 0, -math.inf
     for action in range(len(state.estimates)):
         state.spreads[action] *= state.params[SPREAD]
-        drawn = state.estimates[action] + state.spreads[action] * normal(state.clock, RANDOM)
-        if drawn > highest:
-            chosen, highest = action, drawn
-    return 2 * chosen + (state.estimates[chosen] < state.estimates[argmax(state.estimates)])
+        if state.eligible[action]:
+            drawn = state.estimates[action] + state.spreads[action] * normal(state.clock, RANDOM)
+            if drawn > highest:
+                chosen, highest = action, drawn
+    return 2 * chosen + (state.estimates[chosen] < state.estimates[best_eligible(state.estimates, state.eligible)])
 
 
 @inlined
@@ -160,7 +167,7 @@ def choose_linear_epsilon_greedily(state, context):
     estimate(state)
     steps = state.clock[TIME] - state.clock[SINCE]
     rate = exploration_rate(state.params[CONSTANT], state.params[FIXED], len(state.estimates), steps)
-    return choose_epsilon_greedy(state.clock, state.estimates, rate, state.chance)
+    return choose_epsilon_greedy(state.clock, state.estimates, rate, state.chance, state.eligible)
 
 
 @entry_point

@@ -11,7 +11,7 @@ from releaf.arrays import Array
 from releaf.core.baselines.design_matrix import dot, lay_out
 from releaf.core.runtime.entry_points import EntryPoints, learn_nothing
 from releaf.core.runtime.jit import entry_point, inlined
-from releaf.core.runtime.primitives import CLOCK_LENGTH, USED, argmax, new_clock
+from releaf.core.runtime.primitives import CLOCK_LENGTH, USED, argmax, best_eligible, new_clock
 from releaf.core.runtime.state import LearnerState, constant, learnt, scratch
 
 PENALTY, SHARE = 0, 1  # fields of params: ln β, and α of fixed share
@@ -38,6 +38,7 @@ class Votes(LearnerState):
     columns: Array = scratch(np.float64, "columns")
     advice: Array = scratch(np.int64, "experts")
     right: Array = scratch(np.uint8, "experts")
+    eligible: Array = scratch(np.uint8, "actions")
     estimates: Array = scratch(np.float64, "actions")
     chance: Array = scratch(np.float64, 1)
 
@@ -85,6 +86,7 @@ def new_votes(
         columns=np.zeros(width),
         advice=np.zeros(experts),
         right=np.zeros(experts),
+        eligible=np.ones(actions),
         estimates=np.zeros(actions),
         chance=np.ones(1),
     )
@@ -95,13 +97,13 @@ def new_votes(
 
 @inlined
 def advise(state, context):
-    """Predict with each base classifier: the action with the highest score, the first on ties."""
+    """Predict with each base classifier: the eligible action with the highest score, the first on ties."""
     lay_out(state.design, context, state.columns)
     for expert in range(len(state.advice)):
         highest = -math.inf
         for action in range(state.coefficients.shape[1]):
             score = state.intercepts[expert, action] + dot(state.coefficients[expert, action], state.columns)
-            if score > highest:
+            if state.eligible[action] and score > highest:
                 highest = score
                 state.advice[expert] = action
 
@@ -117,7 +119,7 @@ def count_votes(state):
         total += state.weights[expert]
     for action in range(len(state.estimates)):
         state.estimates[action] /= total
-    return argmax(state.estimates)
+    return best_eligible(state.estimates, state.eligible)
 
 
 @inlined
@@ -128,9 +130,9 @@ def vote(state, context):
 
 @inlined
 def mark_correct(state, context, rewards):
-    """Mark the classifiers whose action has the highest reward. Returns that reward."""
+    """Mark the classifiers whose action has the highest reward of the eligible ones. Returns that reward."""
     advise(state, context)
-    highest = rewards[argmax(rewards)]
+    highest = rewards[best_eligible(rewards, state.eligible)]
     for expert in range(len(state.advice)):
         state.right[expert] = state.advice[expert] < len(rewards) and rewards[state.advice[expert]] == highest
     return highest

@@ -10,7 +10,16 @@ import numpy as np
 from releaf.arrays import Array
 from releaf.core.runtime.entry_points import EntryPoints
 from releaf.core.runtime.jit import inlined, outlined
-from releaf.core.runtime.primitives import CLOCK_LENGTH, LATEST, RANDOM, TIME, USED, argmax, difference, new_clock
+from releaf.core.runtime.primitives import (
+    CLOCK_LENGTH,
+    LATEST,
+    RANDOM,
+    TIME,
+    USED,
+    best_eligible,
+    difference,
+    new_clock,
+)
 from releaf.core.runtime.random_generator import integer_below
 from releaf.core.runtime.state import LearnerState, constant, learnt, scratch
 
@@ -47,6 +56,7 @@ class Balls(LearnerState):
     apart: Array = scratch(np.float32, "balls")
     inside: Array = scratch(np.int64, "balls")
     smallest: Array = scratch(np.float64, "actions")
+    eligible: Array = scratch(np.uint8, "actions")
     estimates: Array = scratch(np.float64, "actions")
     chance: Array = scratch(np.float64, 1)
 
@@ -67,6 +77,7 @@ def new_balls(
         sieve=np.zeros((min(SIFTED, len(limits)), STARTING_CAPACITY)),
         **{name: np.zeros(STARTING_CAPACITY) for name in of_balls},
         smallest=np.zeros(actions),
+        eligible=np.ones(actions),
         estimates=np.zeros(actions),
         chance=np.zeros(1),
     )
@@ -209,19 +220,21 @@ def survey(state, held):
 
 @inlined
 def highest_at_most(state, held, only):
-    """Ball with the highest upper bound of the index, among balls whose domain has the context (of one action, or all).
+    """Ball with the highest upper bound of the index, among balls whose domain has the context.
+
+    Of one action, or of all eligible ones.
 
     It is the first ball where no other covers an action. Ties go to the first action.
     """
     found, arm, highest = -1, len(state.smallest), -math.inf
     for action in range(len(state.smallest)):
-        if state.smallest[action] == 1.0 and only in (ANY, action):
+        if state.smallest[action] == 1.0 and state.eligible[action] and only in (ANY, action):
             found, arm, highest = 0, action, 1.0 + state.bounds[0]
             break
     for place in range(held):
         ball = state.inside[place]
         action = state.arms[ball]
-        if state.radii[ball] == state.smallest[action] and only in (ANY, action):
+        if state.radii[ball] == state.smallest[action] and state.eligible[action] and only in (ANY, action):
             index = index_at_most(state.radii, state.bounds, state.nearest, state.reach, ball)
             if index > highest or (index == highest and action < arm):
                 found, arm, highest = ball, action, index
@@ -255,22 +268,27 @@ def choose_zooming(state, context):
         state.chance[0] = 1.0 / uncovered
         chosen = nth_uncovered(state, integer_below(state.clock, RANDOM, uncovered))
     state.clock[LATEST] = ball
-    return 2 * chosen + (state.estimates[chosen] < state.estimates[argmax(state.estimates)])
+    return 2 * chosen + (state.estimates[chosen] < state.estimates[best_eligible(state.estimates, state.eligible)])
 
 
 @inlined
 def count_uncovered(state):
     uncovered = 0
-    for radius in state.smallest:
-        uncovered += radius == 1.0
+    for action in range(len(state.smallest)):
+        uncovered += is_uncovered(state, action)
     return uncovered
+
+
+@inlined
+def is_uncovered(state, action):
+    return state.eligible[action] != 0 and state.smallest[action] == 1.0
 
 
 @inlined
 def nth_uncovered(state, turn):
     action = 0
-    while turn > 0 or state.smallest[action] < 1.0:
-        turn -= state.smallest[action] == 1.0
+    while turn > 0 or not is_uncovered(state, action):
+        turn -= is_uncovered(state, action)
         action += 1
     return action
 

@@ -28,7 +28,9 @@ from releaf.core.releaf.state import (
     LEAVES,
     LIPSCHITZ,
     LOG_CONFIDENCE,
+    NO_CANDIDATE,
     NODES,
+    NOT_SOUGHT,
     OBSERVED,
     PENDING,
     PER,
@@ -185,7 +187,7 @@ def range_over_tuples(m, action):
 
 @outlined
 def find_under_explored(m, size):
-    """Mark the actions of U_t in ``short`` and count them."""
+    """Mark the eligible actions of U_t in ``short`` and count them."""
     actions = m.shape[ACTIONS]
     for action in range(actions):
         m.short[action] = 0
@@ -195,15 +197,17 @@ def find_under_explored(m, size):
             m.short[action] |= m.counts[here + action] < need
     count = 0
     for action in range(actions):
+        if m.eligible[action] == 0:
+            m.short[action] = 0
         count += m.short[action]
     return count
 
 
 @inlined
 def most_relevant(m, limit):
-    """Candidate of Rel_t(a) with the smallest variation; the first on ties, -1 if there is none."""
+    """Candidate of Rel_t(a) with the smallest variation; the first on ties, NO_CANDIDATE if there is none."""
     gamma = m.shape[GAMMA]
-    best, smallest = -1, _FAR
+    best, smallest = NO_CANDIDATE, _FAR
     for v in range(m.shape[CANDIDATES]):
         longest = m.length[m.targets[v * gamma]]
         for k in range(1, gamma):
@@ -241,6 +245,26 @@ def estimate(m, action, candidate):
 
 
 @inlined
+def mean_around(m, action):
+    """Count-weighted mean of an action over all cells of the current context; NaN without observations."""
+    actions, total, count = m.shape[ACTIONS], 0.0, np.int64(0)
+    for p in range(m.shape[TUPLES]):
+        row = m.rows[p]
+        here = m.counts[row * actions + action]
+        total += m.cells[row * (1 + actions) + 1 + action] * here
+        count += here
+    return total / count if count > 0 else math.nan
+
+
+@inlined
+def count_eligible(m):
+    count = 0
+    for action in range(m.shape[ACTIONS]):
+        count += m.eligible[action] != 0
+    return count
+
+
+@inlined
 def explore(m):
     """Draw one of the under-explored actions uniformly."""
     turn = integer_below(m.clock, RANDOM, m.clock[UNDER_EXPLORED])
@@ -253,27 +277,40 @@ def explore(m):
 
 @inlined
 def exploit(m):
-    """Choose the action with the highest estimate, the first on ties."""
+    """Choose the eligible action with the highest estimate, the first on ties.
+
+    An action whose relevant features were not sought has the mean over all cells of the context instead, for the user
+    only, and this exploitation does not count for its relevance.
+    """
     features, gamma = m.shape[FEATURES], m.shape[GAMMA]
     m.clock[EXPLOITED] += 1
     winner, highest_estimate = 0, -_FAR
     for action in range(m.shape[ACTIONS]):
         candidate = m.relevant[action]
-        if candidate >= 0:
-            for k in range(gamma):
-                m.relevance[action * features + m.targets[candidate * gamma + k]] += 1
+        if candidate == NOT_SOUGHT:
+            m.added_at[action] += 1
+            value = mean_around(m, action)
+            value = 0.5 if math.isnan(value) else value
         else:
-            candidate = integer_below(m.clock, RANDOM, m.shape[CANDIDATES])
-        value = estimate(m, action, candidate)
+            if candidate >= 0:
+                for k in range(gamma):
+                    m.relevance[action * features + m.targets[candidate * gamma + k]] += 1
+            else:
+                candidate = integer_below(m.clock, RANDOM, m.shape[CANDIDATES])
+            value = estimate(m, action, candidate)
         m.estimates[action] = value
-        winner = action if value > highest_estimate else winner
-        highest_estimate = value if value > highest_estimate else highest_estimate
+        if m.eligible[action]:
+            winner = action if value > highest_estimate else winner
+            highest_estimate = value if value > highest_estimate else highest_estimate
     return winner
 
 
 @outlined
 def choose(m):
-    """Decide for the context whose leaves are in ``leaf``: 2 · action, plus 1 when exploring."""
+    """Decide for the context whose leaves are in ``leaf``: 2 · action, plus 1 when exploring.
+
+    The only eligible one of several actions is no exploration, and its relevant features do not matter.
+    """
     m.clock[TIME] += 1
     m.clock[PENDING] = 1
     size = m.shape[TUPLE_SIZE]
@@ -284,11 +321,16 @@ def choose(m):
     m.clock[ROWS_OF] = m.clock[TIME] if dense else 0  # hashed cells may not exist yet
     pairs = size == 2 and dense
     enough = find_pairs(m) if pairs else find_tuples(m, size)
-    if not enough:
+    is_forced = m.shape[ACTIONS] > 1 and count_eligible(m) == 1
+    if not enough and not is_forced:
         m.clock[UNDER_EXPLORED] = find_under_explored(m, size)
-        m.clock[EXPLORED] += 1
-        return 2 * explore(m) + 1
+        if m.clock[UNDER_EXPLORED] > 0:
+            m.clock[EXPLORED] += 1
+            return 2 * explore(m) + 1
     for action in range(m.shape[ACTIONS]):
+        if is_forced or m.eligible[action] == 0:
+            m.relevant[action] = NOT_SOUGHT
+            continue
         if pairs:
             range_over_pairs(m, action)
         else:
@@ -342,11 +384,12 @@ def learn(pointer_table, context, step, action, reward):
 
 @entry_point
 def learn_all(pointer_table, context, step, rewards):
-    """Learn the rewards of all actions, in the cells that hold the context now."""
+    """Learn the rewards of all eligible actions, in the cells that hold the context now."""
     m = open_state(pointer_table)
     if not locate_cells(m, context, step):
         return ROWS_LACKING
     m.clock[OBSERVED] += 1
     for action in range(len(rewards)):
-        observe(m, action, rewards[action])
+        if m.eligible[action]:
+            observe(m, action, rewards[action])
     return 0

@@ -125,9 +125,10 @@ class Engine:
         candidates = len(state.targets) // self.settings.gamma
         tuples = len(state.tuples) // self.settings.tuple_size
         lengths = {"rows": tuples, "low": candidates, "high": candidates}
-        lengths |= dict.fromkeys(("short", "estimates", "relevant"), actions)
+        lengths |= dict.fromkeys(("short", "estimates", "relevant", "eligible"), actions)
         for name in ReleafState.layout.names("scratch"):
             setattr(state, name, np.zeros(lengths.get(name, features)))
+        state.eligible = np.ones(actions)
         state.require_complete()
         self.state = state
 
@@ -164,8 +165,12 @@ class Engine:
         while decision_step.learn_all(self.state.pointer_table, context, step, rewards):
             self.grow(decision_step.ROWS_LACKING)
 
-    def replay(self, contexts: Array, rewards: Array) -> tuple[Array, Array, Array, int]:
-        """Actions, explored, observed, and the number of rows replayed: fewer than all where a needed reward is NaN."""
+    def replay(self, contexts: Array, rewards: Array, masks: Array | None = None) -> tuple[Array, Array, Array, int]:
+        """Actions, explored, observed, and the number of rows replayed: fewer than all where a needed reward is NaN.
+
+        ``masks`` tells which actions are eligible in each row; None where all are.
+        """
+        table = np.ones((0, self.actions), dtype=np.uint8) if masks is None else masks
         steps = len(contexts)
         actions = np.zeros(steps, dtype=np.int64)
         explored, observed = np.zeros(steps, dtype=np.bool_), np.zeros(steps, dtype=np.bool_)
@@ -173,7 +178,7 @@ class Engine:
         while row < steps and lacking != decision_step.BAD_VALUE:
             decided = lacking == decision_step.ROWS_LACKING
             row, lacking = stream_replay.replay(
-                self.state.pointer_table, contexts, rewards, row, decided, actions, explored, observed
+                self.state.pointer_table, contexts, rewards, table, row, decided, actions, explored, observed
             )
             if lacking and lacking != decision_step.BAD_VALUE:
                 self.grow(lacking)

@@ -30,6 +30,8 @@ CLOCK_LENGTH = 11
 CATEGORIES, FIRST, MISSING, LEAVES = range(4)
 # ReleafState.shape[OBSERVE]
 OBSERVE_EXPLORED, OBSERVE_ALWAYS, OBSERVE_ALL_ACTIONS, OBSERVE_LABELS = range(4)
+# ReleafState.relevant, where it is no candidate: none explained the rewards, or there was nothing to choose
+NO_CANDIDATE, NOT_SOUGHT = -1, -2
 
 
 class ReleafState(LearnerState):
@@ -49,7 +51,7 @@ class ReleafState(LearnerState):
     # counters
     clock: Array = learnt(np.int64, CLOCK_LENGTH)  # counters; their indices are defined above
     relevance: Array = learnt(np.int64, "A", "D")  # exploitations in which a feature was in the relevant tuple
-    added_at: Array = learnt(np.int64, "A")  # number of exploitations before the action was added
+    added_at: Array = learnt(np.int64, "A")  # exploitations before the action was added, or without choice of it
     # the partitions
     features: Array = learnt(np.int64, "D", 4)  # categories, first node, node of missing values, leaves
     grid: Array = learnt(np.int32, "D", "grid")  # node of each bin of the look-up grid
@@ -81,7 +83,8 @@ class ReleafState(LearnerState):
     high: Array = scratch(np.float64, "V")  # largest
     short: Array = scratch(np.int64, "A")  # whether the action is under-explored
     estimates: Array = scratch(np.float64, "A")  # estimated rewards
-    relevant: Array = scratch(np.int64, "A")  # relevant tuple, -1 where there was no candidate
+    relevant: Array = scratch(np.int64, "A")  # relevant tuple, NO_CANDIDATE, or NOT_SOUGHT
+    eligible: Array = scratch(np.uint8, "A")  # whether the action may be chosen
 
 
 open_state = ReleafState.open

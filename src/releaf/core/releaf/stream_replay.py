@@ -5,11 +5,9 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from releaf.core.releaf import partition
 from releaf.core.releaf.cells import find_or_add_rows, observe, rows_lacking
-from releaf.core.releaf.decision_step import BAD_VALUE, ROWS_LACKING, choose, count_arrival
+from releaf.core.releaf.decision_step import BAD_VALUE, ROWS_LACKING, choose, count_arrival, mean_around
 from releaf.core.releaf.state import (
     ACTIONS,
     HASHED,
@@ -22,7 +20,6 @@ from releaf.core.releaf.state import (
     RANDOM,
     TIME,
     TUPLE_SIZE,
-    TUPLES,
     open_state,
 )
 from releaf.core.runtime.jit import entry_point, inlined
@@ -48,7 +45,8 @@ def learn_rewards(m, rewards, action):
     m.clock[OBSERVED] += 1
     if observes_all_actions(m):
         for other in range(m.shape[ACTIONS]):
-            observe(m, other, rewards[other])
+            if m.eligible[other]:
+                observe(m, other, rewards[other])
     else:
         observe(m, action, rewards[action])
 
@@ -58,21 +56,24 @@ def unknown_reward(m, rewards, action):
     """Whether a reward that is to be observed is NaN."""
     if observes_all_actions(m):
         for other in range(m.shape[ACTIONS]):
-            if math.isnan(rewards[other]):
+            if m.eligible[other] and math.isnan(rewards[other]):
                 return True
         return False
     return math.isnan(rewards[action])
 
 
 @entry_point
-def replay(pointer_table, contexts, rewards, start, decided, actions, explored, observed):
-    """Replay a stream from row ``start`` on, which may be ``decided`` already.
+def replay(pointer_table, contexts, rewards, masks, start, decided, actions, explored, observed):
+    """Replay a stream from row ``start`` on, which may be ``decided`` already; ``masks`` without rows restrict none.
 
     Returns (row reached, what is full there, or 0). After ROWS_LACKING that row is decided and its reward not yet
     learnt. A row whose needed reward is NaN ends the stream with BAD_VALUE, and the caller restores the state.
     """
     m = open_state(pointer_table)
     for t in range(start, len(contexts)):
+        if len(masks) > 0:
+            for action in range(m.shape[ACTIONS]):
+                m.eligible[action] = masks[t, action]
         if not (decided and t == start):
             if m.clock[PENDING]:
                 lacking = count_arrival(m)
@@ -130,15 +131,3 @@ def estimate_all(pointer_table, contexts, estimates):
         explores = choose(m) & 1 == 1
         for action in range(m.shape[ACTIONS]):
             estimates[t, action] = mean_around(m, action) if explores else m.estimates[action]
-
-
-@inlined
-def mean_around(m, action):
-    """Count-weighted mean of an action over all cells of the current context."""
-    actions, total, count = m.shape[ACTIONS], 0.0, np.int64(0)
-    for p in range(m.shape[TUPLES]):
-        row = m.rows[p]
-        here = m.counts[row * actions + action]
-        total += m.cells[row * (1 + actions) + 1 + action] * here
-        count += here
-    return total / count if count > 0 else math.nan

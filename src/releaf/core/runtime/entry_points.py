@@ -1,7 +1,8 @@
 """Entry points from Python into the kernels of a rule.
 
 A rule is two functions: ``choose(state, context)`` returns 2 · action, plus 1 when exploring; ``update`` learns. The
-entry points open the state, check the context's values and count the decision before they call ``choose``.
+entry points open the state, check the context's values and count the decision before they call ``choose``. Both choose
+and learn among the actions that ``state.eligible`` marks; the only eligible one of several is no exploration.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -12,7 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from releaf.core.runtime.jit import entry_point, inlined
-from releaf.core.runtime.primitives import check_context
+from releaf.core.runtime.primitives import check_context, is_forced, set_eligible
 from releaf.core.runtime.state import LearnerState
 
 Kernel = Callable[..., Any]
@@ -73,10 +74,23 @@ class EntryPoints:
     def _compiled(self, kernel: Kernel) -> Kernel:
         return entry_point(kernel, cache_name=f"{kernel.__name__}_{self._rule}")
 
+    def _choose_eligible(self) -> Kernel:
+        """Kernel that chooses, and makes the only eligible action certain."""
+        choose = self._choose
+
+        def choose_eligible(state, context):
+            decision = choose(state, context)
+            if is_forced(state.eligible):
+                state.chance[0] = 1.0
+                decision -= decision & 1
+            return decision
+
+        return inlined(choose_eligible)
+
     @cached_property
     def decide(self) -> Kernel:
         """decide(pointer_table, context): 2 · action, plus 1 when exploring; -2 - a feature whose value is invalid."""
-        open_state, choose = self._open, self._choose
+        open_state, choose = self._open, self._choose_eligible()
 
         def decide(pointer_table, context):
             state = open_state(pointer_table)
@@ -90,13 +104,14 @@ class EntryPoints:
 
     @cached_property
     def decide_all(self) -> Kernel:
-        """decide_all(pointer_table, contexts, decisions, chances, estimates): for many checked contexts."""
-        open_state, choose = self._open, self._choose
+        """decide_all(pointer_table, contexts, masks, decisions, chances, estimates): for many checked contexts."""
+        open_state, choose = self._open, self._choose_eligible()
 
-        def decide_all(pointer_table, contexts, decisions, chances, estimates):
+        def decide_all(pointer_table, contexts, masks, decisions, chances, estimates):
             state = open_state(pointer_table)
             for row in range(len(contexts)):
                 state.clock[0] += 1
+                set_eligible(state.eligible, masks, row)
                 decisions[row] = choose(state, contexts[row])
                 chances[row] = state.chance[0]
                 for action in range(len(state.estimates)):
@@ -119,16 +134,18 @@ class EntryPoints:
 
     @cached_property
     def replay(self) -> Kernel:
-        """replay(pointer_table, contexts, rewards, row, actions, explored): the row it reached.
+        """replay(pointer_table, contexts, rewards, masks, row, actions, explored): the row it reached.
 
         Short of the end where the state's capacity is used up; -1 - row where a needed reward is NaN.
         """
-        open_state, choose, has_capacity, learn_row = self._open, self._choose, self._has_capacity, self._learn_row()
+        open_state, choose, has_capacity = self._open, self._choose_eligible(), self._has_capacity
+        learn_row = self._learn_row()
 
-        def replay(pointer_table, contexts, rewards, row, actions, explored):
+        def replay(pointer_table, contexts, rewards, masks, row, actions, explored):
             state = open_state(pointer_table)
             while row < len(contexts) and has_capacity(state):
                 state.clock[0] += 1
+                set_eligible(state.eligible, masks, row)
                 decision = choose(state, contexts[row])
                 actions[row] = decision >> 1
                 explored[row] = decision & 1 == 1
@@ -152,8 +169,8 @@ class EntryPoints:
             return True
 
         def learn_all(state, context, decision, rewards):
-            for reward in rewards:
-                if reward != reward:
+            for action in range(len(rewards)):
+                if state.eligible[action] and rewards[action] != rewards[action]:
                     return False
             update(state, context, state.clock[0], rewards)
             return True

@@ -1,4 +1,8 @@
-"""Kernel primitives: the clock, the check of a context, argmax and ε-greedy choice, and distances."""
+"""Kernel primitives: the clock, the check of a context, choice among eligible actions, and distances.
+
+``eligible`` has a 1 for each action that may be chosen, and a 0 for the others. All are 1 unless the caller restricts
+a decision.
+"""
 
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
@@ -46,6 +50,48 @@ def argmax(values):
 
 
 @inlined
+def best_eligible(values, eligible):
+    """Eligible action with the largest value, the first one on ties; ``values`` may end before ``eligible``."""
+    best = -1
+    for action in range(len(values)):
+        if eligible[action] and (best < 0 or values[action] > values[best]):
+            best = action
+    return best
+
+
+@inlined
+def count_eligible(eligible):
+    count = 0
+    for action in range(len(eligible)):
+        count += eligible[action] != 0
+    return count
+
+
+@inlined
+def nth_eligible(eligible, turn):
+    """Eligible action with so many eligible ones before it."""
+    action = 0
+    while turn > 0 or eligible[action] == 0:
+        turn -= eligible[action] != 0
+        action += 1
+    return action
+
+
+@inlined
+def is_forced(eligible):
+    """Whether one of several actions alone is eligible, so that there is nothing to choose."""
+    return len(eligible) > 1 and count_eligible(eligible) == 1
+
+
+@inlined
+def set_eligible(eligible, masks, row):
+    """Set the eligible actions of a row; ``masks`` without rows restricts none."""
+    if len(masks) > 0:
+        for action in range(len(eligible)):
+            eligible[action] = masks[row, action]
+
+
+@inlined
 def exploration_rate(constant, fixed, actions, steps):
     """Exploration rate ε: the fixed one where it is set (not negative), else min(1, constant · actions / steps)."""
     if fixed >= 0.0:
@@ -54,17 +100,20 @@ def exploration_rate(constant, fixed, actions, steps):
 
 
 @inlined
-def choose_epsilon_greedy(clock, estimates, rate, chance):
-    """Choose the best action with probability 1 - rate, else any; returns 2 · action, plus 1 where drawn at random."""
-    best = argmax(estimates)
+def choose_epsilon_greedy(clock, estimates, rate, chance, eligible):
+    """Choose the best eligible action with probability 1 - rate, else any eligible one.
+
+    Returns 2 · action, plus 1 where drawn at random.
+    """
+    best, count = best_eligible(estimates, eligible), count_eligible(eligible)
     action = best
     explored = 0
     if unit(clock, RANDOM) < rate:
-        action = integer_below(clock, RANDOM, len(estimates))
+        action = nth_eligible(eligible, integer_below(clock, RANDOM, count))
         explored = 1
-    chance[0] = rate / len(estimates)
+    chance[0] = rate / count
     if action == best:
-        chance[0] = 1.0 - rate * (len(estimates) - 1) / len(estimates)
+        chance[0] = 1.0 - rate * (count - 1) / count
     return 2 * action + explored
 
 
