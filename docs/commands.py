@@ -1,4 +1,4 @@
-"""The directive ``commands``: every command of ``releaf`` with its arguments and options, from the program itself."""
+"""The directives ``commands`` and ``exit-codes``: what ``releaf`` takes and returns, from the program itself."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 from typer.main import get_command
+
+from releaf.cli.manual import EXAMPLE, EXIT_CODE, EXIT_CODES, parts_of
 
 
 class Commands(SphinxDirective):
@@ -21,7 +23,9 @@ class Commands(SphinxDirective):
         title = f"releaf {name}"
         section = nodes.section("", nodes.title(title, title), ids=[nodes.make_id(title)])
         self.state.document.note_explicit_target(section)
-        text = [command.help or "", *self._table(command.params), "```text", _example(command), "```"]
+        parts = parts_of(command.epilog)
+        text = [command.help or "", *self._table(command.params), "```text", f"$ {parts[EXAMPLE]}", "```"]
+        text += ["", EXIT_CODE + parts[EXIT_CODE]]
         section += self.parse_text_to_nodes("\n".join(text))
         return section
 
@@ -61,10 +65,13 @@ def _plain(value: Any) -> str:
     return " ".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
 
 
-def _example(command: Any) -> str:
-    return "$ " + str(command.epilog or "").removeprefix("Example: ")
+class ExitCodes(SphinxDirective):
+    def run(self) -> list[nodes.Node]:
+        rows = [f"| {code} | {meaning} |" for code, meaning in EXIT_CODES.items()]
+        return list(self.parse_text_to_nodes("\n".join(["| code | meaning |", "|---|---|", *rows])))
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
+    app.add_directive("exit-codes", ExitCodes)
     app.add_directive("commands", Commands)
     return {"parallel_read_safe": True}

@@ -32,7 +32,7 @@ napoleon_use_rtype = False
 # Types in signatures that have no page of their own here; what the prose links to must be there.
 nitpick_ignore_regex = [
     ("py:class", r"(numpy|np|collections|typing|os|pathlib|datetime|numbers)\..*"),
-    ("py:class", r"Any|array|Array|classes × features|Columns|ActionName|Label|Table|(dict|list|tuple)\[.*"),
+    ("py:class", r"Any|array|Array|Matrix|classes × features|Columns|ActionName|Label|Table|(dict|list|tuple)\[.*"),
     ("py:class", r"releaf\.\w+\..*"),
 ]
 

@@ -22,7 +22,13 @@ from releaf.executors import Executor, Local, Ray
 TESTS = Path(__file__).parent
 SLOW = (  # folders and files of tests that take long to run, by measured CPU time
     *("docs/test_docs.py", "end_to_end/", "executors/", "paper/"),
-    *("cli/test_cli.py", "cli/test_commands.py", "service/test_experiment_state.py", "train/test_parallel_fit.py"),
+    *(
+        "cli/test_cli.py",
+        "cli/test_commands.py",
+        "cli/test_manual.py",
+        "service/test_experiment_state.py",
+        "train/test_parallel_fit.py",
+    ),
     *(
         "evaluate/test_ledger_and_estimators.py",
         "evaluate/test_propensities.py",

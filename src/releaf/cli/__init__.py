@@ -17,6 +17,7 @@ from releaf.cli import (
     keys,
     reproduce,
     reward,
+    sample,
     schema,
     serve,
     store,
@@ -24,36 +25,84 @@ from releaf.cli import (
     warmup,
 )
 from releaf.cli.console import console
+from releaf.cli.manual import CommandManual
 
 __all__ = ["app"]
 
 app = typer.Typer(
     help="Contextual bandits that learn which features matter for each action.",
-    epilog="Example: releaf demo",
+    epilog="\n\n".join(
+        [
+            "Example: releaf sample && releaf train clicks.csv -o clicks.releaf --skip-bad",
+            "Exit code: 0 for success, 1 for an error, 2 for a wrong option or argument, 130 if stopped by Ctrl-C.",
+            "Environment: NO_COLOR=1 for no colours, RELEAF_QUIET=1 for no word of compiling.",
+        ]
+    ),
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode="rich",
 )
+START, LOGS, STUDY, SERVICE = "To begin", "From a log to decisions", "Experiments", "Decision service"
+ROWS_CODE = "0, or 1 if a row is unusable or it fails"
+VISIT = """{"at": "2025-12-06 08:15", "city": "Nice", "device": "phone", "age": 31, "basket": 12.5, \
+"earlier_visits": 2, "returning": true}"""
 COMMANDS = (
-    (demo.demo, "releaf demo --seeds 20"),
-    (schema.schema, "releaf schema clicks.parquet --leave-out shown --leave-out clicked --leave-out p -o schema.toml"),
-    (train.train, "releaf train clicks.parquet -o clicks.releaf --action shown --reward clicked --schema schema.toml"),
-    (decide.decide, "releaf decide clicks.releaf < visitors.csv > decisions.csv"),
-    (reward.reward, "releaf reward clicks.releaf < rewards.csv"),
-    (explain.relevance, "releaf relevance clicks.releaf --png relevance.png"),
-    (explain.explain, 'releaf explain clicks.releaf \'{"age": 31, "plan": "a"}\''),
-    (evaluate.evaluate, "releaf evaluate clicks.parquet --action shown --reward clicked --probability p"),
-    (compare.compare, "releaf compare AdaptiveReleaf LinUCB --stream breast_cancer --table cases.csv:diagnosis"),
-    (reproduce.reproduce, "releaf reproduce intrusion relevance --seeds 20 --report report/index.html"),
-    (serve.serve, "releaf serve --store releaf.db --port 8000"),
-    (warmup.warmup, "releaf warmup"),
-    (doctor.doctor, "releaf doctor"),
+    CommandManual(demo.demo, START, "releaf demo", ("sample", "reproduce")),
+    CommandManual(sample.sample, START, "releaf sample", ("schema", "train")),
+    CommandManual(warmup.warmup, START, "releaf warmup", ("doctor",)),
+    CommandManual(doctor.doctor, START, "releaf doctor", ("warmup",)),
+    CommandManual(schema.schema, LOGS, "releaf schema clicks.csv -o schema.toml", ("sample", "train")),
+    CommandManual(
+        train.train, LOGS, "releaf train clicks.csv -o clicks.releaf --skip-bad", ("sample", "relevance", "decide")
+    ),
+    CommandManual(explain.relevance, LOGS, "releaf relevance clicks.releaf --png relevance.png", ("train", "explain")),
+    CommandManual(
+        explain.explain,
+        LOGS,
+        f"releaf explain clicks.releaf '{VISIT}'",
+        ("relevance", "decide"),
+    ),
+    CommandManual(
+        decide.decide,
+        LOGS,
+        "head -n 4 clicks.csv | releaf decide clicks.releaf --save > decisions.csv",
+        ("reward", "explain"),
+        ROWS_CODE,
+    ),
+    CommandManual(
+        reward.reward,
+        LOGS,
+        "printf 'id,reward\\n19996,1\\n19998,0\\n' | releaf reward clicks.releaf",
+        ("decide",),
+        ROWS_CODE,
+    ),
+    CommandManual(evaluate.evaluate, LOGS, "releaf evaluate clicks.csv --skip-bad", ("train", "compare")),
+    CommandManual(
+        compare.compare, STUDY, "releaf compare AdaptiveReleaf LinUCB --steps 2000", ("evaluate", "reproduce")
+    ),
+    CommandManual(
+        reproduce.reproduce,
+        STUDY,
+        "releaf reproduce lemma1 --quick",
+        ("demo", "compare"),
+        "0, or 1 if an experiment could not run",
+    ),
+    CommandManual(
+        serve.serve,
+        SERVICE,
+        "releaf serve --store releaf.db --port 8000",
+        ("keys", "store", "warmup"),
+        "0 after SIGTERM, 1 for a wrong setting, 3 if it could not start",
+    ),
 )
-for command, example in COMMANDS:
-    settings = serve.CONTEXT if command is serve.serve else None
-    app.command(epilog=f"Example: {example}", context_settings=settings)(command)
-app.add_typer(keys.app, name="keys")
-app.add_typer(store.app, name="store")
+for manual in COMMANDS:
+    settings = serve.CONTEXT if manual.command is serve.serve else None
+    register = app.command(
+        help=manual.description, epilog=manual.epilog, rich_help_panel=manual.panel, context_settings=settings
+    )
+    register(manual.command)
+app.add_typer(keys.app, name="keys", rich_help_panel=SERVICE)
+app.add_typer(store.app, name="store", rich_help_panel=SERVICE)
 
 
 def _version(show: bool) -> None:

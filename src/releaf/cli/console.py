@@ -13,7 +13,18 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
+from rich.text import Text
 
 console = Console()
 if not console.is_terminal:
@@ -32,9 +43,20 @@ Model = Annotated[Path, typer.Argument(help="A learner that `releaf train` or `s
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
-def progress_bar() -> Progress:
-    """A progress bar with the remaining time on stderr, if that is a terminal."""
-    columns = (TextColumn("{task.description:<34}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+class RateColumn(ProgressColumn):
+    """Steps per second, or seconds per step where one takes longer than a second."""
+
+    def render(self, task: Task) -> Text:
+        speed = task.finished_speed or task.speed
+        if not speed:
+            return Text("")
+        return Text(f"{speed:,.0f}/s" if speed >= 1 else f"{1 / speed:,.1f} s each", style="progress.data.speed")
+
+
+def progress_bar(*, of_bytes: bool = False) -> Progress:
+    """A progress bar with the rate and the remaining time on stderr, if that is a terminal."""
+    amount = (DownloadColumn(), TransferSpeedColumn()) if of_bytes else (MofNCompleteColumn(), RateColumn())
+    columns = (TextColumn("{task.description:<34}"), BarColumn(), *amount, TimeRemainingColumn())
     return Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal)
 
 

@@ -71,7 +71,7 @@ def evaluate(
     ray: OnRay = None,
     as_json: Json = False,
 ) -> None:
-    """Off-policy evaluation: estimate the mean reward of policies from a log of another policy's decisions.
+    """Estimate the mean reward of policies from a log of another policy's decisions (off-policy evaluation).
 
     Each policy is trained on the first half of the log and evaluated on the second half, with 95 % confidence
     intervals: by inverse propensity (ips, self-normalised: snips), by a model of rewards (dm), or by both (dr, sndr,

@@ -70,13 +70,13 @@ def _cell(share: float, highest: float) -> str:
 def explain(
     model: Model,
     row: Annotated[str, typer.Argument(help="A context: a JSON object, or its values in order, separated by commas.")],
-    png: Annotated[Path | None, typer.Option(help="Write a waterfall chart of the chosen action as PNG.")] = None,
+    png: Annotated[Path | None, typer.Option(help="Write a chart of the chosen action as PNG.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write the chart as an offline HTML page.")] = None,
     as_json: Json = False,
 ) -> None:
     """Explain the decision that the learner would take for a context. The model is unchanged.
 
-    For example: releaf explain offers.releaf '{"hour": 14, "city": "Lyon"}' --png why.png
+    The chart is a waterfall from the base rate of the chosen action to its estimate.
     """
     import releaf
 

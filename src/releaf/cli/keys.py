@@ -11,6 +11,7 @@ import typer
 from rich.markup import escape
 
 from releaf.cli.console import Json, console, error_messages, errors, fail, print_json, require
+from releaf.cli.manual import epilog, paragraphs
 
 if TYPE_CHECKING:
     from releaf.service.store.base import EventStore, KeyRow
@@ -25,7 +26,7 @@ StoreAddress = Annotated[
 
 app = typer.Typer(
     help="Create, list and revoke API keys of the decision service.",
-    epilog="Example: releaf keys add triage-app --scope triage:decide --scope triage:reward",
+    epilog=epilog("releaf keys add triage-app --scope triage:decide --scope triage:reward", ("serve",)),
     no_args_is_help=True,
 )
 
@@ -104,7 +105,7 @@ COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
     ("revoke", revoke, "releaf keys revoke Ab12Cd34"),
 )
 for _name, _command, _example in COMMANDS:
-    app.command(_name, epilog=f"Example: {_example}")(_command)
+    app.command(_name, help=paragraphs(_command), epilog=epilog(_example, ("serve",)))(_command)
 
 
 def in_store(address: str, act: Callable[[EventStore], Awaitable[Result]]) -> Result:

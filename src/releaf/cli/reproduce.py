@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from releaf.cli.console import Json, OnRay, Workers, check_ray_address, console, error_messages, progress_bar, require
 
@@ -21,8 +20,7 @@ def _fetch_intrusion() -> None:
     """Download the data if it is missing, with a progress bar."""
     from releaf.streams.intrusion import fetch_intrusion
 
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+    with progress_bar(of_bytes=True) as progress:
         task = progress.add_task("KDD Cup 1999 data", total=None)
         fetch_intrusion(lambda so_far, total: progress.update(task, completed=so_far, total=total or None))
 

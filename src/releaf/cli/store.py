@@ -11,6 +11,7 @@ from rich.markup import escape
 from releaf.cli.audit_log import audit as audit_log
 from releaf.cli.console import Json, console, error_messages, print_json, require
 from releaf.cli.keys import in_store
+from releaf.cli.manual import USUAL, epilog, paragraphs
 from releaf.cli.store_files import backup, compact, export, readable_store, restore
 
 if TYPE_CHECKING:
@@ -18,12 +19,11 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     help="Maintain the store of the decision service.",
-    epilog="Example: releaf store backup releaf.db releaf-backup.db",
+    epilog=epilog("releaf store backup releaf.db releaf-backup.db", ("serve",)),
     no_args_is_help=True,
 )
 
 
-@app.command(epilog="Example: releaf store check releaf.db")
 def check(
     store: Annotated[
         str,
@@ -36,7 +36,6 @@ def check(
 
     Compares checksums, the numbers of decisions, rewards and snapshots, and states bit for bit; of a backup, first its
     manifest. The log is unchanged, and a damaged file is refused. Stop the service first, or check a backup.
-    The exit code is 1 if a check fails.
     """
     with error_messages():
         require("service", "msgspec", "apsw", "asyncpg")
@@ -82,12 +81,16 @@ def _show(report: AuditReport[Any]) -> None:
             console.print(f"{escape(one.name)}: {escape(finding)}", highlight=False)
 
 
+CHECK_CODE = "0, or 1 if it fails or finds damage"
 COMMANDS: tuple[tuple[Callable[..., None], str], ...] = (
+    (check, "releaf store check releaf.db"),
     (backup, "releaf store backup releaf.db releaf-backup.db"),
-    (restore, "releaf store restore releaf-backup.db postgresql://releaf@localhost/releaf"),
+    (restore, "releaf store restore releaf-backup.db restored.db"),
     (compact, "releaf store compact releaf.db"),
     (export, "releaf store export releaf.db triage -o triage.parquet"),
     (audit_log, "releaf store audit releaf.db --experiment triage"),
 )
 for _command, _example in COMMANDS:
-    app.command(epilog=f"Example: {_example}")(_command)
+    app.command(
+        help=paragraphs(_command), epilog=epilog(_example, ("serve",), CHECK_CODE if _command is check else USUAL)
+    )(_command)

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from typing import Annotated
 
 import typer
-from rich.progress import Progress
 
-from releaf.cli.console import Json, console, print_json
+from releaf.cli.console import Json, console, print_json, progress_bar
 from releaf.policy import Policy
 
 
@@ -21,7 +20,7 @@ def warmup(
     from releaf.policies import Releaf
 
     policies = [Releaf(3, 2, seed=0, observe="all-actions"), *_policies()]
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+    with progress_bar() as progress:
         for policy in progress.track(policies, description="compiling"):
             _compile(policy)
     names = sorted({type(policy).__name__ for policy in policies})

@@ -5,6 +5,7 @@ from releaf.streams.breast_cancer import breast_cancer
 from releaf.streams.clicks import clicks
 from releaf.streams.data_files import DataError
 from releaf.streams.intrusion import intrusion
+from releaf.streams.planted_log import PlantedLog, planted_log
 from releaf.streams.stream import Log, Stream
 from releaf.streams.synthetic import draft, generate, lemma1
 from releaf.streams.tables import log, table
@@ -14,6 +15,7 @@ __all__ = [
     "Batch",
     "DataError",
     "Log",
+    "PlantedLog",
     "Stream",
     "breast_cancer",
     "clicks",
@@ -23,6 +25,7 @@ __all__ = [
     "lemma1",
     "log",
     "open_bandit",
+    "planted_log",
     "read_log",
     "read_yahoo",
     "table",
