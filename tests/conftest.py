@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from frozen_policies import EvaluatorProcess, open_node, open_plain_python
 from setup_markers import mark_by_setup
 
 from releaf.executors import Executor, Local, Ray
@@ -36,6 +37,7 @@ SLOW = (  # folders and files of tests that take long to run, by measured CPU ti
         "core/test_exactness.py",
     ),
     *("core/test_interval_rewards.py", "core/test_kernel_cache.py", "core/test_state_check.py"),
+    *("frozen/test_exact_decisions.py", "frozen/test_random_schemas.py"),
     *("core/test_compile_notice.py", "core/test_learner_state.py", "docs/test_life_of_a_decision.py"),
     *("policies/test_adaptive_", "policies/test_guarantees.py", "policies/test_zooming.py"),
 )
@@ -87,3 +89,17 @@ def engine(request: pytest.FixtureRequest) -> Callable[..., AbstractContextManag
         return lambda **given: Local(2, **given)
     address = request.getfixturevalue("two_nodes").address
     return lambda **given: Ray(address, **given)
+
+
+@pytest.fixture(scope="session")
+def node() -> Iterator[EvaluatorProcess]:
+    """The JavaScript evaluator of frozen policies, in node."""
+    with open_node() as process:
+        yield process
+
+
+@pytest.fixture(scope="session")
+def plain_python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EvaluatorProcess]:
+    """The Python evaluator of frozen policies, with the standard library only."""
+    with open_plain_python(tmp_path_factory.mktemp("evaluator")) as process:
+        yield process

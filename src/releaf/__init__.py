@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from releaf import streams as streams
     from releaf.core.runtime.state_file import StateError
     from releaf.ensembles import from_bytes, load
+    from releaf.frozen import FrozenPolicy, load_policy
     from releaf.policies import (
         CMABRL,
         UCB1,
@@ -58,6 +59,7 @@ __all__ = [
     "Decision",
     "Decisions",
     "EpsilonGreedy",
+    "FrozenPolicy",
     "GreedyReleaf",
     "HybridEpsilon",
     "LinTS",
@@ -74,6 +76,7 @@ __all__ = [
     "fit_log",
     "from_bytes",
     "load",
+    "load_policy",
     "plot",
     "replay",
     "theory",
@@ -81,6 +84,8 @@ __all__ = [
 
 # Imported on first use, policies too: kernels need Numba, which takes longer to import than all the rest.
 _LATER = {
+    "FrozenPolicy": "releaf.frozen",
+    "load_policy": "releaf.frozen",
     "StateError": "releaf.core.runtime.state_file",
     "fit_log": "releaf.train",
     "from_bytes": "releaf.ensembles",

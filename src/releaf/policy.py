@@ -206,6 +206,8 @@ class ServedPolicy(Policy, Protocol):
 
     def freeze(self) -> Callable[[], bytes]: ...
 
+    def freeze_policy(self) -> Callable[[], bytes]: ...
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trace:

@@ -291,6 +291,10 @@ class Encoder:
         given = {position: values[self._inputs[position]] for position in self.sketches}
         return {position: self._to_unit(position, value) for position, value in given.items() if not is_missing(value)}
 
+    def quantile_samples(self) -> dict[str, list[float]]:
+        """Copy the sorted values among which each quantile feature is ranked now, by name."""
+        return {self.input_name(position): sketch.ranked_values() for position, sketch in self.sketches.items()}
+
     def input_name(self, position: int) -> str:
         """Name of the input that an encoded feature is of."""
         return self._names[self._inputs[position]]

@@ -28,3 +28,4 @@ class Traits(NamedTuple):
     has_intervals: bool = False  # partition, interval_rewards
     has_effects: bool = False  # effect
     has_reward_range: bool = False  # a parameter reward_range, as all policies of the package
+    exportable: bool = False  # export

@@ -55,6 +55,11 @@ class QuantileSketch:
             return rank
         return float(np.interp(rank * count - 0.5, np.arange(count), self._ranked[:count]))
 
+    def ranked_values(self) -> list[float]:
+        """Copy the sorted values that ranks are of."""
+        ranked: list[float] = self._ranked[: int(self._counts[RANKED])].tolist()
+        return ranked
+
     def rank_many(self, values: Array) -> None:
         """Replace values by their ranks, without adding them; NaN stays."""
         rank_many(self._counts, self._ranked, values)

@@ -19,12 +19,14 @@ from releaf.decision import ActionName
 from releaf.decision_batch import Relevant, Selection, Selections
 from releaf.explanation import Explanation
 from releaf.inspection import Effect
+from releaf.policies.adaptive_export import freeze_mixture
 from releaf.policies.adaptive_parameters import checked_forget, checked_observe
 from releaf.policies.argument_checks import positive, whole
 from releaf.policies.effects import Relevance, are_certain, effects, relevant_features
 from releaf.policies.eligibility import as_table
 from releaf.policies.explainer import Explainer
 from releaf.policies.mixture_policy import MixturePolicy
+from releaf.policies.policy_export import Rule
 from releaf.policy import Actions, Trace
 from releaf.relevance_table import RelevanceTable
 from releaf.schema import Features
@@ -309,6 +311,9 @@ class AdaptiveReleaf(MixturePolicy):
         if engine.state.clock[TIME] != self._steps:
             raise ValueError("its clock contradicts the rest")
         self._use_engine(engine)
+
+    def _freeze_rule(self) -> Rule:
+        return freeze_mixture(self._engine)
 
     # --- inspection -------------------------------------------------------------------------------
 

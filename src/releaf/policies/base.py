@@ -30,6 +30,7 @@ from releaf.policies.pending_decisions import (
     why_not_pending,
     without_action,
 )
+from releaf.policies.policy_export import Exportable
 from releaf.policies.previews import Previews
 from releaf.policies.replays import Replays
 from releaf.policies.reward_checks import (
@@ -47,7 +48,7 @@ from releaf.traits import Traits
 _FLOAT64 = np.dtype(np.float64)
 
 
-class OnlinePolicy(Replays, Previews, LogLearning, OptionalMethods, ServiceHooks, ABC):
+class OnlinePolicy(Replays, Previews, LogLearning, Exportable, OptionalMethods, ServiceHooks, ABC):
     """A policy that decides step by step. A subclass implements the abstract methods.
 
     Policies are thread-safe: each has a lock.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from releaf.core.baselines.context_free import EPSILON_GREEDY, Means, new_means
+from releaf.policies.policy_export import Rule
 from releaf.policies.random_exploration import RandomExploration
 from releaf.policy import Actions
 from releaf.schema import Features
@@ -56,3 +57,15 @@ class EpsilonGreedy(RandomExploration):
 
     def _build(self, actions: int) -> Means:
         return new_means(self.seed, self.schema.lowest(), actions, self._rates)
+
+    def _freeze_rule(self) -> Rule:
+        state, rate = self._state, self._next_rate()
+        counts, sums, taken = state.counts.tolist(), state.sums.tolist(), state.taken.tolist()
+        means = [total / count if count else 0.0 for total, count in zip(sums, counts, strict=True)]
+        untried = sorted((taken[action], action) for action, count in enumerate(counts) if not count)
+        return lambda: {
+            "kind": "epsilon-greedy",
+            "exploration": rate,
+            "means": means,
+            "untried": [action for _, action in untried],
+        }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from releaf.core.baselines.ridge import LINEAR_EPSILON_GREEDY
 from releaf.policies.linear import LinearPolicy
+from releaf.policies.policy_export import Rule
 from releaf.policies.random_exploration import RandomExploration
 from releaf.policy import Actions
 from releaf.schema import Features
@@ -55,3 +56,12 @@ class LinearEpsilonGreedy(LinearPolicy, RandomExploration):
     @property
     def _rule(self) -> tuple[float, float]:
         return self._rates
+
+    def _freeze_rule(self) -> Rule:
+        rate, weights = self._next_rate(), self._state.theta.copy()
+        return lambda: {
+            "kind": "linear-epsilon-greedy",
+            "exploration": rate,
+            "intercept": self.intercept,
+            "weights": weights.tolist(),
+        }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from releaf.core.baselines.ridge import LINUCB
 from releaf.policies.argument_checks import positive
 from releaf.policies.linear import LinearPolicy
+from releaf.policies.policy_export import Rule
 from releaf.policy import Actions
 from releaf.schema import Features
 from releaf.traits import Traits
@@ -65,3 +66,15 @@ class LinUCB(LinearPolicy):
     @property
     def _rule(self) -> tuple[float, float]:
         return self.alpha, 0.0
+
+    def _freeze_rule(self) -> Rule:
+        state = self._state
+        weights, inverse, taken = state.theta.copy(), state.inverse.copy(), state.taken.tolist()
+        return lambda: {
+            "kind": "linucb",
+            "intercept": self.intercept,
+            "alpha": self.alpha,
+            "weights": weights.tolist(),
+            "inverse": [[row[: place + 1] for place, row in enumerate(matrix)] for matrix in inverse.tolist()],
+            "taken": taken,
+        }

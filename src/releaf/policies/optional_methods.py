@@ -8,17 +8,9 @@ from typing import Any, ClassVar
 from releaf.decision import ActionName
 from releaf.explanation import Explanation
 from releaf.inspection import Effect, Interval, IntervalReward
+from releaf.policies.policy_export import Exportable
 from releaf.relevance_table import RelevanceTable
 from releaf.traits import Traits
-
-# The capability that each method gives to a class that overrides it.
-CAPABILITIES = {
-    "relevance": "finds_relevance",
-    "merge": "mergeable",
-    "explain": "explains",
-    "partition": "has_intervals",
-    "effect": "has_effects",
-}
 
 
 class OptionalMethods:
@@ -29,7 +21,7 @@ class OptionalMethods:
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         if hasattr(cls, "traits"):
-            flags = {CAPABILITIES[name]: getattr(cls, name) != getattr(OptionalMethods, name) for name in CAPABILITIES}
+            flags = {flag: getattr(cls, name) != getattr(base, name) for (base, name), flag in CAPABILITIES.items()}
             takes_range = "reward_range" in signature(cls).parameters
             cls.traits = cls.traits._replace(**flags, has_reward_range=takes_range)
 
@@ -59,3 +51,14 @@ class OptionalMethods:
 
     def _unsupported(self, what: str) -> TypeError:
         return TypeError(f"{type(self).__name__} has no {what}: AdaptiveReleaf has most; see the traits of a policy")
+
+
+# The capability that each method, of a base class, gives to a class that overrides it.
+CAPABILITIES: dict[tuple[type[Any], str], str] = {
+    (OptionalMethods, "relevance"): "finds_relevance",
+    (OptionalMethods, "merge"): "mergeable",
+    (OptionalMethods, "explain"): "explains",
+    (OptionalMethods, "partition"): "has_intervals",
+    (OptionalMethods, "effect"): "has_effects",
+    (Exportable, "_freeze_rule"): "exportable",
+}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from releaf.core.baselines.context_free import UNIFORM_RANDOM, Uniform, new_uniform
 from releaf.policies.compiled import CompiledPolicy
+from releaf.policies.policy_export import Rule
 from releaf.policy import Actions
 from releaf.schema import Features
 from releaf.traits import Traits
@@ -49,3 +50,6 @@ class Random(CompiledPolicy):
 
     def _build(self, actions: int) -> Uniform:
         return new_uniform(self.seed, self.schema.lowest(), actions)
+
+    def _freeze_rule(self) -> Rule:
+        return lambda: {"kind": "random"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from releaf.core.runtime.primitives import SINCE, TIME
 from releaf.policies.argument_checks import positive
 from releaf.policies.compiled import CompiledPolicy
 
@@ -22,3 +23,10 @@ class RandomExploration(CompiledPolicy):
     def _rates(self) -> tuple[float, float]:
         """Kernel parameters: the constant, and the fixed rate, negative if there is none."""
         return self.exploration, -1.0 if self.epsilon is None else self.epsilon
+
+    def _next_rate(self) -> float:
+        """Exploration rate of the next decision."""
+        steps = int(self._state.clock[TIME] + 1 - self._state.clock[SINCE])
+        return (
+            self.epsilon if self.epsilon is not None else min(1.0, self.exploration * len(self.actions) / max(steps, 1))
+        )

@@ -7,7 +7,9 @@ from typing import Literal
 
 from releaf import theory
 from releaf.policies.argument_checks import positive, scale, whole
+from releaf.policies.partition_export import freeze_partitions
 from releaf.policies.partitioned import PartitionedPolicy
+from releaf.policies.policy_export import Rule
 from releaf.policy import Actions
 from releaf.schema import Features
 from releaf.traits import Traits
@@ -129,6 +131,9 @@ class Releaf(PartitionedPolicy):
                 f"gamma_rel={self.gamma_rel} is too large for {len(self.schema)} features: expected {needed} ≤ features"
             )
         return size
+
+    def _freeze_rule(self) -> Rule:
+        return freeze_partitions(self._engine)
 
     def _start_level(self) -> int:
         """l_min of Theorem 4, or 0."""

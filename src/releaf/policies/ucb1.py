@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 from releaf.core.baselines.context_free import UCB1 as ENTRY_POINTS
 from releaf.core.baselines.context_free import Means, new_means
 from releaf.policies.argument_checks import positive
 from releaf.policies.compiled import CompiledPolicy
+from releaf.policies.policy_export import Rule
 from releaf.policy import Actions
 from releaf.schema import Features
 from releaf.traits import Traits
@@ -53,3 +56,15 @@ class UCB1(CompiledPolicy):
 
     def _build(self, actions: int) -> Means:
         return new_means(self.seed, self.schema.lowest(), actions, (self.confidence, 0.0))
+
+    def _freeze_rule(self) -> Rule:
+        """The actions in the order in which they would be taken: untried ones first, then by their bounds."""
+        state, counts = self._state, self._state.counts.tolist()
+        scale = self.confidence * math.log(sum(counts)) if any(counts) else 0.0
+        ranks = [
+            (1, -(total / count + math.sqrt(scale / count)), action) if count else (0, taken, action)
+            for action, (count, total, taken) in enumerate(
+                zip(counts, state.sums.tolist(), state.taken.tolist(), strict=True)
+            )
+        ]
+        return lambda: {"kind": "ranking", "order": [rank[-1] for rank in sorted(ranks)]}
