@@ -35,7 +35,8 @@ class ActionExplanation(NamedTuple):
     actions that are not explained, of which there are some where there are more than 32.
     ``base_rate`` is the mean of the action's ``rewards``, those that the learner keeps, or what it expects before the
     first; the effects of the terms add up to the estimate less the base rate. ``unknown`` are the features with values
-    outside of those for which the action was rewarded: the interval is then the whole range of rewards.
+    outside of those for which the action was rewarded: the interval is then the whole range of rewards. ``eligible``
+    tells whether the decision could take the action.
     """
 
     action: ActionName
@@ -46,10 +47,11 @@ class ActionExplanation(NamedTuple):
     rewards: int
     terms: tuple[Term, ...]
     unknown: tuple[str, ...] = ()
+    eligible: bool = True
 
 
 class Counterfactual(NamedTuple):
-    """Smallest change of one feature after which another action has the highest estimate."""
+    """Smallest change of one feature after which another eligible action has the highest estimate."""
 
     feature: str
     value: Any
@@ -121,6 +123,7 @@ class Explanation:
                         for term in known.terms
                     ],
                     "unknown": list(known.unknown),
+                    "eligible": known.eligible,
                 }
                 for known in self.actions
             ],
@@ -157,7 +160,8 @@ class Explanation:
             numbers = (known.estimate, known.low, known.high, known.base_rate)
             cells = ["" if number is None else shown(number, "") for number in numbers]
             terms = [f"{shown(term.effect, '+')} {_label(term)}" for term in _largest(known.terms, span)]
-            rows.append([known.action, *cells, "; ".join(terms)])
+            name = known.action if known.eligible else f"{known.action} (not eligible)"
+            rows.append([name, *cells, "; ".join(terms)])
         more = len(self.actions) - len(rows)
         notes = [f"… and {more} more actions, estimated no higher"] if more else []
         if self.counterfactual is not None:
@@ -186,7 +190,7 @@ class Explanation:
 
     def _lines_of(self, known: ActionExplanation) -> list[str]:
         if known.estimate is None:
-            return [f"  {known.action!r}: no estimate"]
+            return [f"  {known.action!r}: no estimate{_unless_eligible(known)}"]
         low, high = self.reward_range
         shown = _number_format(high - low)
         lines = [f"  {_estimate_line(self, known)}"]
@@ -206,8 +210,13 @@ def _estimate_line(explanation: Explanation, known: ActionExplanation) -> str:
     shown = _number_format(high - low)
     estimate = shown(float(known.estimate or 0.0), "")
     if known.low is None or known.high is None:
-        return f"{known.action!r}: {estimate}"
-    return f"{known.action!r}: {estimate} (95 % from {shown(known.low, '')} to {shown(known.high, '')})"
+        return f"{known.action!r}: {estimate}{_unless_eligible(known)}"
+    bounds = f"95 % from {shown(known.low, '')} to {shown(known.high, '')}"
+    return f"{known.action!r}: {estimate} ({bounds}){_unless_eligible(known)}"
+
+
+def _unless_eligible(known: ActionExplanation) -> str:
+    return "" if known.eligible else ", not eligible"
 
 
 def _base_rate_text(rewards: int) -> str:

@@ -117,6 +117,16 @@ class Life:
         contexts = [self.context(draw + place) for place in range(draw % 5 + 1)]
         yield from self.state.decide(contexts, [None] * len(contexts), self.now)
 
+    def do_decide_among(self, draw: int) -> Iterator[AnyEvent]:
+        """Some of the actions are eligible, others for each context; now and then an unknown one."""
+        contexts = [self.context(draw + place) for place in range(draw % 4 + 1)]
+        actions = self.state.actions.at(self.state.counters.decisions + 1)
+        sets = [actions[place % len(actions) :: 1 + draw % 3] for place in range(len(contexts))]
+        allowed = [None if draw % 5 == place else chosen for place, chosen in enumerate(sets)]
+        if draw % 11 == 0:
+            allowed[-1] = ["nobody"]
+        yield from self.state.decide(contexts, [None] * len(contexts), self.now, allowed)
+
     def do_decide_badly(self, draw: int) -> Iterator[AnyEvent]:
         bad = [["x"], [0.5] * 9, {"nobody": 1}, [object] * len(self.state.learner.schema)][draw % 4]
         yield from self.state.decide([self.context(draw), bad], [None, None], self.now)
@@ -173,7 +183,7 @@ class Life:
         return state
 
 
-COMMON = ("decide", "decide_many", "reward", "reward", "expire")
+COMMON = ("decide", "decide_many", "decide_among", "reward", "reward", "expire")
 RARE = tuple(name[3:] for name in vars(Life) if name.startswith("do_"))
 REQUESTS = st.lists(st.tuples(st.sampled_from(COMMON * 2 + RARE), st.integers(0, 10_000)), min_size=10, max_size=50)
 thorough = settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from collections.abc import Iterator as Iterator  # in the annotations that help shows
+from functools import partial
 from operator import itemgetter
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -14,7 +15,14 @@ from releaf.client.base_client import BaseClient, positive_seconds
 from releaf.client.call import ApiCall
 from releaf.client.call_sequences import send_lines
 from releaf.client.method_descriptors import CallMethod, StreamMethod
-from releaf.client.request_encoding import decision_number, encode_context, encode_json, experiment_path
+from releaf.client.request_encoding import (
+    decision_number,
+    encode_context,
+    encode_eligible,
+    encode_eligible_of_many,
+    encode_json,
+    experiment_path,
+)
 from releaf.client.response_decoding import (
     decode_decision,
     decode_decisions,
@@ -40,6 +48,7 @@ class DecisionMethods(BaseClient):
         experiment: str,
         context: Context,
         *,
+        eligible: Sequence[Label] | None = None,
         key: str | None = None,
         timeout: float | None = None,
         default: Label | None = None,
@@ -52,6 +61,8 @@ class DecisionMethods(BaseClient):
             Its name.
         context
             A mapping from features to values, or the values in order. None and NaN are missing values.
+        eligible
+            The actions that may be chosen this time; None for all of them.
         key
             Idempotency key: the same key gives the same decision again. By default each call draws one and uses it for
             all its attempts, so that a retry never decides twice. Pass your own, such as an order number, if your
@@ -64,10 +75,11 @@ class DecisionMethods(BaseClient):
             fails (500 or more), or the circuit is open. The decision then has ``is_default``. Invalid requests raise a
             :class:`ServiceError` all the same.
         """
-        plain = encode_context(context)
+        plain, allowed = encode_context(context), encode_eligible(eligible)
+        _require_eligible(default, allowed)
         return _post(
             experiment_path(experiment, "decide"),
-            {"context": plain, "key": key or uuid4().hex},
+            {"context": plain, "key": key or uuid4().hex, **_given(allowed)},
             decode_decision,
             self.decide_timeout if timeout is None else timeout,
             None if default is None else lambda error: Decision.of_default(default, plain, error),
@@ -79,6 +91,7 @@ class DecisionMethods(BaseClient):
         experiment: str,
         contexts: Iterable[Context],
         *,
+        eligible: Sequence[Label] | Sequence[Sequence[Label] | None] | None = None,
         keys: Sequence[str] | None = None,
         timeout: float | None = None,
         default: Label | Sequence[Label] | None = None,
@@ -91,6 +104,8 @@ class DecisionMethods(BaseClient):
             Its name.
         contexts
             As for :meth:`decide`.
+        eligible
+            The actions that may be chosen: names for all contexts, or a sequence of names for each (None: all actions).
         keys
             Idempotency keys, one for each context.
         timeout
@@ -101,9 +116,10 @@ class DecisionMethods(BaseClient):
         """
         plain = [encode_context(context) for context in contexts]
         _require_one_each("keys", keys, plain)
+        own = list(keys) if keys is not None else [uuid4().hex for _ in plain]
         return _post(
             experiment_path(experiment, "decide"),
-            {"contexts": plain, "keys": list(keys) if keys is not None else [uuid4().hex for _ in plain]},
+            {"contexts": plain, "keys": own, **_given(encode_eligible_of_many(eligible))},
             decode_decisions,
             timeout,
             _defaults(default, plain),
@@ -115,6 +131,7 @@ class DecisionMethods(BaseClient):
         experiment: str,
         contexts: Iterable[Context] | AsyncIterable[Context],
         *,
+        eligible: Sequence[Label] | None = None,
         chunk: int = 1_000,
         timeout: float | None = None,
     ) -> AsyncIterator[Decision | ServiceError]:
@@ -129,6 +146,8 @@ class DecisionMethods(BaseClient):
         contexts
             Any iterable, such as a generator over the rows of a file; only one chunk is in memory at a time. An
             :class:`AsyncClient` accepts asynchronous iterables too.
+        eligible
+            The actions that may be chosen for all of them; None for all actions.
         chunk
             Contexts per request. Use a small chunk for a slow source, because a chunk is sent when it is full.
         timeout
@@ -137,7 +156,8 @@ class DecisionMethods(BaseClient):
         """
         path = experiment_path(experiment, "decide")
         positive_seconds("timeout", timeout)
-        return send_lines(self, path, contexts, chunk, _context_line, Decision.of, timeout)
+        line = partial(_context_line, encode_eligible(eligible))
+        return send_lines(self, path, contexts, chunk, line, Decision.of, timeout)
 
     @CallMethod
     def reward(
@@ -199,9 +219,19 @@ class DecisionMethods(BaseClient):
         return send_lines(self, path, rewards, chunk, _reward_line, itemgetter("status"), timeout)
 
     @CallMethod
-    def preview(self, experiment: str, context: Context, *, timeout: float | None = None) -> ApiCall[Info]:
-        """Preview a decision and its explanation, without effect; ``timeout`` is that of :meth:`reward`."""
-        body = {"context": encode_context(context)}
+    def preview(
+        self,
+        experiment: str,
+        context: Context,
+        *,
+        eligible: Sequence[Label] | None = None,
+        timeout: float | None = None,
+    ) -> ApiCall[Info]:
+        """Preview a decision and its explanation, without effect.
+
+        ``eligible`` is that of :meth:`decide`, ``timeout`` that of :meth:`reward`.
+        """
+        body = {"context": encode_context(context), **_given(encode_eligible(eligible))}
         return _post(experiment_path(experiment, "preview"), body, decode_json, timeout)
 
 
@@ -220,6 +250,16 @@ def _post(
         timeout=positive_seconds("timeout", timeout),
         fallback=fallback,
     )
+
+
+def _given(eligible: list[Any] | None) -> Info:
+    """The field of a request, left out without eligible actions, so that earlier services take it."""
+    return {} if eligible is None else {"eligible": eligible}
+
+
+def _require_eligible(default: Label | None, eligible: list[Any] | None) -> None:
+    if default is not None and eligible is not None and default not in eligible:
+        raise ValueError(f"default is {default!r}, which is not eligible: expected one of {eligible!r}")
 
 
 def _require_one_each(name: str, given: Sequence[Any] | None, contexts: Sequence[Any]) -> None:
@@ -255,5 +295,5 @@ def _reward_line(one: RewardOfDecision) -> bytes:
     return encode_json(_reward_of(*one))
 
 
-def _context_line(context: Context) -> bytes:
-    return encode_json({"context": encode_context(context), "key": uuid4().hex})
+def _context_line(eligible: list[Any] | None, context: Context) -> bytes:
+    return encode_json({"context": encode_context(context), "key": uuid4().hex, **_given(eligible)})

@@ -53,6 +53,23 @@ def encode_context(context: Any) -> Any:
     return [None if is_missing(value) else value for value in context]
 
 
+def encode_eligible(eligible: Any) -> list[Any] | None:
+    """Names of the eligible actions of a decision as a list."""
+    if eligible is None:
+        return None
+    if isinstance(eligible, str | bytes) or not isinstance(eligible, Iterable):
+        raise TypeError(f"eligible must be a sequence of action names, got {eligible!r}")
+    return list(eligible)
+
+
+def encode_eligible_of_many(eligible: Any) -> list[Any] | None:
+    """Names of the eligible actions of all contexts, or a list of names for each of them."""
+    rows = encode_eligible(eligible)
+    if rows is None or not any(row is None or (isinstance(row, Iterable) and not isinstance(row, str)) for row in rows):
+        return rows
+    return [encode_eligible(row) for row in rows]
+
+
 def encode_features(features: Any) -> Any:
     return Schema.of(features).to_dict() if isinstance(features, Schema | Mapping) else features
 

@@ -32,6 +32,8 @@ class Decision:
         The estimated reward of each action; None while exploring.
     relevant
         The features on which the estimate of each action depends; None while exploring.
+    eligible
+        The actions that could be chosen; None where all could.
     receipt
         Needed with the reward, if the experiment has signed rewards; None otherwise. Clients send it with the decision.
     is_default
@@ -55,6 +57,7 @@ class Decision:
     is_default: bool = False
     context: Mapping[str, Any] | Sequence[Any] | None = None
     error: ServiceError | None = None
+    eligible: tuple[Label, ...] | None = None
 
     @classmethod
     def of_default(cls, action: Label, context: Any, error: ServiceError) -> Self:
@@ -87,6 +90,7 @@ class Decision:
             estimates=answer["estimates"],
             relevant=answer["relevant"],
             receipt=answer.get("receipt"),
+            eligible=tuple(answer["eligible"]) if answer.get("eligible") is not None else None,
         )
 
 

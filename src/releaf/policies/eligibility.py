@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from releaf.arrays import Array
-from releaf.decision import ActionName
+from releaf.decision import ActionName, Decision
 from releaf.policy import plain_name
 
 
@@ -103,6 +103,11 @@ def _checked_table(mask: Array, rows: int, names: tuple[ActionName, ...]) -> Arr
 def names_of(mask: Array, names: Sequence[ActionName]) -> tuple[ActionName, ...]:
     """Names of the eligible actions."""
     return tuple([name for name, is_eligible in zip(names, mask.tolist(), strict=True) if is_eligible])
+
+
+def was_eligible(choice: Decision, action: ActionName) -> bool:
+    """Whether a decision could take an action."""
+    return choice.eligible is None or action in choice.eligible
 
 
 def as_table(masks: Array | None, actions: int) -> Array:

@@ -19,6 +19,7 @@ from releaf.policies.attribution import Attribution, NamedFeatures
 from releaf.policies.context_values import ContextValues
 from releaf.policies.counterfactual import smallest_change
 from releaf.policies.effects import are_certain
+from releaf.policies.eligibility import was_eligible
 from releaf.schema import Encoder
 from releaf.statistics import Z95
 
@@ -103,13 +104,15 @@ class Explainer:
             self._known = {name: known for name, known in self._known.items() if name in actions}
         found += self._estimates_only(prepared, reward_range)
         found.sort(key=lambda known: -float(known.estimate or 0.0))
-        leads = choice.action == found[0].action
+        found = [known._replace(eligible=was_eligible(choice, known.action)) for known in found]
+        possible = [known for known in found if known.eligible]
+        leads = choice.action == possible[0].action
         return Explanation(
             choice.action,
             tuple(found),
-            _headline(choice, found, given is not None),
+            _headline(choice, possible, given is not None),
             _closing(choice, prepared.steps, is_pending or given is not None),
-            self._counterfactual(prepared, values, found[0].action) if leads else None,
+            self._counterfactual(prepared, values, choice) if leads else None,
             reward_range,
         )
 
@@ -152,14 +155,18 @@ class Explainer:
             found.append(ActionExplanation(prepared.actions[action], estimate, None, None, usual, rows, rest))
         return found
 
-    def _counterfactual(self, prepared: Prepared, values: ContextValues, leader: ActionName) -> Counterfactual | None:
+    def _counterfactual(self, prepared: Prepared, values: ContextValues, choice: Decision) -> Counterfactual | None:
+        kept = [place for place, name in enumerate(prepared.actions) if was_eligible(choice, name)]
         engine, actions, encoder = prepared.everything, prepared.actions, values.encoder
-        if len(actions) < 2:
+        if len(kept) < 2:
             return None
+        if len(kept) < len(actions):
+            settings = engine.settings
+            engine, actions = engine.with_actions(settings, kept), tuple(actions[place] for place in kept)
         strengths, certainties = engine.relevance()
         certain = np.flatnonzero(are_certain(certainties).any(axis=0))  # others would name noise
         order = certain[np.argsort(-strengths.max(axis=0)[certain], kind="stable")]
-        change = smallest_change(engine, encoder, values.context, actions.index(leader), order)
+        change = smallest_change(engine, encoder, values.context, actions.index(choice.action), order)
         if change is None:
             return None
         name, value = change.input_of(encoder)
@@ -168,11 +175,15 @@ class Explainer:
 
 
 def _headline(choice: Decision, found: list[ActionExplanation], is_preview: bool) -> str:
+    """Why the decision took its action, among the eligible ones."""
     chance = "" if choice.probability is None else f", with probability {choice.probability:.3g}"
     chose = f"It would choose {choice.action!r}" if is_preview else f"Decision {choice.id} chose {choice.action!r}"
     best = [known.action for known in found if known.estimate == found[0].estimate]
+    if len(found) == 1 and choice.eligible is not None:
+        return f"{chose}{chance}: it {'is' if is_preview else 'was'} the only eligible action."
+    among = "" if choice.eligible is None else " of the eligible actions"
     if choice.action in best:
-        why = "its estimated reward is the highest" if len(best) == 1 else "no other is estimated higher"
+        why = f"its estimated reward is the highest{among}" if len(best) == 1 else "no other is estimated higher"
         return f"{chose}{chance}: {why}."
     if not choice.explored:
         return f"{chose}{chance}: its estimated reward was the highest then; now that of {best[0]!r} is."

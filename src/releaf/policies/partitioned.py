@@ -31,7 +31,7 @@ from releaf.inspection import Interval, IntervalReward
 from releaf.policies.argument_checks import positive, scale, whole
 from releaf.policies.base import OnlinePolicy
 from releaf.policies.context_encoding import require_same_quantiles
-from releaf.policies.eligibility import write_mask
+from releaf.policies.eligibility import was_eligible, write_mask
 from releaf.policies.parameters import parameters_of
 from releaf.policy import Trace
 from releaf.relevance_table import RelevanceTable
@@ -386,7 +386,10 @@ class PartitionedPolicy(OnlinePolicy):
         verb, past = ("It would choose", "It would explore") if is_preview else (f"Decision {choice.id} chose", None)
         past = past or f"Decision {choice.id} explored"
         if choice.estimates is None or choice.relevant is None:
-            nothing = tuple(ActionExplanation(name, None, None, None, None, 0, ()) for name in choice._actions)
+            nothing = tuple(
+                ActionExplanation(name, None, None, None, None, 0, (), eligible=was_eligible(choice, name))
+                for name in choice._actions
+            )
             headline = self._explain_exploration(choice, past)
             return Explanation(choice.action, nothing, headline, "The reward is wanted.", None, self.reward_range)
         estimates = choice.estimates
@@ -398,7 +401,10 @@ class PartitionedPolicy(OnlinePolicy):
             for action in sorted(range(len(estimates)), key=lambda action: -estimates[action])
         ]
         wanted = "The reward is wanted." if choice.wants_reward else "No reward was asked for."
-        headline = f"{verb} {choice.action!r}: its estimated reward is the highest."
+        why = "its estimated reward is the highest"
+        if choice.eligible is not None:
+            why = f"{why} of the eligible actions" if len(choice.eligible) > 1 else "it is the only eligible action"
+        headline = f"{verb} {choice.action!r}: {why}."
         return Explanation(choice.action, tuple(known), headline, wanted, None, self.reward_range)
 
     def _explain_action(self, choice: Decision, action: int, rewards: int, total: float) -> ActionExplanation:
@@ -407,8 +413,12 @@ class PartitionedPolicy(OnlinePolicy):
         estimate, relevant = choice.estimates[action], choice.relevant[action]
         base_rate = self._low + self._span * total / rewards if rewards else estimate
         names = tuple(self.schema.names[position] for position in relevant or ())
-        term = Term(names, estimate - base_rate, self._describe(choice, relevant))
-        return ActionExplanation(choice._actions[action], estimate, None, None, base_rate, int(rewards), (term,))
+        name, eligible = choice._actions[action], was_eligible(choice, choice._actions[action])
+        where = self._describe(choice, relevant)
+        if not eligible or (choice.eligible is not None and len(choice.eligible) == 1):
+            where = "from all cells of the context, since there was nothing to choose"
+        term = Term(names, estimate - base_rate, where)
+        return ActionExplanation(name, estimate, None, None, base_rate, int(rewards), (term,), eligible=eligible)
 
     def _explain_exploration(self, choice: Decision, explored: str) -> str:
         count = round(1 / choice.probability) if choice.probability else 1

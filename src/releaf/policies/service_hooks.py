@@ -6,8 +6,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from releaf.arrays import Array
 from releaf.decision import ActionName, Decision
+from releaf.policies.eligibility import names_of
 from releaf.policies.pending_decisions import PendingDecision
 from releaf.policies.reward_checks import checked_rewards
 
@@ -46,6 +49,13 @@ class ServiceHooks:
     def is_pending(self, decision: int) -> bool:
         """Whether a decision, given by its id, is pending."""
         return decision in self._pending
+
+    def eligible_actions(self, decision: int) -> tuple[ActionName, ...] | None:
+        """The actions that were eligible in a pending decision; None where all were, or where it is not pending."""
+        _, _, actions, eligible = self._pending.get(decision, (None, 0, 0, None))
+        if eligible is None:
+            return None
+        return names_of(np.frombuffer(eligible, dtype=np.uint8), self._action_names[:actions])
 
     def check_reward(self, decision: int, reward: Any) -> None:
         """Raise the error that ``learn`` would raise for this reward of a decision; state is unchanged."""

@@ -17,6 +17,7 @@ Value = None | bool | Whole | float | str
 RequestAction = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^(?!\.{1,2}\Z)")] | Whole
 Context = list[Value] | dict[str, Value]
 Options = dict[str, Value | list[Value]]
+Eligible = Annotated[list[RequestAction | list[RequestAction] | None], Meta(min_length=1)]
 Key = Annotated[str, Meta(min_length=1, max_length=200, description="The same key gives the same decision again")]
 Receipt = Annotated[str, Meta(max_length=100, description="Of the decision's answer, if rewards are signed")]
 Number = Annotated[int, Meta(ge=1, le=2**53)]
@@ -220,16 +221,24 @@ class ChangePage(Struct):
 
 
 class Ask(RequestMessage):
-    """A request for one decision, or for many."""
+    """A request for one decision, or for many.
+
+    ``eligible`` has the names of the actions that may be chosen, for all contexts; or, with ``contexts``, such a list
+    for each context, null where all actions may be chosen.
+    """
 
     context: Context | UnsetType = UNSET
     key: Key | None = None
     contexts: Annotated[list[Context], Meta(min_length=1)] | UnsetType = UNSET
     keys: list[Key] | None = None
+    eligible: Eligible | None = None
 
 
 class Answer(Struct, gc=False, omit_defaults=True):
-    """A decision. Keep its number until the reward is known, and its receipt if the experiment has signed rewards."""
+    """A decision. Keep its number until the reward is known, and its receipt if the experiment has signed rewards.
+
+    ``eligible`` has the actions that could be chosen, if not all could.
+    """
 
     decision: int
     action: RequestAction
@@ -240,6 +249,7 @@ class Answer(Struct, gc=False, omit_defaults=True):
     estimates: dict[str, float] | None
     relevant: dict[str, list[str] | None] | None
     receipt: str | None = None
+    eligible: list[RequestAction] | None = None
 
 
 class Answers(Struct):
@@ -281,7 +291,8 @@ class AllLearnt(Struct):
 class Recorded(Struct):
     """A recorded decision. Outcome: waiting (pending), rewarded, default, dropped, or unasked.
 
-    The context is empty if it is older than the experiment's retention.
+    The context is empty if it is older than the experiment's retention. ``eligible`` has the actions that could be
+    chosen, null where all could.
     """
 
     decision: int
@@ -294,6 +305,7 @@ class Recorded(Struct):
     outcome: str
     reward: Reward | None
     rewarded_at: str | None
+    eligible: list[RequestAction] | None = None
 
 
 class RecordedPage(Struct):
@@ -357,12 +369,14 @@ class ExplanationInfo(Struct):
     details: dict[str, Any] | None = None
     distribution: dict[str, float] | None = None
     draws: int | None = None
+    eligible: list[RequestAction] | None = None
 
 
 class Try(RequestMessage):
-    """A context to preview a decision for."""
+    """A context to preview a decision for, among the ``eligible`` actions if there are any."""
 
     context: Context
+    eligible: list[RequestAction] | None = None
 
 
 class ActionPoint(Struct):

@@ -42,6 +42,7 @@ def decision_answers(
                 None if event.estimates is None else dict(zip(labels, event.estimates, strict=True)),
                 named,
                 None if receipts is None else receipts.make(event.number),
+                None if event.eligible is None else list(event.eligible),
             )
         )
     return answers

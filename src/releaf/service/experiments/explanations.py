@@ -18,7 +18,7 @@ from releaf.service.errors import ApiError, invalid_request
 from releaf.service.experiments.decision_messages import decision_answers
 from releaf.service.experiments.learner_slot import action_names
 from releaf.service.experiments.state import ExperimentState
-from releaf.service.log.events import Decided
+from releaf.service.log.events import Decided, ExperimentAction
 from releaf.service.messages import Answer, ExplanationInfo, IntervalInfo, IntervalRewards, PartitionInfo, RelevanceInfo
 
 DRAWS = 400  # of a preview: a share is then known up to 5 percentage points
@@ -101,36 +101,39 @@ async def explain_decision(state: ExperimentState, event: Decided) -> Explanatio
     return _info(event.number, answer, _describe(answer, event.number), None)
 
 
-async def preview(state: ExperimentState, context: Any) -> ExplanationInfo:
-    """Explain what the learner would decide now; the state is unchanged."""
+async def preview(
+    state: ExperimentState, context: Any, eligible: list[ExperimentAction] | None = None
+) -> ExplanationInfo:
+    """Explain what the learner would decide now among the eligible actions; the state is unchanged."""
     row = state.to_rows([context])[0]
     learner = state.learner
     try:
-        choice = learner.preview(row)
+        choice = learner.preview(row, eligible)
     except (ValueError, TypeError, OverflowError) as error:
         raise invalid_request(str(error)) from None
     event = Decided.of(state.last_at, state.decisions + 1, row, choice, None, None)
     (answer,) = decision_answers([event], state)
     why = await asyncio.to_thread(learner.explain, choice) if learner.traits.explains else None
-    distribution = await asyncio.to_thread(_draw_actions, learner.freeze(), row)
+    distribution = await asyncio.to_thread(_draw_actions, learner.freeze(), row, eligible)
     text = _describe(answer, event.number) if why is None else why.text
     for did, would in (("chose", "choose"), ("explored", "explore")):
         text = re.sub(rf"^Decision \d+ {did}\b", f"It would {would}", text)
     return msgspec.structs.replace(_info(None, answer, text, why), distribution=distribution, draws=DRAWS)
 
 
-def _draw_actions(saved: Callable[[], bytes], row: list[Any]) -> dict[str, float]:
+def _draw_actions(
+    saved: Callable[[], bytes], row: list[Any], eligible: list[ExperimentAction] | None
+) -> dict[str, float]:
     """Shares of the actions that a copy of the learner takes in a context, drawn DRAWS times."""
     twin: ServedPolicy = from_bytes(saved())
-    counts = np.bincount(twin.preview_actions([row] * DRAWS), minlength=len(twin.actions))
+    counts = np.bincount(twin.preview_actions([row] * DRAWS, eligible=eligible), minlength=len(twin.actions))
     return {str(action): int(count) / DRAWS for action, count in zip(twin.actions, counts, strict=True)}
 
 
 def _info(decision: int | None, answer: Answer, text: str, why: Explanation | None) -> ExplanationInfo:
     data = None if why is None else {key: value for key, value in why.to_dict().items() if key != "text"}
-    return ExplanationInfo(
-        decision, answer.action, answer.explored, answer.probability, answer.estimates, answer.relevant, text, data
-    )
+    own = (answer.action, answer.explored, answer.probability, answer.estimates, answer.relevant)
+    return ExplanationInfo(decision, *own, text, data, eligible=answer.eligible)
 
 
 def _restore_decision(state: ExperimentState, event: Decided) -> Decision:
@@ -146,6 +149,7 @@ def _restore_decision(state: ExperimentState, event: Decided) -> Decision:
         probability=event.probability,
         estimates=event.estimates,
         relevant=event.relevant,
+        eligible=event.eligible,
     )
 
 
@@ -157,6 +161,7 @@ def _describe(answer: Answer, number: int) -> str:
     for action, estimate in sorted((answer.estimates or {}).items(), key=lambda entry: -entry[1]):
         features = (answer.relevant or {}).get(action)
         basis = f", from {' and '.join(features)}" if features else ""
-        lines.append(f"  {action!r}: {estimate:.3f}{basis}")
+        allowed = "" if answer.eligible is None or action in map(str, answer.eligible) else ", not eligible"
+        lines.append(f"  {action!r}: {estimate:.3f}{basis}{allowed}")
     lines.append("The reward is wanted." if answer.wants_reward else "No reward was asked for.")
     return "\n".join(lines)

@@ -24,7 +24,7 @@ from releaf.service.experiments.pending_decisions import NotPending
 from releaf.service.experiments.receipts import Receipts
 from releaf.service.experiments.serialization import EXPERIMENT_FORMAT
 from releaf.service.experiments.state import ExperimentState
-from releaf.service.log.events import AnyEvent, Decided, Rewarded, decode_page
+from releaf.service.log.events import AnyEvent, Decided, EligibleActions, ExperimentAction, Rewarded, decode_page
 from releaf.service.log.group_commit import GroupCommit
 from releaf.service.log.page_chain import LogPosition
 from releaf.service.log.recovery import LogDamaged, Recovery
@@ -158,20 +158,26 @@ class ServedExperiment:
                 413, "too_many", f"{message}included, and would block other requests: expected at most {fit:,}"
             )
 
-    async def decide(self, contexts: list[Any], keys: Sequence[str | None]) -> list[Decided]:
+    async def decide(
+        self, contexts: list[Any], keys: Sequence[str | None], eligible: EligibleActions | None = None
+    ) -> list[Decided]:
         """Decide and commit. A context whose idempotency key is known gets its earlier decision."""
         distinct = distinct_keys(keys)
         if distinct:
             known = self.live().keys.known(distinct)
             if known:
-                return await self._decide_new(contexts, keys, known)
+                return await self._decide_new(contexts, keys, known, eligible)
         at = self.now()
-        made = self._change(lambda state: state.decide(contexts, keys, at))
+        made = self._change(lambda state: state.decide(contexts, keys, at, eligible))
         await self._group_commit.append(self, made)
         return made
 
     async def _decide_new(
-        self, contexts: list[Any], keys: Sequence[str | None], known: dict[str, int]
+        self,
+        contexts: list[Any],
+        keys: Sequence[str | None],
+        known: dict[str, int],
+        eligible: EligibleActions | None,
     ) -> list[Decided]:
         """Decide only for the contexts whose idempotency key is new."""
         decisions = {}
@@ -181,11 +187,20 @@ class ServedExperiment:
                 recorded = decisions[index].context  # empty if it is older than the experiment's retention
                 if recorded and recorded != self.live().to_rows([contexts[index]])[0]:
                     raise ApiError(409, "key_reused", f"key {key!r} was used for another context: use another key")
+                if not self._has_eligible(decisions[index], None if eligible is None else eligible[index]):
+                    message = f"key {key!r} was used with other eligible actions: use another key"
+                    raise ApiError(409, "key_reused", message)
         new = [index for index in range(len(contexts)) if index not in decisions]
         if new:
-            made = await self.decide([contexts[index] for index in new], [keys[index] for index in new])
+            allowed = None if eligible is None else [eligible[index] for index in new]
+            made = await self.decide([contexts[index] for index in new], [keys[index] for index in new], allowed)
             decisions |= dict(zip(new, made, strict=True))
         return [decisions[index] for index in range(len(contexts))]
+
+    def _has_eligible(self, event: Decided, eligible: Sequence[ExperimentAction] | None) -> bool:
+        """Whether a decision chose among these actions; None for all of them."""
+        actions = set(self.live().actions.at(event.number))
+        return set(event.eligible or actions) == (actions if eligible is None else set(eligible))
 
     async def reward(self, given: Sequence[RewardOf]) -> list[Learnt]:
         """Learn rewards and commit: all of them, or none if one is invalid or lacks its receipt."""

@@ -23,7 +23,7 @@ from releaf.service.experiments.pending_decisions import NotPending, PendingDeci
 from releaf.service.experiments.shadow_estimate import ShadowEstimate
 from releaf.service.experiments.time_series import TimeSeries
 from releaf.service.log import events
-from releaf.service.log.events import AnyEvent, Decided, ExperimentAction, Expired, LogEvent, Rewarded
+from releaf.service.log.events import AnyEvent, Decided, EligibleActions, ExperimentAction, Expired, LogEvent, Rewarded
 from releaf.service.messages import Counts, NewExperiment, PolicySpec, RetentionRules
 from releaf.service.store.base import RewardRow
 from releaf.service.timestamps import format_timestamp
@@ -86,17 +86,19 @@ class ExperimentState:
 
     # --- requests -----------------------------------------------------------------------------------------------
 
-    def decide(self, contexts: Sequence[Any], keys: Sequence[str | None], at: float) -> list[Decided]:
-        """Decide for each context; invalid input raises before the first decision."""
+    def decide(
+        self, contexts: Sequence[Any], keys: Sequence[str | None], at: float, eligible: EligibleActions | None = None
+    ) -> list[Decided]:
+        """Decide for each context, among its eligible actions; invalid input raises before the first decision."""
         self._require_not_retired()
         if self.learner.observation_mode != "never":
             self.pending.require_capacity_for(len(contexts), self.spec)
         rows = self.to_rows(contexts)
         try:
-            choices = _decide(self.learner, rows)
+            choices = _decide(self.learner, rows, eligible)
         except (ValueError, TypeError, OverflowError) as error:
             raise invalid_request(str(error)) from None
-        shadow_choices = self._shadow_choices(rows)
+        shadow_choices = self._shadow_choices(rows, eligible)
         made = [
             Decided.of(at, number, row, choice, key, others)
             for number, row, choice, key, others in zip(
@@ -106,12 +108,15 @@ class ExperimentState:
         self._record(made)
         return made
 
-    def _shadow_choices(self, rows: list[list[Any]]) -> Iterable[dict[str, ExperimentAction] | None]:
+    def _shadow_choices(
+        self, rows: list[list[Any]], eligible: EligibleActions | None
+    ) -> Iterable[dict[str, ExperimentAction] | None]:
         """The choices of the shadows for each context; None if there are no shadows."""
         if not self.shadows:
             return repeat(None)
         choices = [
-            [cast("ExperimentAction", made.action) for made in _decide(shadow.learner, rows)] for shadow in self.shadows
+            [cast("ExperimentAction", made.action) for made in _decide(shadow.learner, rows, eligible)]
+            for shadow in self.shadows
         ]
         names = [shadow.name for shadow in self.shadows]
         return [dict(zip(names, row, strict=True)) for row in zip(*choices, strict=True)]
@@ -284,11 +289,11 @@ class ExperimentState:
             self.series.add_marker(event.at, self.counters.decisions, change, name)
 
     def _replay_decision(self, event: Decided) -> None:
-        choice = self.learner.decide(event.context)
+        choice = self.learner.decide(event.context, event.eligible)
         if (choice.action, choice.explored) != (event.action, event.explored) and self.diverged is None:
             self.diverged = event.number
         for shadow in self.shadows:
-            shadow.learner.decide(event.context)
+            shadow.learner.decide(event.context, event.eligible)
         self._record([event])
 
     # --- changes of the state -----------------------------------------------------------------------------------
@@ -320,11 +325,14 @@ class ExperimentState:
     def _learn(self, decision: int, pending: PendingDecision, reward: Reward) -> None:
         """Pass a validated reward to all learners, and update the estimates of the shadows."""
         action, ordinal = pending[0], self.ordinal(decision)
+        eligible = self.learner.eligible_actions(self.slot.step(ordinal))
         self.slot.learn(ordinal, reward, action)
         for shadow in self.shadows:
             self._update_estimate(shadow, decision, pending, reward)
             shadow.learn(ordinal, reward, action)
         known = reward if isinstance(reward, float) else self.actions.named_rewards(decision, reward)
+        if isinstance(known, dict) and eligible is not None:  # regret is against the best action that could be chosen
+            known = {name: earned for name, earned in known.items() if name in eligible}
         self.counters.reward_sum += known if isinstance(known, float) else known.get(action, 0.0)
         self.series.add_reward(ordinal, action, pending[1], known)
         del self.pending[decision]
@@ -445,6 +453,10 @@ class ExperimentState:
         return taken
 
 
-def _decide(learner: ServedPolicy, rows: list[list[Any]]) -> Sequence[Decision]:
+def _decide(
+    learner: ServedPolicy, rows: list[list[Any]], eligible: EligibleActions | None = None
+) -> Sequence[Decision]:
     """Decide for all contexts; an error leaves the learner unchanged."""
-    return [learner.decide(rows[0])] if len(rows) == 1 else learner.decide_many(rows)
+    if len(rows) == 1:
+        return [learner.decide(rows[0], None if eligible is None else eligible[0])]
+    return learner.decide_many(rows, eligible)

@@ -19,6 +19,7 @@ from releaf.service.experiments.learner_slot import action_names
 from releaf.service.experiments.series_summary import MAX_SERIES_POINTS, SeriesCopy
 from releaf.service.experiments.served_experiment import LIVE, RECOVERING, ServedExperiment
 from releaf.service.http.asgi import RawResponse, find_header
+from releaf.service.http.eligible_actions import EligibleActions, eligible_of, eligible_of_many
 from releaf.service.http.endpoint import decode_json, encoder
 from releaf.service.http.metrics import CONTENT_TYPE
 from releaf.service.http.name_checks import check_experiment_names, check_name
@@ -166,7 +167,8 @@ async def decide(request: ApiRequest) -> Answer | Answers | RawResponse:
     if ask.contexts is UNSET:
         if ask.keys is not None:
             raise invalid_request("keys go with contexts; expected key")
-        return (await _decide(request, experiment, [ask.context], [ask.key or header_key]))[0]
+        one = eligible_of(ask)
+        return (await _decide(request, experiment, [ask.context], [ask.key or header_key], one))[0]
     if ask.key is not None:
         raise invalid_request("key goes with context; expected keys, one for each context")
     contexts: list[Any] = ask.contexts
@@ -175,7 +177,7 @@ async def decide(request: ApiRequest) -> Answer | Answers | RawResponse:
     if ask.keys is not None and len(ask.keys) != len(contexts):
         raise invalid_request(f"got {len(ask.keys)} keys for {len(contexts)} contexts: expected one for each")
     keys: list[str | None] = [*ask.keys] if ask.keys is not None else [None] * len(contexts)
-    return Answers(await _decide(request, experiment, contexts, keys))
+    return Answers(await _decide(request, experiment, contexts, keys, eligible_of_many(ask, len(contexts))))
 
 
 def _header_key(request: ApiRequest) -> str | None:
@@ -186,9 +188,13 @@ def _header_key(request: ApiRequest) -> str | None:
 
 
 async def _decide(
-    request: ApiRequest, experiment: ServedExperiment, contexts: list[Any], keys: list[str | None]
+    request: ApiRequest,
+    experiment: ServedExperiment,
+    contexts: list[Any],
+    keys: list[str | None],
+    eligible: EligibleActions | None,
 ) -> list[Answer]:
-    events = await experiment.decide(contexts, keys)
+    events = await experiment.decide(contexts, keys, eligible)
     request.metrics.recent_decisions(experiment.name).add([event.explored for event in events])
     return decision_answers(events, experiment.live(), experiment.receipts)
 
@@ -207,7 +213,10 @@ async def _decide_lines(request: ApiRequest, experiment: ServedExperiment) -> Ra
     asked = [_read_line(_ask_decoder, line, _require_one_context) for line in lines]
 
     async def decide_some(some: list[Ask]) -> list[Any]:
-        return await _decide(request, experiment, [one.context for one in some], [one.key for one in some])
+        contexts, keys = [one.context for one in some], [one.key for one in some]
+        sets = [eligible_of(one) for one in some]
+        eligible = [None if one is None else one[0] for one in sets] if any(sets) else None
+        return await _decide(request, experiment, contexts, keys, eligible)
 
     return _encode_lines(await _answer_lines(asked, decide_some))
 
@@ -215,6 +224,7 @@ async def _decide_lines(request: ApiRequest, experiment: ServedExperiment) -> Ra
 def _require_one_context(ask: Ask) -> None:
     if ask.context is UNSET or ask.contexts is not UNSET or ask.keys is not None:
         raise invalid_request("expected a context in each line")
+    eligible_of(ask)
 
 
 def _read_line(decoder: msgspec.json.Decoder[Any], line: bytes, check: Callable[[Any], None]) -> Any:
@@ -279,7 +289,7 @@ async def reward(request: ApiRequest) -> Learnt | AllLearnt | RawResponse:
 
 
 async def preview(request: ApiRequest) -> ExplanationInfo:
-    return await explanations.preview(_experiment(request).live(), request.body.context)
+    return await explanations.preview(_experiment(request).live(), request.body.context, request.body.eligible)
 
 
 # --- explanations, records, feed and model ------------------------------------------------------------------

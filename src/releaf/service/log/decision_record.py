@@ -23,6 +23,7 @@ def decision_record(event: Decided, row: RewardRow | None, names: tuple[str, ...
         probability=event.probability,
         explored=event.explored,
         wants_reward=event.wants_reward,
+        eligible=None if event.eligible is None else list(event.eligible),
         outcome=outcome,
         reward=None if row is None or row.reward is None else json.loads(row.reward),
         rewarded_at=None if row is None or row.reward is None else format_timestamp(row.at),

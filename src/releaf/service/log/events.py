@@ -7,6 +7,7 @@ to know what was done, and a replay that chooses another action is detected.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -15,6 +16,7 @@ from msgspec import Struct
 from releaf.service.messages import PolicySpec, RetentionRules
 
 ExperimentAction = str | int  # name of an action: text or an integer, as JSON has it
+EligibleActions = Sequence[Sequence[ExperimentAction] | None]  # of each context; None for all actions
 Reward = float | list[float]
 
 
@@ -25,7 +27,10 @@ class LogEvent(Struct, array_like=True, gc=False):  # never part of a reference 
 
 
 class Decided(LogEvent, tag=1):
-    """The learner in charge chose an action for a context. ``shadows``: the choices of the shadows."""
+    """The learner in charge chose an action for a context. ``shadows``: the choices of the shadows.
+
+    ``eligible``: the actions that could be chosen; None where all could, as in logs of earlier versions.
+    """
 
     number: int
     context: list[Any]
@@ -37,13 +42,14 @@ class Decided(LogEvent, tag=1):
     relevant: tuple[tuple[int, ...] | None, ...] | None
     key: str | None
     shadows: dict[str, ExperimentAction] | None
+    eligible: tuple[ExperimentAction, ...] | None = None
 
     @classmethod
     def of(cls, at: float, number: int, context: list[Any], choice: Any, key: str | None, shadows: Any) -> Decided:
         """The event of a learner's decision."""
         chance, explored, wanted = choice.probability, choice.explored, choice.wants_reward
         answer = (choice.action, chance, explored, wanted, choice.estimates, choice.relevant)
-        return cls(at, number, context, *answer, key, shadows)
+        return cls(at, number, context, *answer, key, shadows, choice.eligible)
 
 
 class Rewarded(LogEvent, tag=2):

@@ -69,7 +69,10 @@ async def _with_rewards(reader: SqlQueries, task: ExportTask, events: list[Decid
 class _ExportColumns:
     """Column names of an export: a feature with the name of a fixed column gets the prefix ``context.``."""
 
-    fixed = ("decision", "at", "action", "probability", "explored", "wants_reward", "outcome", "reward", "rewarded_at")
+    fixed = (
+        *("decision", "at", "action", "probability", "explored", "wants_reward", "outcome", "reward", "rewarded_at"),
+        "eligible",
+    )
 
     def __init__(self, task: ExportTask) -> None:
         names = tuple(task.names)
@@ -100,6 +103,11 @@ def neutralize_formula(cell: Any) -> Any:
     return cell
 
 
+def join_names(names: list[Any] | None) -> str | None:
+    """Names of eligible actions in one cell, separated by ``|``."""
+    return None if names is None else "|".join(map(str, names))
+
+
 class _CsvWriter:
     """Writes CSV that spreadsheets open without running formulas."""
 
@@ -116,6 +124,7 @@ class _CsvWriter:
             self._has_header = True
         for record in rows:
             values = columns.row(record)
+            values["eligible"] = join_names(values["eligible"])
             writer.writerow([neutralize_formula(values[name]) for name in names])
         return text.getvalue().encode()
 
@@ -158,6 +167,7 @@ class _ParquetWriter:
                 ("outcome", pa.string()),
                 ("reward", pa.string() if self._all else pa.float64()),
                 ("rewarded_at", time),
+                ("eligible", pa.list_(pa.string())),
             ]
         )
         self._sink = _ChunkBuffer()
@@ -173,6 +183,9 @@ class _ParquetWriter:
             values = [row[field.name] for row in values_by_row]
             if field.type == pa.string():
                 arrays.append(pa.array([None if value is None else str(value) for value in values], pa.string()))
+            elif pa.types.is_list(field.type):
+                lists = [None if names is None else [str(name) for name in names] for names in values]
+                arrays.append(pa.array(lists, field.type))
             elif pa.types.is_timestamp(field.type):
                 arrays.append(pc.cast(pa.array(values, pa.string()), field.type))
             elif field.type == pa.bool_():

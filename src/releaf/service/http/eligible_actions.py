@@ -1,0 +1,36 @@
+"""Eligible actions of a request for decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from releaf.service.errors import invalid_request
+from releaf.service.messages import Ask
+
+Names = list[str | int]
+EligibleActions = Sequence[Names | None]
+
+
+def eligible_of(ask: Ask) -> EligibleActions | None:
+    """The eligible actions of a request for one decision."""
+    if ask.eligible is None:
+        return None
+    if any(name is None or isinstance(name, list) for name in ask.eligible):
+        raise invalid_request("eligible has a list in it, as for contexts: expected names of actions")
+    return [cast("Names", ask.eligible)]
+
+
+def eligible_of_many(ask: Ask, count: int) -> EligibleActions | None:
+    """The eligible actions of each context."""
+    given = ask.eligible
+    if given is None:
+        return None
+    lists = [one is None or isinstance(one, list) for one in given]
+    if not any(lists):
+        return [cast("Names", given)] * count
+    if not all(lists):
+        raise invalid_request("eligible mixes names and lists: expected names for all contexts, or a list for each")
+    if len(given) != count:
+        raise invalid_request(f"got {len(given)} lists of eligible actions for {count} contexts: expected one for each")
+    return cast("EligibleActions", given)
