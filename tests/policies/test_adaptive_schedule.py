@@ -17,7 +17,10 @@ from learner_comparison import plain, run_steps
 import releaf
 from releaf.core.adaptive import engine
 from releaf.core.adaptive.fit_jobs import FitJob
-from releaf.core.adaptive.fitting import fit
+from releaf.core.adaptive.fitting import COARSE_LEAVES, fit
+from releaf.core.adaptive.mixture import expert_weights
+from releaf.core.adaptive.state import LEAF, SHARP_TREES, SMOOTH_TREES, STEADY_TREES
+from releaf.core.adaptive.trees import TREE_COUNT
 from releaf.core.runtime.jit import IS_COMPILED
 
 RULES: dict[str, dict[str, Any]] = {
@@ -175,3 +178,42 @@ def test_a_saved_learner_continues_exactly_from_any_point(rule: dict[str, Any]) 
             if len(owed) > 3:
                 duplicate.learn(*owed.pop(0))
         assert arrays_of(duplicate) == expected
+
+
+# --- cost -----------------------------------------------------------------------------------------------------
+
+
+def line_with_noise(steps: int) -> tuple[Any, Any]:
+    """Rewards of 0 and 1 whose chance is a line of one feature: trees find nothing but noise."""
+    draw = np.random.default_rng(3)
+    contexts = draw.random((steps, 4))
+    chance = np.stack([0.2 + 0.6 * contexts[:, 0], 0.8 - 0.6 * contexts[:, 0]], axis=1)
+    return contexts, (draw.random((steps, 2)) < chance).astype(float)
+
+
+@pytest.mark.skipif(not IS_COMPILED, reason="thousands of steps")
+def test_trees_that_count_nothing_are_coarse_and_walked_by_no_decision() -> None:
+    contexts, rewards = line_with_noise(6_000)
+    bandit = releaf.AdaptiveReleaf(2, 4, seed=0)
+    bandit.replay(contexts, rewards)
+    for action, model in enumerate(bandit._engine.models):
+        assert not expert_weights(bandit._state, action)[[SHARP_TREES, SMOOTH_TREES, STEADY_TREES]].any()
+        nodes_of_a_tree = len(model.nodes) / TREE_COUNT
+        assert nodes_of_a_tree < 2 * COARSE_LEAVES * 1.25  # a leaf less than twice the fewest rewards is not split
+    before = bandit._state.leaves.copy()
+    estimates = [bandit.decide(context).estimates for context in contexts[:50]]
+    assert (bandit._state.leaves == before).all()
+    kept = [place for place, row in enumerate(estimates) if row is not None]
+    assert bandit.estimate(contexts[kept]).tolist() == [list(estimates[place] or ()) for place in kept]
+
+
+@pytest.mark.skipif(not IS_COMPILED, reason="thousands of steps")
+def test_trees_that_count_are_grown_to_the_end() -> None:
+    draw = np.random.default_rng(4)
+    contexts = draw.random((3_000, 4))
+    right = (contexts[:, 0] > 0.5) ^ (contexts[:, 1] > 0.5) ^ (contexts[:, 2] > 0.5)
+    bandit = releaf.AdaptiveReleaf(2, 4, seed=0)
+    bandit.replay(contexts, np.stack([right, ~right], axis=1).astype(float))
+    for action, sample in enumerate(bandit._engine.samples):
+        assert expert_weights(bandit._state, action)[SHARP_TREES:].any()
+        assert sample.counts[LEAF] == 1

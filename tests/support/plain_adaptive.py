@@ -17,7 +17,7 @@ from plain_trees import WORD, SplitMix, mixed
 
 from releaf.core.adaptive import decision_step, drift_detection, engine, fitting, initial_state, mixture, trees
 from releaf.core.adaptive.sample import KEYS
-from releaf.core.adaptive.state import ALWAYS, AUTO, EXPERTS, SEEN, STEADY_TREES
+from releaf.core.adaptive.state import ALWAYS, AUTO, EXPERTS, SEEN, SHARP_TREES, SMOOTH_TREES, STEADY_TREES
 
 
 def key_of(context: Any, number: int, reward: float) -> int:
@@ -77,13 +77,15 @@ class PlainAction:
             self.rate += 1
         nodes_of_a_tree = fitting.NODE_BYTES // (16 * trees.TREE_COUNT * len(self.learner.actions))
         count, total = self.learner.reward_sums
+        counts_nothing = not self.learner.weights(self.losses)[[SHARP_TREES, SMOOTH_TREES, STEADY_TREES]].any()
+        coarse = rows // fitting.COARSE_LEAVES if counts_nothing else 0
         given = Given(
             np.array(self.contexts)[kept],
             np.array(self.rewards)[kept],
             [key for key, is_kept in zip(self.keys, kept, strict=True) if is_kept],
             self.learner.levels,
             (total + 1.0) / (count + 2.0),
-            max(trees.LEAST_LEAF, math.ceil(2 * rows / nodes_of_a_tree)),
+            max(trees.LEAST_LEAF, math.ceil(2 * rows / nodes_of_a_tree), coarse),
         )
         at_once = at_once or rows * len(self.learner.features.categories) <= engine.AT_ONCE
         lag = 0 if at_once else rows // engine.ROWS_PER_LAG
@@ -115,7 +117,8 @@ class PlainAction:
     def growth(self, rewards: int) -> int:
         """Rewards from one fit to the next."""
         if self.learner.requests.rule == ALWAYS:
-            grown = max(int(rewards * (engine.GROWTH - 1.0)) + 1, initial_state.FIRST_FIT)
+            growth = next(growth for most, growth in engine.GROWTHS if rewards <= most)
+            grown = max(int(rewards * (growth - 1.0)) + 1, initial_state.FIRST_FIT)
         else:
             grown = max(int(rewards * (engine.GROWTH_OF_FEW - 1.0)) + 1, engine.LEAST_GROWTH_OF_FEW)
         window = self.learner.window
@@ -228,14 +231,20 @@ class PlainAdaptive:
             spreads[place], doubts[place] = math.sqrt(variance), math.sqrt(variance + between)
         return estimates, spreads, doubts
 
-    def mix(self, predictions: Any, losses: Any) -> tuple[float, float]:
-        """Mean of the predictions with weights that fall with the losses, and the variance between them."""
+    def weights(self, losses: Any) -> Any:
+        """Weights of the experts, which fall with the losses."""
         count, total = self.reward_sums
         share = (total + 1.0) / (count + 2.0)
         variance = max(share * (1.0 - share), mixture.LEAST_VARIANCE)
         exponents = (mixture.LEARNING_RATE * losses + mixture.POOLED_LEARNING_RATE * self.pooled_losses) / variance
         weights = np.exp(exponents.min() - exponents)
         weights[STEADY_TREES] *= mixture.PRIOR_OF_STEADY
+        weights[weights < mixture.LEAST_WEIGHT * weights.sum()] = 0.0
+        return weights
+
+    def mix(self, predictions: Any, losses: Any) -> tuple[float, float]:
+        """Weighted mean of the predictions, and the variance between them."""
+        weights = self.weights(losses)
         mean = np.average(predictions, weights=weights)
         return float(mean), float(np.average((predictions - mean) ** 2, weights=weights))
 

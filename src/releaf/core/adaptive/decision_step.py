@@ -10,10 +10,10 @@ import numpy as np
 from releaf.core.adaptive.category_effects import total_effect, update_effects
 from releaf.core.adaptive.drift_detection import fade, forget_before_drift, notices_drift
 from releaf.core.adaptive.levels import find_levels
-from releaf.core.adaptive.mixture import add_losses, mix, sharpness_of
+from releaf.core.adaptive.mixture import add_losses, mix, needs_trees, sharpness_of, weigh
 from releaf.core.adaptive.model import rank_of
 from releaf.core.adaptive.reward_requests import requests_reward
-from releaf.core.adaptive.ridge import product, product_of_first, update_posterior, variance_bound, variance_of
+from releaf.core.adaptive.ridge import product, product_of_first, update_posterior, variance_of
 from releaf.core.adaptive.sample import KEYS, key_of, note_due, store_reward
 from releaf.core.adaptive.state import (
     ADDITIVE,
@@ -136,21 +136,26 @@ def set_regressions(state, model, filled, effect, predictions):
 
 
 @inlined
-def stand_in_for_trees(predictions):
-    """Set the predictions of trees that are not grown yet to the regression's."""
+def set_trees(state, model, context, predictions):
+    """Set the predictions of trees, to the regression's where none are grown yet."""
+    if model.counts[TREES] > 0:
+        rank_for(state, model, context)
+        predictions[SHARP_TREES], predictions[SMOOTH_TREES], predictions[STEADY_TREES] = predict(
+            model.nodes, model.roots, model.counts[TREES], state.ranked, state.leaves
+        )
+        return
     predictions[SHARP_TREES] = predictions[ADDITIVE]
     predictions[SMOOTH_TREES] = predictions[ADDITIVE]
     predictions[STEADY_TREES] = predictions[ADDITIVE]
 
 
 @outlined
-def estimate(state, context):
+def estimate(state, context, by_all):
     """Set the estimated reward of each action, its standard deviation, and its bonus.
 
-    An action that can't be chosen has an upper bound of its standard deviation instead, which is cheaper. The action
-    that it is compared with must be eligible: one behind an ineligible leader can be chosen all the same.
+    Experts that count nothing predict only if that is asked for, ``by_all``.
     """
-    sharpness, leading = sharpness_of(state.reward_sums), -math.inf
+    sharpness = sharpness_of(state.reward_sums)
     for action in range(len(state.estimates)):
         model = open_model_at(state.models[action])
         predictions = state.predictions[action]
@@ -159,23 +164,14 @@ def estimate(state, context):
             context, state.categories, state.first_effect, model.effect_means, model.effect_variances
         )
         set_regressions(state, model, filled, effect, predictions)
-        if model.counts[TREES] > 0:
-            rank_for(state, model, context)
-            predictions[SHARP_TREES], predictions[SMOOTH_TREES], predictions[STEADY_TREES] = predict(
-                model.nodes, model.roots, model.counts[TREES], state.ranked, state.leaves
-            )
-        else:
-            stand_in_for_trees(predictions)
-        mean, between = mix(predictions, state.losses[action], state.pooled_losses, sharpness)
-        spread = variance_bound(model.covariance, state.where, state.value, filled) + effect_variance
-        bonus = bonus_of(state, model, spread)
-        if mean + MOST_OPTIMISM * state.params[OPTIMISM] * bonus >= leading or state.params[RULE] != ALWAYS:
-            spread = variance_of(model.covariance, state.where, state.value, filled) + effect_variance
-            bonus = bonus_of(state, model, spread)
-        leading = max(leading, mean) if state.eligible[action] else leading
+        weigh(state.losses[action], state.pooled_losses, sharpness, state.weights)
+        if by_all or needs_trees(state.weights):
+            set_trees(state, model, context, predictions)
+        mean, between = mix(predictions, state.weights)
+        spread = variance_of(model.covariance, state.where, state.value, filled) + effect_variance
         state.estimates[action] = mean
         state.spreads[action] = math.sqrt(spread)
-        state.bonuses[action] = bonus
+        state.bonuses[action] = bonus_of(state, model, spread)
         state.doubts[action] = math.sqrt(spread + between)
 
 
@@ -194,7 +190,7 @@ def bonus_of(state, model, spread):
 @inlined
 def choose(state, context):
     observe_context(state, context)
-    estimate(state, context)
+    estimate(state, context, False)
     leader = best_eligible(state.estimates, state.eligible)
     if state.params[RULE] != ALWAYS:
         if is_forced(state.eligible) or not requests_reward(state, context, leader):
@@ -259,15 +255,8 @@ def learn_in_model(state, model, context, reward, predictions):
         context, state.categories, state.first_effect, model.effect_means, model.effect_variances
     )
     set_regressions(state, model, filled, effect, predictions)
-    if model.counts[TREES] > 0:
-        rank_for(state, model, context)
-        trees = model.counts[TREES]
-        predictions[SHARP_TREES], predictions[SMOOTH_TREES], predictions[STEADY_TREES] = predict(
-            model.nodes, model.roots, trees, state.ranked, state.leaves
-        )
-        learn_in_leaves(model.nodes, trees, state.leaves, reward)
-    else:
-        stand_in_for_trees(predictions)
+    set_trees(state, model, context, predictions)
+    learn_in_leaves(model.nodes, model.counts[TREES], state.leaves, reward)
     fade(state, model)
     variance, target = model.numbers[VARIANCE], reward - model.numbers[OFFSET] - effect
     lines, columns = model.counts[LINE_COLUMNS], model.counts[COLUMNS]
@@ -317,7 +306,8 @@ def update(state, context, step, action, reward):
     sample, model = open_sample_at(state.samples[action]), open_model_at(state.models[action])
     predictions = state.predictions[action]
     learn_in_model(state, model, context, reward, predictions)
-    mean, _ = mix(predictions, state.losses[action], state.pooled_losses, sharpness_of(state.reward_sums))
+    weigh(state.losses[action], state.pooled_losses, sharpness_of(state.reward_sums), state.weights)
+    mean, _ = mix(predictions, state.weights)
     add_losses(predictions, reward, state.losses[action], state.pooled_losses)
     state.reward_sums[0] += 1.0
     state.reward_sums[1] += reward
@@ -375,7 +365,7 @@ def weigh_rows(state, contexts, rewards, taken):
 def estimate_many(state, contexts, estimates):
     """Estimate the reward of each action in many contexts."""
     for row in range(len(contexts)):
-        estimate(state, contexts[row])
+        estimate(state, contexts[row], True)
         for action in range(len(state.estimates)):
             estimates[row, action] = state.estimates[action]
 
@@ -383,7 +373,7 @@ def estimate_many(state, contexts, estimates):
 @inlined
 def predict_with_columns_of(state, context, action, columns):
     """Write the dense columns of a context for an action; returns its estimate and standard deviation."""
-    estimate(state, context)
+    estimate(state, context, True)
     filled = lay_out_for(state, open_model_at(state.models[action]), context)
     for i in range(filled):
         columns[state.where[i]] += state.value[i]

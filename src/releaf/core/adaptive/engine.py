@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -14,6 +15,7 @@ from releaf.core.adaptive.decision_step import FIRST_LEVELS, learn_again, set_le
 from releaf.core.adaptive.fit_jobs import FitJob
 from releaf.core.adaptive.fitting import Fit, ensure_relevance, fit, least_leaf
 from releaf.core.adaptive.initial_state import FIRST_FIT, FIRST_ROWS, Settings, new_sample, new_state
+from releaf.core.adaptive.mixture import expert_weights
 from releaf.core.adaptive.sample import KEYS
 from releaf.core.adaptive.saved_models import load_models, saved_models
 from releaf.core.adaptive.state import (
@@ -41,7 +43,8 @@ from releaf.core.adaptive.state import (
 )
 from releaf.core.adaptive.state_check import check_state
 
-GROWTH = 1.25  # a fit is due each time an action's rewards have grown by this factor
+# A fit is due each time an action's rewards have grown by a factor: the more there are, the less one changes.
+GROWTHS = ((512, 1.25), (4096, 1.5), (math.inf, 2.0))  # rewards up to which it holds, and the factor
 GROWTH_OF_FEW = 1.1  # the same where rewards are requested: each costs more than a fit
 LEAST_GROWTH_OF_FEW = 4
 AT_ONCE = 1536  # values in a sample up to which a fit is done at once, not in a thread
@@ -88,10 +91,10 @@ class MixtureEngine:
     def rebuild(self) -> None:
         """Build all models from samples that were replaced; a sample that has no fit yet gets one of all its rows."""
         self._connect_samples()
-        for sample in self.samples:
+        for action, sample in enumerate(self.samples):
             counts = sample.counts
             if counts[FITTED] == 0 and counts[ROWS] >= FIRST_FIT and counts[STARTED] == NONE:
-                self._schedule(sample)
+                self._schedule(action)
                 self._thin(sample)
                 self._settle(sample)
         self._build_models()
@@ -103,10 +106,10 @@ class MixtureEngine:
         its last rows play that part: models that were fitted to all others predict and learn them, one by one.
         """
         self._connect_samples()
-        for sample in self.samples:
+        for action, sample in enumerate(self.samples):
             rows = int(sample.counts[ROWS])
             if rows >= FIRST_FIT:
-                self._schedule(sample, held_out=min(MOST_HELD_OUT, rows // 4, rows - FIRST_FIT))
+                self._schedule(action, held_out=min(MOST_HELD_OUT, rows // 4, rows - FIRST_FIT))
                 self._thin(sample)
                 self._settle(sample)
         fits = mapper(partial(_fitted_arrays, self.settings), [self._fitted(sample) for sample in self.samples])
@@ -192,14 +195,15 @@ class MixtureEngine:
         sample, forgets = self.samples[action], self._forget(action)
         self._jobs.pop(action, None)  # of a fit that a drift made obsolete
         counts = sample.counts
-        self._schedule(sample)
+        self._schedule(action)
         at_once = forgets or counts[STARTED] * self.settings.features <= AT_ONCE
         counts[EFFECT] = counts[LEARNT] + (0 if at_once else int(counts[STARTED]) // ROWS_PER_LAG)
         if counts[EFFECT] > counts[LEARNT]:
             self._submit(action)
 
-    def _schedule(self, sample: Sample, held_out: int = 0) -> None:
+    def _schedule(self, action: int, held_out: int = 0) -> None:
         """Set what the next fit of a sample follows from: its rows but the last, and the levels as they are now."""
+        sample = self.samples[action]
         counts, rows = sample.counts, int(sample.counts[ROWS])
         sample.next_knots[...], sample.next_levels[...] = self.state.fresh_knots, self.state.fresh_levels
         count, total = self.state.reward_sums
@@ -209,7 +213,7 @@ class MixtureEngine:
         counts[STARTED_FOR] = sample.numbers[used] if held_out else counts[LEARNT]
         while int(self._kept(sample).sum()) > self.most_rows:
             counts[RATE] += 1
-        counts[STARTED_LEAF] = least_leaf(used, len(self.samples))
+        counts[STARTED_LEAF] = least_leaf(used, len(self.samples), expert_weights(self.state, action))
 
     def _forget(self, action: int) -> bool:
         """Remove the rows from before a drift; returns whether there were any. The fit that follows is not put off."""
@@ -255,7 +259,8 @@ class MixtureEngine:
         if self.settings.params[RULE] != ALWAYS:
             grown = max(int(rewards * (GROWTH_OF_FEW - 1.0)) + 1, LEAST_GROWTH_OF_FEW)
         else:
-            grown = max(int(rewards * (GROWTH - 1.0)) + 1, FIRST_FIT)
+            growth = next(growth for most, growth in GROWTHS if rewards <= most)
+            grown = max(int(rewards * (growth - 1.0)) + 1, FIRST_FIT)
         window = int(self.settings.params[WINDOW])
         return min(grown, self.most_rows // 2, window // 2 + 1 if window > 0 else grown)
 

@@ -20,6 +20,9 @@ from releaf.core.adaptive.state import (
     MOST_COLUMNS,
     MOST_TABLES,
     NO_FEATURE,
+    SHARP_TREES,
+    SMOOTH_TREES,
+    STEADY_TREES,
     TABLES,
     TREES,
     UNLIKE,
@@ -30,6 +33,7 @@ from releaf.core.adaptive.table_selection import MOST_SINGLE_COLUMNS
 from releaf.core.adaptive.trees import FEWEST_ROWS, GRAINS, LEAST_LEAF, TREE_COUNT, grow_trees
 
 FEWEST_CANDIDATES, MOST_CANDIDATES = 5, 16  # features tried at a node of a tree: a third of all between these
+COARSE_LEAVES = 256  # most leaves of a tree that counts nothing
 NODE_BYTES = 64 << 20  # of all trees of all actions
 
 
@@ -45,10 +49,15 @@ class Fit(NamedTuple):
     least_leaf: int
 
 
-def least_leaf(rows: int, actions: int) -> int:
-    """Fewest rewards in a leaf, so that the trees of all actions fit into ``NODE_BYTES``."""
+def least_leaf(rows: int, actions: int, weights: Array) -> int:
+    """Fewest rewards in a leaf, so that the trees of all actions fit into ``NODE_BYTES``.
+
+    Where trees count nothing so far, there is much noise or little to find: coarse trees, which cost less, are better
+    at the former and can come back by the latter.
+    """
     nodes_of_a_tree = NODE_BYTES // (16 * TREE_COUNT * actions)
-    return max(LEAST_LEAF, -(-2 * rows // nodes_of_a_tree))
+    coarse = 0 if weights[[SHARP_TREES, SMOOTH_TREES, STEADY_TREES]].any() else rows // COARSE_LEAVES
+    return max(LEAST_LEAF, -(-2 * rows // nodes_of_a_tree), coarse)
 
 
 def fit(settings: Settings, given: Fit) -> Model:

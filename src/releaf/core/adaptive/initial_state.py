@@ -129,6 +129,7 @@ def new_state(settings: Settings, actions: int) -> Adaptive:
         push=np.zeros(MOST_COLUMNS),
         eligible=np.ones(actions),
         predictions=np.zeros((actions, EXPERTS)),
+        weights=np.zeros(EXPERTS),
         spreads=np.zeros(actions),
         bonuses=np.zeros(actions),
         doubts=np.zeros(actions),

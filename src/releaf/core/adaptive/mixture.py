@@ -8,13 +8,14 @@ import math
 import numpy as np
 
 from releaf.arrays import Array
-from releaf.core.adaptive.state import EXPERTS, STEADY_TREES, Adaptive
+from releaf.core.adaptive.state import EXPERTS, SHARP_TREES, SMOOTH_TREES, STEADY_TREES, Adaptive
 from releaf.core.runtime.jit import inlined
 
 LEARNING_RATE = 0.125  # of an action's losses in the exponent of a weight, in units of the variance of rewards
 POOLED_LEARNING_RATE = 0.125  # the same of the losses of all actions
 LEAST_VARIANCE = 0.02  # of rewards, for the rates
 PRIOR_OF_STEADY = 0.1  # weight of steady trees before any loss: they are near the mean of few rewards
+LEAST_WEIGHT = 1e-3  # below which an expert counts nothing: its trees need no walk
 MOST_LEAD = 12.0  # most that an expert can be ahead in loss: a bound on how long it takes to follow a change
 
 
@@ -29,22 +30,40 @@ def sharpness_of(sums):
 
 
 @inlined
-def mix(predictions, losses, pooled, sharpness):
-    """Mean of the predictions, weighted by exp(-rate · loss), and the variance between them."""
+def weigh(losses, pooled, sharpness, weights):
+    """Set the weights of the experts: exp(-rate · loss), or 0 where that is a small part of all."""
     rate, pooled_rate = LEARNING_RATE * sharpness, POOLED_LEARNING_RATE * sharpness
     least = math.inf
     for expert in range(EXPERTS):
         least = min(least, rate * losses[expert] + pooled_rate * pooled[expert])
-    total, mean, squares = 0.0, 0.0, 0.0
+    total, counting = 0.0, 0.0
     for expert in range(EXPERTS):
-        weight = math.exp(least - rate * losses[expert] - pooled_rate * pooled[expert])
+        weights[expert] = math.exp(least - rate * losses[expert] - pooled_rate * pooled[expert])
         if expert == STEADY_TREES:
-            weight *= PRIOR_OF_STEADY
-        total += weight
-        mean += weight * predictions[expert]
-        squares += weight * predictions[expert] * predictions[expert]
-    mean /= total
-    return mean, max(squares / total - mean * mean, 0.0)
+            weights[expert] *= PRIOR_OF_STEADY
+        total += weights[expert]
+    for expert in range(EXPERTS):
+        if weights[expert] < LEAST_WEIGHT * total:
+            weights[expert] = 0.0
+        counting += weights[expert]
+    for expert in range(EXPERTS):
+        weights[expert] /= counting
+
+
+@inlined
+def needs_trees(weights):
+    """Whether an expert that walks trees counts."""
+    return weights[SHARP_TREES] + weights[SMOOTH_TREES] + weights[STEADY_TREES] > 0.0
+
+
+@inlined
+def mix(predictions, weights):
+    """Weighted mean of the predictions, and the variance between them."""
+    mean, squares = 0.0, 0.0
+    for expert in range(EXPERTS):
+        mean += weights[expert] * predictions[expert]
+        squares += weights[expert] * predictions[expert] * predictions[expert]
+    return mean, max(squares - mean * mean, 0.0)
 
 
 @inlined
@@ -70,5 +89,6 @@ def expert_weights(state: Adaptive, action: int) -> Array:
     exponents /= max(mean * (1.0 - mean), LEAST_VARIANCE)
     weights = np.exp(exponents.min() - exponents)
     weights[STEADY_TREES] *= PRIOR_OF_STEADY
+    weights[weights < LEAST_WEIGHT * weights.sum()] = 0.0
     shares: Array = weights / weights.sum()
     return shares

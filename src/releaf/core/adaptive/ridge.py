@@ -3,8 +3,6 @@
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from releaf.core.adaptive.state import CONSTANT, START, UNLIKE, WIDTH
@@ -48,15 +46,6 @@ def variance_of(covariance, where, value, filled):
         for j in range(i):
             total += line[where[j]] * value[j] * factor
     return max(2.0 * total, 0.0)
-
-
-@inlined
-def variance_bound(covariance, where, value, filled):
-    """Upper bound of that variance by the Cauchy-Schwarz inequality."""
-    total = 0.0
-    for i in range(filled):
-        total += abs(value[i]) * math.sqrt(max(covariance[where[i], where[i]], 0.0))
-    return total * total
 
 
 @inlined

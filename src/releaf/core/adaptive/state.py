@@ -131,6 +131,7 @@ class Adaptive(LearnerState):
     push: Array = scratch(np.float64, "scratch")
     eligible: Array = scratch(np.uint8, "actions")
     predictions: Array = scratch(np.float64, "actions", EXPERTS)
+    weights: Array = scratch(np.float64, EXPERTS)
     spreads: Array = scratch(np.float64, "actions")
     bonuses: Array = scratch(np.float64, "actions")
     doubts: Array = scratch(np.float64, "actions")
