@@ -28,6 +28,7 @@ ORDER = (
     *("LinearEpsilonGreedy", "UCB1", "EpsilonGreedy", "Random"),
     *("AverageMajority", "AdaBoost", "OnlineAdaBoost", "Blum", "WeightedMajority", "FixedShare"),
 )
+OF_ACTION_TABLES = ("JointReleaf",)  # python -m benchmarks actions measures them
 INTERVALS = ROOT / "benchmarks" / "results" / "coverage.json"
 QUALITY, LABELS = (ROOT / "benchmarks" / "results" / f"{name}.json" for name in ("quality-sealed", "labels"))
 SHOWN = (
@@ -53,7 +54,7 @@ def full_name(name: str) -> str:
 
 def properties() -> str:
     rows = []
-    for name in ORDER:
+    for name in (ORDER[0], *OF_ACTION_TABLES, *ORDER[1:]):
         traits = policy(name).traits
         facts = [getattr(traits, heading.replace(" ", "_")) for heading in HEADINGS]
         marks = ["required" if fact and place < 2 else "yes" if fact else "no" for place, fact in enumerate(facts)]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from releaf import theory
 from releaf._version import __version__
+from releaf.action_table import ActionTable
 from releaf.datetimes import DateTime
 from releaf.decision import Decision
 from releaf.decision_batch import Decisions
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
         EpsilonGreedy,
         GreedyReleaf,
         HybridEpsilon,
+        JointReleaf,
         LinearEpsilonGreedy,
         LinTS,
         LinUCB,
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CMABRL",
     "UCB1",
+    "ActionTable",
     "AdaptiveReleaf",
     "Boolean",
     "Categorical",
@@ -62,6 +65,7 @@ __all__ = [
     "FrozenPolicy",
     "GreedyReleaf",
     "HybridEpsilon",
+    "JointReleaf",
     "LinTS",
     "LinUCB",
     "LinearEpsilonGreedy",

@@ -38,6 +38,12 @@ class Decision:
     eligible
         The actions that were eligible, in the learner's order; None where all were. The probability is exact among
         them. The only eligible action has probability 1 and is no exploration.
+        A policy for actions with features of their own estimates these only.
+    slate
+        The k actions that ``decide(…, k=k)`` chose, the best first; None without ``k``. ``action`` is its first, and
+        ``probability`` the probability of that action to be the first.
+    slate_probabilities
+        Inclusion probability of each action of the slate: that it is one of the k.
     """
 
     id: int
@@ -52,6 +58,8 @@ class Decision:
     _learner: int
     _actions: tuple[ActionName, ...]  # of the learner at that time, in the order of the estimates
     eligible: tuple[ActionName, ...] | None = None
+    slate: tuple[ActionName, ...] | None = None
+    slate_probabilities: tuple[float, ...] | None = None
 
     @property
     def context(self) -> Row:
@@ -78,6 +86,6 @@ class Decision:
         return html_table(["action", "estimate", "chosen"], rows, title=title, notes=[wanted])
 
     def _mark_of(self, place: int, chosen: str) -> str:
-        if place == self.index:
+        if self._actions[place] == self.action:
             return chosen
         return "not eligible" if self.eligible is not None and self._actions[place] not in self.eligible else ""

@@ -105,6 +105,10 @@ class Decisions(Sequence[Decision]):
         context = self._contexts[position]  # raises an IndexError, which ends a loop
         explored, index = bool(self.explored[position]), int(self.indices[position])
         probability, estimates = float(self.probabilities[position]), self.estimates[position].tolist()
+        eligible, names = self._eligible_at(position), self._actions
+        if eligible is not None and not explored and self._masks is not None and np.isnan(estimates).any():
+            names = eligible  # of the others there are no estimates
+            estimates = self.estimates[position][self._masks[position].astype(bool)].tolist()
         return Decision(
             int(self.ids[position]),
             self._actions[index],
@@ -116,8 +120,8 @@ class Decisions(Sequence[Decision]):
             None if explored else self._relevant[position],
             context,
             self._learner,
-            self._actions,
-            self._eligible_at(position),
+            names,
+            eligible,
         )
 
     def __repr__(self) -> str:

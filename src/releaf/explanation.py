@@ -34,9 +34,9 @@ class ActionExplanation(NamedTuple):
     ``low`` and ``high`` bound the expected reward in 95 % of contexts; None where a learner has no interval, and for
     actions that are not explained, of which there are some where there are more than 32.
     ``base_rate`` is the mean of the action's ``rewards``, those that the learner keeps, or what it expects before the
-    first; the effects of the terms add up to the estimate less the base rate. ``unknown`` are the features with values
-    outside of those for which the action was rewarded: the interval is then the whole range of rewards. ``eligible``
-    tells whether the decision could take the action.
+    first, or what ``base_rate_of`` says; the effects of the terms add up to the estimate less the base rate.
+    ``unknown`` are the features with values outside of those for which the action was rewarded: the interval is then
+    the whole range of rewards. ``eligible`` tells whether the decision could take the action.
     """
 
     action: ActionName
@@ -48,6 +48,7 @@ class ActionExplanation(NamedTuple):
     terms: tuple[Term, ...]
     unknown: tuple[str, ...] = ()
     eligible: bool = True
+    base_rate_of: str = ""
 
 
 class Counterfactual(NamedTuple):
@@ -195,8 +196,8 @@ class Explanation:
         shown = _number_format(high - low)
         lines = [f"  {_estimate_line(self, known)}"]
         rows = []
-        if known.base_rate is not None and known.rewards:
-            rows.append((shown(known.base_rate, ""), _base_rate_text(known.rewards)))
+        if known.base_rate is not None and (known.rewards or known.base_rate_of):
+            rows.append((shown(known.base_rate, ""), _base_rate_text(known)))
         rows += [(shown(term.effect, "+"), _label(term)) for term in _largest(known.terms, high - low)]
         width = max((len(amount) for amount, _ in rows), default=0)
         lines += [f"    {amount:>{width}}  {label}" for amount, label in rows]
@@ -219,8 +220,10 @@ def _unless_eligible(known: ActionExplanation) -> str:
     return "" if known.eligible else ", not eligible"
 
 
-def _base_rate_text(rewards: int) -> str:
-    return "its only reward" if rewards == 1 else f"base rate: mean of its {rewards:,} rewards"
+def _base_rate_text(known: ActionExplanation) -> str:
+    if known.base_rate_of:
+        return f"base rate: {known.base_rate_of}"
+    return "its only reward" if known.rewards == 1 else f"base rate: mean of its {known.rewards:,} rewards"
 
 
 def _plain(value: Any) -> Any:

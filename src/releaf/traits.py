@@ -29,3 +29,4 @@ class Traits(NamedTuple):
     has_effects: bool = False  # effect
     has_reward_range: bool = False  # a parameter reward_range, as all policies of the package
     exportable: bool = False  # export
+    takes_action_features: bool = False  # actions with features of their own, and slates: decide(…, k=, actions=)

@@ -411,7 +411,8 @@ def test_its_regret_on_an_easy_stream_grows_ever_more_slowly(policy: Any) -> Non
     contexts, rewards = easy_stream(steps, policy.traits.uses_context)
     right = (contexts[:, 0] <= 0.5).astype(int) if policy.traits.uses_context else np.zeros(steps, dtype=int)
     arguments = {"control_divisor": 50} if takes(policy, "control_divisor") else {}
-    trace = releaf.replay(make(policy, **arguments), contexts, rewards)
+    actions = {0: [0.0], 1: [1.0]} if policy.traits.takes_action_features else 2
+    trace = releaf.replay(make(policy, actions, **arguments), contexts, rewards)
     regret = 0.8 * (trace.actions != right)
     first, last = regret[: steps // 8].mean(), regret[-steps // 4 :].mean()
     if policy.__name__ == "Random":

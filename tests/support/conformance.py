@@ -35,8 +35,8 @@ LOGGED = [policy for policy in POLICIES if policy.traits.learns_from_logs]
 # Nothing that they do depends on what happens, so nothing is learnt.
 FIXED = ("AdaBoost", "AverageMajority", "Random")
 RANDOMISED = (
-    *("AdaptiveReleaf", "CMABRL", "ContextualZooming", "EpsilonGreedy", "GreedyReleaf", "HybridEpsilon", "LinTS"),
-    *("LinearEpsilonGreedy", "Random", "Releaf"),
+    *("AdaptiveReleaf", "CMABRL", "ContextualZooming", "EpsilonGreedy", "GreedyReleaf", "HybridEpsilon", "JointReleaf"),
+    *("LinTS", "LinearEpsilonGreedy", "Random", "Releaf"),
 )
 
 

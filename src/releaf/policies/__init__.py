@@ -6,6 +6,7 @@ from releaf.policies.cmab_rl import CMABRL
 from releaf.policies.epsilon_greedy import EpsilonGreedy
 from releaf.policies.greedy import GreedyReleaf
 from releaf.policies.hybrid import HybridEpsilon
+from releaf.policies.joint import JointReleaf
 from releaf.policies.linear_epsilon import LinearEpsilonGreedy
 from releaf.policies.lints import LinTS
 from releaf.policies.linucb import LinUCB
@@ -23,6 +24,7 @@ __all__ = [
     "EpsilonGreedy",
     "GreedyReleaf",
     "HybridEpsilon",
+    "JointReleaf",
     "LinTS",
     "LinUCB",
     "LinearEpsilonGreedy",

@@ -72,6 +72,7 @@ class OnlinePolicy(Replays, Previews, LogLearning, Exportable, OptionalMethods, 
 
     traits: ClassVar[Traits]
     label_budget: int | None = None
+    _replay_follows: ClassVar[type[OnlinePolicy] | None] = None  # class whose decide and learn the compiled loop does
 
     def __init__(
         self,
@@ -367,7 +368,7 @@ class OnlinePolicy(Replays, Previews, LogLearning, Exportable, OptionalMethods, 
     def _require_standard_steps(self) -> None:
         """Raise if a class of a user's own overrides a method that the compiled loop of a replay does not call."""
         for name in ("decide", "learn"):
-            if getattr(type(self), name) != getattr(OnlinePolicy, name):
+            if getattr(type(self), name) != getattr(self._replay_follows or OnlinePolicy, name):
                 raise TypeError(
                     f"{type(self).__name__} overrides {name}, which the compiled loop of replay does not call: "
                     "override replay as well"
@@ -382,12 +383,16 @@ class OnlinePolicy(Replays, Previews, LogLearning, Exportable, OptionalMethods, 
             Its name; when None, the number of actions so far, or the next integer that is not a name yet.
         """
         with self._lock:
-            free = (number for number in count(len(self._action_names)) if number not in self._action_names)
-            name = next(free) if action is None else plain_name(action)
-            if name in self._action_names:
-                raise ValueError(f"action {name!r} exists already; the actions are {self._action_names!r}")
+            name = self._name_of_new(action)
             self._add_action()
             self._action_names = (*self._action_names, name)
+        return name
+
+    def _name_of_new(self, action: ActionName | None) -> ActionName:
+        free = (number for number in count(len(self._action_names)) if number not in self._action_names)
+        name = next(free) if action is None else plain_name(action)
+        if name in self._action_names:
+            raise ValueError(f"action {name!r} exists already; the actions are {self._action_names!r}")
         return name
 
     def remove_action(self, action: ActionName) -> None:

@@ -1,0 +1,552 @@
+"""`ActionTablePolicy`: base class of policies for many actions that have features of their own."""
+
+from __future__ import annotations
+
+import copy
+from abc import abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+
+from releaf.action_table import ActionTable
+from releaf.arrays import Array
+from releaf.core.joint.columns import columns_of, lay_out_rows
+from releaf.core.joint.decision_step import change_profile
+from releaf.core.joint.slates import POOL, SLATE
+from releaf.core.runtime.primitives import TIME
+from releaf.decision import ActionName, Decision
+from releaf.decision_batch import Selection, Selections
+from releaf.policies.argument_checks import whole
+from releaf.policies.compiled import CompiledPolicy
+from releaf.policies.eligibility import as_table, checked_mask
+from releaf.policies.pending_decisions import canonical, decision_id
+from releaf.policies.slate_decisions import Shown, shown_as_arrays, shown_of_arrays, without_settled
+from releaf.policy import Trace, plain_name
+from releaf.schema import Features, Schema
+
+MOST_NAMED = 10  # names in an error message
+NOTHING = "there is no action to choose from: expected at least one eligible action"
+_NOTHING: Array = np.zeros(0)
+
+
+class _Request(NamedTuple):
+    """Actions of a request, and the encoded features of those that it describes."""
+
+    names: list[ActionName]
+    values: dict[ActionName, Array]
+
+
+class ActionTablePolicy(CompiledPolicy):
+    """Decides among the actions of a table, which have features of their own and come and go.
+
+    A decision may be about some of the actions, given by name or with their features, and choose a slate of several.
+
+    *Actions whose features come with the request* are passed as ``decide(context, actions={name: features})``. They are
+    the eligible ones. Names that are new are added to the table, the features of known ones are replaced from then
+    on (None keeps them), and what was learnt of an action stays with its name. A reward is learnt with the features
+    that the action had in its decision. Beyond ``max_actions``, those that were eligible least recently are removed.
+    """
+
+    _array_arguments: ClassVar[tuple[str, ...]] = ("action_features",)
+    _table: ActionTable
+
+    def __init__(
+        self,
+        actions: Any,
+        features: Features,
+        action_features: Features | None,
+        degree: int,
+        seed: int | None,
+        max_actions: int,
+        max_pending: int,
+        reward_range: tuple[float, float],
+    ) -> None:
+        table = ActionTable.of(actions, action_features)
+        super().__init__(table.names or (0,), features, "always", seed, max_pending, reward_range)
+        self._action_names = table.names
+        self.max_actions = whole("max_actions", max_actions, least=max(len(table), 1))
+        self._table, self._degree = table, degree
+        limits, categories = self._action_columns()
+        self._action_layout = columns_of(limits, categories, degree)
+        self._shown: dict[int, Shown] = {}
+
+    # --- what a subclass implements ----------------------------------------------------------------------------
+
+    @abstractmethod
+    def _learn_shown(self, context: Array, index: int, profile: Array, reward: float) -> None:
+        """Learn the reward of an action that had these columns; index -1 where it was removed since."""
+
+    # --- the table of actions -------------------------------------------------------------------------------------
+
+    @property
+    def action_features(self) -> Schema | None:
+        """Features of an action; None where actions are names only."""
+        return self._table.schema
+
+    def _action_columns(self) -> tuple[Array, list[int]]:
+        """Lower limits and numbers of categories of the features of actions."""
+        if self._table.schema is None:
+            return np.zeros(0), []
+        return self._table.schema.lowest(), [feature.categories for feature in self._table.schema.features]
+
+    def _profiles_of(self, values: Array) -> Array:
+        """Columns of actions with these encoded features."""
+        profiles = np.empty((len(values), len(self._action_layout)))
+        lay_out_rows(self._action_layout, values, profiles)
+        return profiles
+
+    def _use_state(self, state: Any) -> None:
+        """Switch to a state, in which all actions are eligible."""
+        super()._use_state(state)
+        state.eligible[:] = 1
+        state.sizes[SLATE] = 1
+        self._places: dict[ActionName, int] | None = None
+
+    def _place_of(self) -> dict[ActionName, int]:
+        """Positions of the actions by name."""
+        if self._places is None or len(self._places) != len(self._action_names):
+            self._places = {name: place for place, name in enumerate(self._action_names)}
+        return self._places
+
+    def _index_of(self, action: ActionName) -> int:
+        name, places = plain_name(action), self._place_of()
+        if name not in places:
+            raise ValueError(f"unknown action {name!r}: {self._names_for_error()}")
+        return places[name]
+
+    def _names_for_error(self) -> str:
+        names = self._action_names
+        if len(names) <= MOST_NAMED:
+            return f"the actions are {names!r}"
+        return f"the actions are {', '.join(map(repr, names[:MOST_NAMED]))}, … ({len(names):,} in all)"
+
+    def add_action(self, action: ActionName | None = None, features: Any = None) -> ActionName:
+        """Add an action; what is known of other actions tells what to expect of its features.
+
+        Parameters
+        ----------
+        action
+            Its name; when None, the number of actions so far, or the next integer that is not a name yet.
+        features
+            Its features, as a mapping or a sequence.
+        """
+        with self._lock:
+            name = self._name_of_new(action)
+            if self._table.schema is None and features is not None:
+                raise ValueError(f"action {name!r} has features {features!r}, but other actions have none")
+            if self._table.schema is not None and features is None:
+                names = ", ".join(self._table.schema.inputs)
+                raise ValueError(f"action {name!r} needs its features, got None: expected {names}")
+            if len(self._action_names) >= self.max_actions:
+                raise ValueError(f"there are max_actions={self.max_actions:,} actions already: remove one first")
+            self._extend([name], self._profiles_of(self._table.encode({name: features})))
+        return name
+
+    def set_action_features(self, action: ActionName, features: Any) -> None:
+        """Replace the features of an action; what was learnt of it stays.
+
+        Parameters
+        ----------
+        action
+            Its name.
+        features
+            Its features from now on.
+        """
+        with self._lock:
+            index = self._index_of(action)
+            if self._table.schema is None:
+                raise ValueError(f"features of action {action!r} are {features!r}, but actions have none")
+            change_profile(self._pointer_table, index, self._profiles_of(self._table.encode({action: features}))[0])
+
+    def _extend(self, names: list[ActionName], profiles: Array) -> None:
+        """Add actions at the end."""
+        old = len(self._action_names)
+        state = self._state.resized("actions", old + len(names))
+        state.profiles[old:] = profiles
+        self._set_up_new(state, old)
+        self._use_state(state)
+        self._action_names = (*self._action_names, *names)
+
+    def _set_up_new(self, state: Any, old: int) -> None:
+        """Set what is not zero of the actions after the first ``old`` ones."""
+
+    def _add_action(self) -> None:
+        raise NotImplementedError("add_action needs the features")
+
+    def remove_action(self, action: ActionName) -> None:
+        """Remove an action and what was learnt of it alone.
+
+        What it taught of the features of actions stays. Its pending decisions are dropped, but for slates: the
+        rewards of their other actions can still be learnt.
+
+        Parameters
+        ----------
+        action
+            Its name; at least one action must remain.
+        """
+        with self._lock:
+            index = self._index_of(action)
+            self._point_slates_elsewhere({index})
+            super().remove_action(action)
+
+    def _point_slates_elsewhere(self, removed: set[int]) -> None:
+        """Let pending slates whose first action goes stand for another of their actions."""
+        places = self._place_of()
+        for number, entry in self._shown.items():
+            pending = self._pending.get(number)
+            if pending is not None and pending[1] in removed:
+                others = [places[name] for name in entry.actions if name in places and places[name] not in removed]
+                if others:
+                    self._pending[number] = (pending[0], others[0], *pending[2:])
+
+    def _remove_action(self, index: int) -> None:
+        self._use_state(self._without(index))
+
+    def _without(self, index: int) -> Any:
+        axes = self._state.axes("actions")
+        return self._state.replace(
+            **{name: np.delete(getattr(self._state, name), index, axis) for name, axis in axes.items()}
+        )
+
+    # --- decisions -----------------------------------------------------------------------------------------------
+
+    def decide(
+        self,
+        context: Any,
+        eligible: Sequence[ActionName] | None = None,
+        *,
+        k: int | None = None,
+        actions: Mapping[Any, Any] | None = None,
+    ) -> Decision:
+        """Choose an action for a context, or a slate of several.
+
+        Parameters
+        ----------
+        context
+            As for any policy.
+        eligible
+            Names of the actions that may be chosen this time; None for all of them.
+        k
+            The number of actions of a slate, which are distinct and have exact inclusion probabilities; one action
+            when None. A reward is taken to be that of its action: what an action gains by its place in the slate, or
+            loses by its neighbours, is not modelled.
+        actions
+            The actions to choose from, with the features of each: actions that come with the request. See
+            :class:`ActionTablePolicy <releaf.policies.action_table_policy.ActionTablePolicy>`.
+
+        Examples
+        --------
+        >>> import releaf
+        >>> bandit = releaf.JointReleaf({"tea": [0.1], "cola": [0.7], "milk": [0.4]}, features=["heat"], seed=0)
+        >>> decision = bandit.decide([0.9], k=2)
+        >>> len(decision.slate), sum(bandit.decide([0.9], k=3).slate_probabilities)
+        (2, 3.0)
+        >>> bandit.learn(decision, {decision.slate[1]: 1.0})
+        >>> bandit.decide([0.9], actions={"cola": None, "juice": [0.6]}).eligible
+        ('cola', 'juice')
+        """
+        if k is None and actions is None:
+            return super().decide(context, eligible)
+        with self._lock:
+            if eligible is not None and actions is not None:
+                raise ValueError("actions names the eligible actions already: expected eligible=None")
+            request = None if actions is None else self._checked_request(actions)
+            mask = self._checked_mask(eligible)
+            if request is None:
+                _check_slate(k, len(self._action_names) if mask is None else int(mask.sum()))
+            else:
+                _check_slate(k, len(request.names))
+            unit = self._encode(context)
+            if request is not None:
+                self._require_in_range(unit)
+                mask = self._mask_of(self._apply(request))
+            return self._decide_slate(unit, mask, k, request is not None)
+
+    def _decide_among(self, context: Any, eligible: Any) -> Decision:
+        with self._lock:
+            mask = self._checked_mask(eligible)
+            unit = self._encode(context)
+            return self._decide_slate(unit, mask, None, False)
+
+    def _checked_mask(self, eligible: Any) -> Array | None:
+        """Mask of the eligible actions; None where all are.
+
+        Positions by name are kept, so that few of many actions cost little. ``checked_mask`` accepts or rejects what
+        is left.
+        """
+        if eligible is None:
+            return None
+        places = self._place_of()
+        if type(eligible) in (list, tuple, set, frozenset) and all(type(name) in (str, int) for name in eligible):
+            found = {places.get(name, -1) for name in eligible}
+            if len(found) == len(eligible) and found and -1 not in found:
+                return self._mask_of(np.array(list(found), dtype=np.int64))
+        return checked_mask(eligible, self._action_names)
+
+    def _mask_of(self, pool: Array) -> Array | None:
+        """Mask of the actions at these positions; None where they are all."""
+        if len(pool) == len(self._action_names):
+            return None
+        mask = np.zeros(len(self._action_names), dtype=np.uint8)
+        mask[pool] = 1
+        return mask
+
+    def _checked_request(self, actions: Mapping[Any, Any]) -> _Request:
+        """Validate the actions of a request, and encode their features; state is unchanged."""
+        if not isinstance(actions, Mapping):
+            raise TypeError(f"actions must be a mapping from names to features, got actions={actions!r}")
+        given = {plain_name(name): features for name, features in actions.items()}
+        if len(given) > self.max_actions:
+            raise ValueError(f"actions has {len(given):,} actions: expected at most max_actions={self.max_actions:,}")
+        described = {name: features for name, features in given.items() if features is not None}
+        if self._table.schema is None:
+            if described:
+                name = next(iter(described))
+                raise ValueError(f"action {name!r} has features, but actions of this policy have none: expected None")
+            return _Request(list(given), dict.fromkeys(given, _NOTHING))
+        places = self._place_of()
+        for name in given:
+            if name not in places and name not in described:
+                raise ValueError(f"action {name!r} is new and has features None: expected its features")
+        return _Request(list(given), dict(zip(described, self._table.encode(described), strict=True)))
+
+    def _require_in_range(self, unit: Array) -> None:
+        outside = np.flatnonzero(~((unit >= self._state.limits) & (unit <= 1.0)))
+        if len(outside):
+            raise self._out_of_range(unit, int(outside[0]))
+
+    def _apply(self, request: _Request) -> Array:
+        """Add the actions of a request, or change their features; returns their positions."""
+        places, names = self._place_of(), list(request.values)
+        width = 0 if self._table.schema is None else len(self._table.schema)
+        profiles = self._profiles_of(np.array(list(request.values.values())).reshape(len(names), width))
+        rows = np.array([places.get(name, -1) for name in names], dtype=np.int64)
+        known, new = np.flatnonzero(rows >= 0), np.flatnonzero(rows < 0).tolist()
+        changed = (self._state.profiles[rows[known]] != profiles[known]).any(axis=1)
+        for row in known[changed].tolist():
+            change_profile(self._pointer_table, int(rows[row]), profiles[row])
+        if new:
+            self._add_of_request([names[row] for row in new], profiles[new], set(request.names))
+        places = self._place_of()
+        return np.array([places[name] for name in request.names], dtype=np.int64)
+
+    def _add_of_request(self, names: list[ActionName], profiles: Array, requested: Collection[ActionName]) -> None:
+        """Add actions of a request, and remove those that were eligible least recently beyond ``max_actions``."""
+        surplus = len(self._action_names) + len(names) - self.max_actions
+        if surplus > 0:
+            order = np.argsort(self._state.latest, kind="stable").tolist()
+            unused = [place for place in order if self._action_names[place] not in requested]
+            self._remove_places(set(unused[:surplus]))
+        self._extend(names, profiles)
+
+    def _remove_places(self, removed: set[int]) -> None:
+        """Remove the actions at these positions, all at once."""
+        self._point_slates_elsewhere(removed)
+        kept = [place for place in range(len(self._action_names)) if place not in removed]
+        axes = self._state.axes("actions")
+        rows = {name: np.take(getattr(self._state, name), kept, axis) for name, axis in axes.items()}
+        new_place = {old: new for new, old in enumerate(kept)}
+        self._use_state(self._state.replace(**rows))
+        self._action_names = tuple([self._action_names[place] for place in kept])
+        for number, (context, index, actions, eligible) in list(self._pending.items()):
+            if index in new_place:
+                left = [place for place in kept if place < actions]
+                marks = None if eligible is None else canonical(bytes([eligible[place] for place in left]))
+                self._pending[number] = (context, new_place[index], len(left), marks)
+            else:
+                del self._pending[number]
+
+    def _decide_slate(self, unit: Array, mask: Array | None, k: int | None, is_request: bool) -> Decision:
+        """Decide among the eligible actions. Needs the lock."""
+        state, size = self._state, k or 1
+        state.sizes[SLATE] = size
+        try:
+            with self._restricted_to(mask):
+                selection = self._choose(unit)
+            chosen = state.slate[:size].copy()
+        finally:
+            state.sizes[SLATE] = 1
+        choice = self._record_decision(unit, selection, None if is_request else mask)
+        rows = state.pool[chosen]
+        if k is not None or is_request:
+            choice.slate = tuple([self._action_names[row] for row in rows.tolist()])
+            self._shown[choice.id] = Shown(choice.slate, state.profiles[rows], k is not None)
+            self._shown = without_settled(self._shown, self._pending)
+        choice.slate = None if k is None else choice.slate
+        choice.slate_probabilities = None if k is None else tuple(state.inclusions[chosen].tolist())
+        if mask is not None:
+            pool = state.pool[: state.sizes[POOL]].tolist()
+            choice.eligible = choice._actions = tuple([self._action_names[place] for place in pool])
+        return choice
+
+    def _choose(self, context: Array) -> Selection:
+        self._require_actions()
+        return super()._choose(context)
+
+    def _choose_all(self, units: Array, masks: Array | None = None) -> Selections:
+        self._require_actions()
+        count, table = len(units), as_table(masks, len(self._action_names))
+        decisions, chances = np.empty(count, dtype=np.int64), np.empty(count)
+        estimates = np.empty((count, len(self._action_names)))
+        self._entry_points.decide_all(self._pointer_table, units, table, decisions, chances, estimates)
+        self._set_eligible(None)
+        return Selections(decisions >> 1, (decisions & 1).astype(np.bool_), chances, estimates, [None] * count)
+
+    def _replay(self, units: Array, rewards: Array, masks: Array | None = None) -> Trace:
+        self._require_actions()
+        return super()._replay(units, rewards, masks)
+
+    def _require_actions(self) -> None:
+        if not self._action_names:
+            raise ValueError(NOTHING)
+
+    def preview(
+        self,
+        context: Any,
+        eligible: Sequence[ActionName] | None = None,
+        *,
+        k: int | None = None,
+        actions: Mapping[Any, Any] | None = None,
+    ) -> Decision:
+        """Return the decision that the policy would make now; state and random generator are unchanged.
+
+        Parameters
+        ----------
+        context, eligible, k, actions
+            As for ``decide``.
+        """
+        if k is not None or actions is not None:
+            return copy.deepcopy(self).decide(context, eligible, k=k, actions=actions)
+        return super().preview(context, eligible)
+
+    def _estimates(self) -> tuple[float, ...]:
+        """Estimates of the eligible actions in the latest decision, in their order."""
+        state = self._state
+        return tuple(state.estimates[state.pool[: state.sizes[POOL]]].tolist())
+
+    # --- rewards ---------------------------------------------------------------------------------------------------
+
+    def learn(self, choice: Decision | int, reward: Any, action: ActionName | None = None) -> None:
+        """Learn the reward of a pending decision, or the rewards of actions of its slate.
+
+        Parameters
+        ----------
+        choice
+            The decision, or its ``id``.
+        reward
+            A number, which of a slate is the reward of its first action; or, of a slate, a mapping from actions to
+            their rewards, of all that were observed: actions that it lacks are not learnt.
+        action
+            The action that was taken instead, if the decision was overruled.
+        """
+        with self._lock:
+            number = decision_id(choice, self._token)
+            entry = self._shown.get(number) if number in self._pending else None
+            if entry is None or not entry.is_slate or action is not None:
+                super().learn(choice, reward, action)
+                self._shown.pop(number, None)
+                return
+            context = self._pending[number][0]
+            if isinstance(choice, Decision) and choice._context is not context:
+                self._require_same_slate(choice, context, entry)
+            rewards = entry.rewards_of(reward, number)
+            gained = {name: self._checked_reward(value) for name, value in rewards.items()}
+            places = self._place_of()
+            for name, value in gained.items():
+                profile = entry.profile_of(name)
+                if profile is not None:
+                    self._learn_shown(context, places.get(name, -1), profile, value)
+            del self._pending[number], self._shown[number]
+
+    def _require_same_slate(self, choice: Decision, context: Array, entry: Shown) -> None:
+        if choice.slate != entry.actions or not np.array_equal(choice._context, context):
+            raise ValueError(f"{choice!r} was made by another learner: expected a decision of this one")
+
+    def _learn(self, context: Array, step: int, index: int, reward: float) -> None:
+        entry = self._shown.get(step)
+        profile = None if entry is None else entry.profile_of(self._action_names[index])
+        if profile is None:
+            super()._learn(context, step, index, reward)
+        else:
+            self._learn_shown(context, index, profile, reward)
+
+    def discard_pending(self, choice: Decision | int) -> None:
+        """Discard a pending decision, because its reward will not come; nothing happens if it is not pending.
+
+        Parameters
+        ----------
+        choice
+            The decision, or its ``id``.
+        """
+        with self._lock:
+            super().discard_pending(choice)
+            self._shown.pop(decision_id(choice, self._token), None)
+
+    def observe(
+        self,
+        context: Any,
+        action: ActionName,
+        reward: Any,
+        *,
+        probability: float | None = None,
+        features: Any = None,
+    ) -> None:
+        """Learn the reward of an action that another system or a person took.
+
+        Parameters
+        ----------
+        context, action, reward, probability
+            As for any policy.
+        features
+            Features of the action, which is added if it is new; None for those of the table.
+        """
+        if features is None:
+            super().observe(context, action, reward, probability=probability)
+            return
+        with self._lock:
+            name = plain_name(action)
+            profile = self._profiles_of(self._table.encode({name: features}))
+            gained = self._checked_reward(reward)
+            unit = self._encoder.encode(context)
+            if name not in self._place_of():
+                self._add_of_request([name], profile, {name})
+            else:
+                change_profile(self._pointer_table, self._place_of()[name], profile[0])
+            index = self._place_of()[name]
+            self._learn_log(unit[None, :], np.array([index]), np.array([gained]))
+
+    # --- saving and loading ---------------------------------------------------------------------------------------
+
+    def _learnt_arrays(self) -> dict[str, Array]:
+        return super()._learnt_arrays() | shown_as_arrays(self._shown, list(self._pending), self._action_names)
+
+    def _header(self) -> dict[str, Any]:
+        schema = self._table.schema
+        return super()._header() | {"action_schema": None if schema is None else schema.to_dict()}
+
+    @classmethod
+    def _revive(cls, header: dict[str, Any], arrays: dict[str, Array]) -> Self:
+        described = header["action_schema"]
+        schema = None if described is None else Schema.from_dict(described)
+        table = ActionTable.without_values(header["actions"], schema)
+        policy = super()._revive({**header, "actions": table}, arrays)
+        policy._shown = shown_of_arrays(arrays, policy._action_names, len(policy._action_layout))
+        if not policy._shown.keys() <= policy._pending.keys():
+            raise ValueError("its slates contradict the rest")
+        return policy
+
+    def _check_state(self, state: Any) -> None:
+        if (state.latest > state.clock[TIME]).any():
+            raise ValueError("its actions contradict the rest")
+
+
+def _check_slate(k: int | None, eligible: int) -> None:
+    """Raise if there is no action to choose from, or fewer than the size of the slate."""
+    if not eligible:
+        raise ValueError(NOTHING)
+    if k is not None and whole("k", k, least=1) > eligible:
+        raise ValueError(f"k must be at most the number of eligible actions, {eligible}, got k={k}")
+
+
+ActionTablePolicy._replay_follows = ActionTablePolicy
