@@ -69,7 +69,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_example_on_files_works_after_sample_in_the_order_of_the_help(folder: Path) -> None:
-    names = {"clicks.csv", "clicks.releaf", "schema.toml", "relevance.png", "decisions.csv"}
+    names = {"clicks.csv", "clicks.releaf", "schema.toml", "relevance.png", "decisions.csv", "policy.json"}
     assert names <= {path.name for path in folder.iterdir()}
     assert len((folder / "decisions.csv").read_text().splitlines()) == 4
 

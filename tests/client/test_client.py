@@ -603,3 +603,10 @@ def test_the_metrics_that_the_documentation_names_are_there(service: str, name: 
     named = set(re.findall(r"`(releaf_\w+)`", page))
     assert len(named) > 5
     assert [one for one in named if not re.search(rf"^# TYPE {one} ", measured, flags=re.MULTILINE)] == []
+
+
+def test_a_client_polls_the_frozen_policy(client: Any, name: str) -> None:
+    version = client.policy(name)
+    assert version.load().decide(PATIENT, seed=1).action in ACTIONS
+    assert client.policy(name, etag=version.etag) is None
+    assert client.policy(name, etag='"other"') == version

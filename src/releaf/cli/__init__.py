@@ -14,6 +14,7 @@ from releaf.cli import (
     doctor,
     evaluate,
     explain,
+    export,
     keys,
     reproduce,
     reward,
@@ -76,6 +77,7 @@ COMMANDS = (
         ("decide",),
         ROWS_CODE,
     ),
+    CommandManual(export.export, LOGS, "releaf export clicks.releaf -o policy.json", ("train", "decide")),
     CommandManual(evaluate.evaluate, LOGS, "releaf evaluate clicks.csv --skip-bad", ("train", "compare")),
     CommandManual(
         compare.compare, STUDY, "releaf compare AdaptiveReleaf LinUCB --steps 2000", ("evaluate", "reproduce")

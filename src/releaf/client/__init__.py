@@ -9,7 +9,7 @@ Client('http://127.0.0.1:8000')
 
 from releaf.client.circuit_breaker import CircuitBreaker
 from releaf.client.clients import AsyncClient, Client
-from releaf.client.responses import Conflict, Decision, Event, ServiceError, Unavailable
+from releaf.client.responses import Conflict, Decision, Event, PolicyVersion, ServiceError, Unavailable
 
 __all__ = [
     "AsyncClient",
@@ -18,6 +18,7 @@ __all__ = [
     "Conflict",
     "Decision",
     "Event",
+    "PolicyVersion",
     "ServiceError",
     "Unavailable",
 ]

@@ -27,7 +27,7 @@ from releaf.client.request_encoding import (
     policy_spec,
 )
 from releaf.client.response_decoding import decode_json, field_reader
-from releaf.client.responses import Decision, Event, Label
+from releaf.client.responses import Decision, Event, Label, PolicyVersion
 from releaf.client.transports import each, settle
 
 CHANGE_TIMEOUT = 180.0  # seconds: the service compiles a policy that it runs for the first time
@@ -277,6 +277,24 @@ class ApiMethods(DecisionMethods):
         return ApiCall(method="GET", path=experiment_path(experiment, "model"), read=_learner)
 
     @CallMethod
+    def policy(self, experiment: str, *, etag: str | None = None) -> ApiCall[PolicyVersion | None]:
+        """The policy in charge as it is now, frozen, to decide without the service; None if it is still the same.
+
+        Parameters
+        ----------
+        experiment
+            Its name.
+        etag
+            The ``etag`` of the version that you have.
+        """
+        return ApiCall(
+            method="GET",
+            path=experiment_path(experiment, "policy"),
+            headers={} if etag is None else {"If-None-Match": etag},
+            read=_policy_version,
+        )
+
+    @CallMethod
     def export(self, experiment: str, path: str | os.PathLike[str], *, format: str | None = None) -> ApiCall[Path]:  # noqa: A002
         """Export all decisions to a file, atomically, as "csv", "parquet" or "ndjson"; by default by its extension."""
         return ApiCall(
@@ -325,6 +343,10 @@ def _learner(response: httpx.Response) -> Any:
     from releaf.ensembles import from_bytes  # imported here because policies need Numba, and clients don't
 
     return from_bytes(response.content)
+
+
+def _policy_version(response: httpx.Response) -> PolicyVersion | None:
+    return None if response.status_code == 304 else PolicyVersion(response.headers["ETag"], response.content)
 
 
 def _format_time(name: str, moment: datetime | str | None) -> str | None:

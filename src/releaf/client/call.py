@@ -31,6 +31,7 @@ class ApiCall(Generic[T]):
     body: bytes | None = None
     content_type: str = JSON
     params: Mapping[str, Any] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
     retry: RetryRule = "always"
     take: Callable[[Transport, httpx.Response], Any] | None = None  # reads the content of a success as a stream
     read_timeout: float | None = None  # seconds, if longer than the client's
@@ -40,7 +41,7 @@ class ApiCall(Generic[T]):
     breaks_circuit: bool = True  # whether the circuit breaker counts its failures, and may hold it back
 
     def request(self, http: httpx.Client | httpx.AsyncClient, timeout: httpx.Timeout) -> httpx.Request:
-        headers = {} if self.body is None else {"Content-Type": self.content_type}
+        headers = dict(self.headers) | ({} if self.body is None else {"Content-Type": self.content_type})
         return http.build_request(
             self.method, self.path, content=self.body, params=self.params, headers=headers, timeout=timeout
         )

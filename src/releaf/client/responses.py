@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple, Self
 
+from releaf.frozen import FrozenPolicy, read_policy
+
 Label = str | int
 
 
@@ -108,6 +110,25 @@ class Event(NamedTuple):
 
     kind: str
     data: dict[str, Any]
+
+
+class PolicyVersion(NamedTuple):
+    """A frozen policy of a service.
+
+    Attributes
+    ----------
+    etag
+        Its entity tag, for the next call.
+    content
+        The JSON, to pass on or to keep in a file.
+    """
+
+    etag: str
+    content: bytes
+
+    def load(self) -> FrozenPolicy:
+        """A policy that decides here, without the service."""
+        return read_policy(self.content)
 
 
 class ServiceError(Exception):

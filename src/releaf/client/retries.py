@@ -68,7 +68,7 @@ class RetrySchedule:
     def pause_after_response(self, response: httpx.Response) -> float | None:
         """None if the response is final; seconds until the next attempt; raise if it is an error without a retry."""
         self._attempts += 1
-        if response.is_success:
+        if response.is_success or response.status_code == 304:  # not modified
             return self._pause(None) if self._is_incomplete(response) else None
         self._last = error_from(response)
         again = response.status_code == 429 or (response.status_code in UNAVAILABLE_STATUSES and self._rule == "always")

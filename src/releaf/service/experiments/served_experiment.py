@@ -21,6 +21,7 @@ from releaf.service.experiments.idempotency import distinct_keys
 from releaf.service.experiments.learner_slot import action_names
 from releaf.service.experiments.monitor import ExperimentMonitor
 from releaf.service.experiments.pending_decisions import NotPending
+from releaf.service.experiments.policy_versions import PolicyVersions
 from releaf.service.experiments.receipts import Receipts
 from releaf.service.experiments.serialization import EXPERIMENT_FORMAT
 from releaf.service.experiments.state import ExperimentState
@@ -79,6 +80,7 @@ class ServedExperiment:
         self.failure = ""  # why the state is being recovered
         self._recovery: Recovery[ExperimentState] | None = None
         self.feeds: set[Feed] = set()
+        self.policy_versions = PolicyVersions(lambda: (self.live().learner, self.last))
         self.monitor = ExperimentMonitor()
         self._clock_offset = 0.0  # added to the clock if the log has later times
         self._page: tuple[int, dict[int, Decided]] = (0, {})  # cache: decisions of the last page read

@@ -10,6 +10,7 @@ from typing import Any
 from releaf.service.errors import ApiError
 from releaf.service.http.read_timeouts import ReadTimeout
 
+NOT_MODIFIED = 304
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -22,6 +23,7 @@ class RawResponse:
     content: bytes | AsyncIterator[bytes]
     type: bytes
     headers: Sequence[tuple[bytes, bytes]] = ()
+    not_modified: bool = False  # status 304: the client has the content
 
 
 def find_header(scope: Scope, wanted: bytes) -> str | None:
@@ -70,6 +72,10 @@ async def send_response(send: Send, status: int, content: bytes, headers: Sequen
 
 async def send_raw(raw: RawResponse, status: int, head: bool, receive: Receive, send: Send) -> None:
     """Send a raw response; a stream ends when its client disconnects."""
+    if raw.not_modified:
+        await send({"type": "http.response.start", "status": NOT_MODIFIED, "headers": list(raw.headers)})
+        await send({"type": "http.response.body", "body": b""})
+        return
     headers = [(b"content-type", raw.type), (b"x-content-type-options", b"nosniff"), *raw.headers]
     if isinstance(raw.content, bytes):
         await send_response(send, status, b"" if head else raw.content, headers)

@@ -18,7 +18,17 @@ from releaf.service.auth.access_control import AccessControl, client_address
 from releaf.service.auth.api_keys import NO_ACCESS, Identity
 from releaf.service.errors import ApiError, StoreError, service_unavailable
 from releaf.service.experiments.registry import ExperimentRegistry
-from releaf.service.http.asgi import RawResponse, Receive, Scope, Send, content_type, read_body, send_raw, send_response
+from releaf.service.http.asgi import (
+    NOT_MODIFIED,
+    RawResponse,
+    Receive,
+    Scope,
+    Send,
+    content_type,
+    read_body,
+    send_raw,
+    send_response,
+)
 from releaf.service.http.metrics import Metrics
 from releaf.service.http.operation import ApiRequest, Operation
 from releaf.service.http.problems import problem_document, problem_headers
@@ -117,9 +127,9 @@ class Endpoint:
         answer = await self._handled(operation, request)
         if isinstance(answer, RawResponse):
             await send_raw(answer, operation.status, scope["method"] == "HEAD", receive, send)
-        else:
-            content = b"" if scope["method"] == "HEAD" else encoder.encode(answer)
-            await send_response(send, operation.status, content, _JSON_HEADERS)
+            return NOT_MODIFIED if answer.not_modified else operation.status
+        content = b"" if scope["method"] == "HEAD" else encoder.encode(answer)
+        await send_response(send, operation.status, content, _JSON_HEADERS)
         return operation.status
 
     async def _handled(self, operation: Operation, request: ApiRequest) -> Any:

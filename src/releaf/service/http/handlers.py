@@ -16,6 +16,7 @@ from releaf.service.experiments.change_records import ANONYMOUS, MAX_ID, Sender
 from releaf.service.experiments.decision_messages import decision_answers
 from releaf.service.experiments.learner_factory import known_policies
 from releaf.service.experiments.learner_slot import action_names
+from releaf.service.experiments.policy_versions import is_known
 from releaf.service.experiments.series_summary import MAX_SERIES_POINTS, SeriesCopy
 from releaf.service.experiments.served_experiment import LIVE, RECOVERING, ServedExperiment
 from releaf.service.http.asgi import RawResponse, find_header
@@ -373,6 +374,13 @@ async def get_model(request: ApiRequest) -> RawResponse:
     experiment = _experiment(request)
     content = await asyncio.to_thread(experiment.live().learner.freeze())
     return _attachment(content, "application/octet-stream", f"{experiment.name}.releaf")
+
+
+async def get_policy(request: ApiRequest) -> RawResponse:
+    version = await _experiment(request).policy_versions.latest()
+    headers = [(b"etag", version.etag.encode()), (b"cache-control", b"private, no-cache")]
+    not_modified = is_known(version.etag, find_header(request.scope, b"if-none-match"))
+    return RawResponse(version.content, b"application/json", headers, not_modified)
 
 
 async def feed(request: ApiRequest) -> RawResponse:

@@ -16,6 +16,7 @@ from releaf.service.messages import ErrorAnswer
 _REF = "#/components/schemas/{name}"
 _COMMON_ERRORS = (400, 403, 422, 503)  # of every operation
 _HEADERS = {"X-Request-ID": {"$ref": "#/components/headers/X-Request-ID"}}  # of every response
+_ETAG = {"ETag": {"description": "Entity tag, for If-None-Match", "required": True, "schema": {"type": "string"}}}
 _REQUEST_ID = {
     "description": "Id of the request, also in error responses and the log: "
     "that of the request's X-Request-ID header if it has one of 1 to 128 letters, digits and . _ : / + = @ -",
@@ -116,16 +117,21 @@ def _responses(operation: Operation, by_type: dict[str, Any]) -> dict[str, Any]:
     keyed = () if operation.scope == "none" else (401,)
     statuses = sorted({*_COMMON_ERRORS, *keyed, 429, *operation.errors})
     errors = {str(status): {"description": HTTPStatus(status).phrase, **error} for status in statuses}
-    return {str(operation.status): _answer(operation, by_type), **errors}
+    found = {str(operation.status): _answer(operation, by_type)}
+    if operation.has_etag:
+        found["304"] = {"description": HTTPStatus(304).phrase, "headers": _HEADERS | _ETAG}
+    return found | errors
 
 
 def _answer(operation: Operation, by_type: dict[str, Any]) -> dict[str, Any]:
     if operation.media:
         kinds = {kind.partition(";")[0] for kind in operation.media}
-        content: dict[str, Any] = {kind: {"schema": {"type": "string"}} for kind in sorted(kinds)}
+        types = {kind: "object" if kind == "application/json" else "string" for kind in sorted(kinds)}
+        content: dict[str, Any] = {kind: {"schema": {"type": type_}} for kind, type_ in types.items()}
     else:
         parts = [by_type[str(kind)] for kind in operation.answers]
         content = {"application/json": {"schema": parts[0] if len(parts) == 1 else {"anyOf": parts}}}
         if operation.lines:
             content["application/x-ndjson"] = {"schema": {"type": "string"}}
-    return {"description": operation.summary, "headers": _HEADERS, "content": content}
+    headers = _HEADERS | (_ETAG if operation.has_etag else {})
+    return {"description": operation.summary, "headers": headers, "content": content}

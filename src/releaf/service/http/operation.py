@@ -70,6 +70,8 @@ class Operation:
         Error statuses that depend on the state of the experiment.
     is_unbounded
         Whether it may take longer than the write time-out, since it may have to compile.
+    has_etag
+        Whether the response has an entity tag, and status 304 if the request names it.
     """
 
     method: str
@@ -86,6 +88,7 @@ class Operation:
     headers: tuple[Parameter, ...] = ()
     conflicts: tuple[int, ...] = ()
     is_unbounded: bool = False
+    has_etag: bool = False
 
     @property
     def name(self) -> str:

@@ -56,6 +56,10 @@ _KEY_HEADER = Parameter(
     _NAME,
 )
 
+_ETAG_HEADER = Parameter(
+    "If-None-Match", "the `ETag` of the policy that the client has: 304 if it is still the latest", {"type": "string"}
+)
+
 # fmt: off
 OPERATIONS = (  # the most frequent first, because the router tries them in order
     Operation("POST", f"{_ONE}/decide", handlers.decide, "Decide for a context, or for many",
@@ -96,6 +100,9 @@ OPERATIONS = (  # the most frequent first, because the router tries them in orde
               media=("text/event-stream",)),
     Operation("GET", f"{_ONE}/model", handlers.get_model, "The learner in charge, as a file for releaf.load",
               media=("application/octet-stream",)),
+    Operation("GET", f"{_ONE}/policy", handlers.get_policy,
+              "The policy in charge as it is now, frozen: a file for evaluators at edges, in browsers, on phones",
+              media=("application/json",), headers=(_ETAG_HEADER,), conflicts=(409,), has_etag=True),
     Operation("POST", f"{_ONE}/shadows", handlers.add_shadow,
               "Add a shadow: a policy that decides on the same contexts, without effect",
               body=NewShadow, scope="admin", conflicts=(409,), is_unbounded=True),
