@@ -21,6 +21,7 @@ import pytest
 from chromium import CHROMIUM_FLAGS, chromium_executable
 from polling import wait_until
 from running_service import START_TIMEOUT_SECONDS, STOP_TIMEOUT_SECONDS, free_port, run_service
+from simulated_days import store_some_days
 
 FEATURES = [
     {"name": "age", "kind": "continuous", "low": 0, "high": 120},
@@ -144,7 +145,7 @@ def wait_for_charts(tab: Any) -> None:
                 if (!canvas) return false
                 canvas.dataset.test = chart.querySelector("figcaption").firstChild.textContent
             }
-            return charts.length === 3
+            return charts.length >= 5
         }"""
     )
 
@@ -160,7 +161,7 @@ def keep_pixels(tab: Any, name: str) -> None:
     )
 
 
-CHARTS = ("Exploration share", "Mean reward", "Labels spent")
+CHARTS = ("Traffic share", "Mean reward by action", "Exploration share", "Mean reward", "Labels spent")
 
 
 def violations(tab: Any) -> list[str]:
@@ -258,7 +259,7 @@ def test_charts_change_while_decisions_and_rewards_come(open_page: Open, service
     assert all(count > 500 for count in blank.values()), blank  # something is drawn
     for name in CHARTS:
         keep_pixels(tab, name)
-    assert [tab.evaluate(DIFFERENT, name) for name in CHARTS] == [0, 0, 0]
+    assert [tab.evaluate(DIFFERENT, name) for name in CHARTS] == [0] * len(CHARTS)
 
     service.run_decisions("charts", 200, seed=1)
     tab.locator(".tile", has_text="Decisions").get_by_text("230").wait_for()
@@ -711,3 +712,158 @@ def test_pages_forbid_inline_scripts_and_only_known_files_are_served(service: Se
     assert service.client.get("/static/page.css", headers=known).status_code == 304
     for path in ("/static/__init__.py", "/static/..%2f__init__.py", "/static/"):
         assert service.client.get(path).status_code == 404
+
+
+# --- figures of a range of time -----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def some_days(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service whose experiment "days" has had five days with a promotion, a drift, and no rewards on the last one."""
+    folder = tmp_path_factory.mktemp("days")
+    store_some_days(folder / "days.db")
+    with serving(folder, "--store", str(folder / "days.db")) as started:
+        yield started
+
+
+def wait_for_comparison(tab: Any) -> Any:
+    tab.locator("#comparison tbody tr").first.wait_for()
+    return tab.locator("#comparison tbody tr")
+
+
+def test_actions_are_compared_over_a_chosen_baseline_and_range(open_page: Open, some_days: Service) -> None:
+    tab = open_page(f"{some_days.url}/experiments/days")
+    rows = wait_for_comparison(tab)
+    told = some_days.call("GET", "/days/summary")
+    assert rows.count() == len(told["actions"]) == 3
+    treat = told["actions"][1]
+    assert f"{100 * treat['share']:.0f} %" in rows.nth(1).inner_text()
+    assert "baseline" in rows.nth(0).inner_text()
+    assert f"{abs(treat['lift']):.3f}" in rows.nth(1).inner_text()
+    assert f"{treat['lift_low']:+.3f} to {treat['lift_high']:+.3f}".replace("-", "−") in rows.nth(1).inner_text()
+    verdict = tab.locator("#headline-lift .verdict")
+    assert f"{told['lift']:+.3f}" in verdict.inner_text()
+    assert "more per decision than always wait" in verdict.inner_text()
+    tab.get_by_label("with always").select_option("treat")
+    rows.nth(1).get_by_text("baseline").wait_for()
+    tab.get_by_text("than always treat").wait_for()
+
+    tab.get_by_label("Range of time").select_option("day")
+    tab.wait_for_url("**/days?range=day&axis=time")
+    tab.wait_for_function("() => Number(document.querySelector('#comparison td small').textContent) < 1300")
+    tab.reload()
+    rows.first.wait_for()
+    assert tab.get_by_label("Range of time").input_value() == "day"
+    tab.get_by_label("Range of time").select_option("hour")
+    tab.locator("#comparison").get_by_text("No decisions in this range").wait_for()
+    tab.locator("#series-empty").get_by_text("No decisions in this range").wait_for()
+    tab.get_by_label("Range of time").select_option("custom")
+    tab.get_by_label("From", exact=True).fill("2040-01-02T00:00")
+    tab.get_by_label("To", exact=True).fill("2040-01-01T00:00")
+    tab.get_by_text("The beginning must be before the end.").wait_for()
+    with tab.expect_response("**/summary?*") as asked:
+        tab.get_by_label("with always").select_option("wait")
+    assert "since=2040-01-0" in asked.value.url  # the latest range that was right
+    assert "until" not in asked.value.url
+
+
+def test_changes_are_flags_of_the_charts_and_in_words(open_page: Open, some_days: Service) -> None:
+    tab = open_page(f"{some_days.url}/experiments/days")
+    wait_for_charts(tab)
+    flags = tab.get_by_role("list", name="Changes in this range").get_by_role("listitem")
+    flags.filter(has_text="forgetting promoted").wait_for()
+    assert flags.count() == 2
+    assert tab.get_by_role("list", name="Colours of the actions").get_by_role("listitem").all_inner_texts() == [
+        "wait",
+        "treat",
+        "refer",
+    ]
+
+
+def test_alerts_say_what_is_wrong_and_what_to_do_here_on_the_list_and_in_the_metrics(
+    open_page: Open, some_days: Service
+) -> None:
+    tab = open_page(f"{some_days.url}/experiments/days")
+    alerts = tab.get_by_role("list", name="Alerts").get_by_role("listitem")
+    alerts.filter(has_text="No reward has come for").filter(has_text="Check that the program").wait_for()
+    alerts.filter(has_text="What treat earns changed").filter(has_text="adapts sooner").wait_for()
+    told = some_days.call("GET", "/days")["alerts"]
+    assert [one["kind"] for one in told] == ["stalled_rewards", "drift"]
+    metrics = some_days.client.get("/metrics").text
+    assert 'releaf_alerts{experiment="days",kind="drift"} 1.0' in metrics
+    assert 'releaf_action_decisions_total{action="treat",experiment="days"}' in metrics
+    tab.goto(some_days.url)
+    tab.locator(".experiment").get_by_text("No reward has come for").wait_for()
+
+
+def test_a_preview_shows_how_often_each_action_would_be_taken(open_page: Open, some_days: Service) -> None:
+    tab = open_page(f"{some_days.url}/experiments/days")
+    tab.get_by_role("button", name="Preview").click()
+    shares = tab.locator("#try-result .distribution .n")
+    shares.first.wait_for()
+    percents = [float(text.removesuffix(" %")) for text in shares.all_inner_texts()]
+    assert sum(percents) == pytest.approx(100, abs=2)
+    assert percents == sorted(percents, reverse=True)
+    assert min(percents) >= 3  # its least probability is 0.1
+    assert f"in {shares.first.inner_text()} of cases" in tab.locator("#try-result h3").inner_text()
+
+
+def test_an_action_that_depends_on_nothing_has_an_empty_row(open_page: Open, service: Service) -> None:
+    """Rewards of "refer" depend on the age, those of "discharge" on nothing."""
+    policy = {"name": "AdaptiveReleaf", "parameters": {"least_probability": 0.5, "seed": 0}}
+    url = service.create("nothing", policy=policy)
+    chance = random.Random(4)
+    for _ in range(60):
+        ages = [chance.uniform(0, 120) for _ in range(BATCH)]
+        some = [[age, "plus", True, chance.gauss(0, 1), chance.random()] for age in ages]
+        decided = service.call("POST", "/nothing/decide", {"contexts": some})["decisions"]
+        rewards = [
+            {"decision": one["decision"], "reward": float(chance.random() < (0.5, 0.9, 0.1)[earns])}
+            for one, age in zip(decided, ages, strict=True)
+            for earns in [0 if one["action"] == "discharge" else 1 if age > 60 else 2]
+        ]
+        service.call("POST", "/nothing/reward", {"rewards": rewards})
+    tab = open_page(url)
+    age = tab.get_by_role("button", name=re.compile(r"^age for refer: \d+ %, certain to 99"))
+    age.wait_for()
+    others = tab.get_by_role("button", name=re.compile("for discharge:"))
+    assert set(others.all_inner_texts()) <= {"", "?"}
+
+
+def test_the_picture_of_the_documentation_can_be_made_anew_and_is_small(tmp_path: Path) -> None:
+    chromium_executable()
+    root = Path(__file__).parents[2]
+    command = [sys.executable, str(root / "tools" / "make_dashboard_picture.py"), str(tmp_path)]
+    subprocess.run(command, check=True, timeout=300, capture_output=True)
+    for folder in (tmp_path, root / "docs" / "pictures"):
+        assert 20_000 < (folder / "dashboard.jpg").stat().st_size < 150_000
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_of_some_days_fits_and_is_accessible(
+    open_page: Open, some_days: Service, width: int, scheme: str
+) -> None:
+    tab = open_page(f"{some_days.url}/experiments/days", width=width, scheme=scheme, reduced_motion="reduce")
+    wait_for_charts(tab)
+    wait_for_comparison(tab)
+    tab.get_by_label("Range of time").select_option("week")
+    tab.get_by_role("button", name="Preview").click()
+    tab.locator("#try-result .distribution").wait_for()
+    assert tab.evaluate("document.documentElement.scrollWidth") <= width
+    assert violations(tab) == []
+
+
+def test_range_baseline_and_axis_are_chosen_with_the_keyboard(open_page: Open, some_days: Service) -> None:
+    tab = open_page(f"{some_days.url}/experiments/days")
+    wait_for_comparison(tab)
+    _tab_to(tab, "document.activeElement.id === 'range'")
+    tab.keyboard.press("End")
+    tab.get_by_label("From", exact=True).wait_for()
+    tab.keyboard.press("Home")
+    _tab_to(tab, "document.activeElement.id === 'by-time'")
+    tab.keyboard.press("Enter")
+    assert tab.locator("#by-time").get_attribute("aria-pressed") == "true"
+    _tab_to(tab, "document.activeElement.id === 'baseline'")
+    tab.keyboard.press("ArrowDown")
+    tab.get_by_text("than always treat").wait_for()

@@ -11,11 +11,13 @@ from typing import Any
 
 import httpx
 import pytest
+from polling import wait_until
 from prometheus_client.parser import text_string_to_metric_families
 from running_service import run_service
 
 DASHBOARD: dict[str, Any] = json.loads((resources.files("releaf.service.dashboard") / "grafana.json").read_text())
-POLICY = {"name": "AdaptiveReleaf", "parameters": {"label_budget": 100, "seed": 0}}
+POLICY = {"name": "AdaptiveReleaf", "parameters": {"label_budget": 200, "least_probability": 0.5, "seed": 0}}
+DECISIONS = 150
 
 
 def queries() -> list[str]:
@@ -26,13 +28,16 @@ def queries() -> list[str]:
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
-    """The samples that a service exports after a decision and its reward, with the names of their labels."""
+    """The samples that a service exports after some decisions and rewards, with the names of their labels."""
     folder: Path = tmp_path_factory.mktemp("service")
     with run_service(folder) as url, httpx.Client(base_url=url, timeout=120, trust_env=False) as client:
         body = {"name": "x", "actions": ["a", "b"], "features": 2, "policy": POLICY}
         client.post("/v1/experiments", json=body).raise_for_status()
-        client.post("/v1/experiments/x/decide", json={"context": [0.2, 0.4]}).raise_for_status()
-        client.post("/v1/experiments/x/reward", json={"decision": 1, "reward": 1}).raise_for_status()
+        contexts = {"contexts": [[0.2, 0.4]] * DECISIONS}
+        made = client.post("/v1/experiments/x/decide", json=contexts).raise_for_status().json()["decisions"]
+        rewards = [{"decision": one["decision"], "reward": 1} for one in made if one["wants_reward"]]
+        client.post("/v1/experiments/x/reward", json={"rewards": rewards}).raise_for_status()
+        wait_until(lambda: "releaf_lift{" in client.get("/metrics").raise_for_status().text)  # read every few seconds
         text = client.get("/metrics").raise_for_status().text
     samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
     return {sample.name: set(sample.labels) for sample in samples}

@@ -319,12 +319,19 @@ class RecordedPage(Struct):
 
 
 class RelevanceInfo(Struct):
-    """Relevance of each feature (columns) to each action (rows); null if the policy does not learn it."""
+    """Relevance of each feature (columns) to each action (rows); null if the policy does not learn it.
+
+    ``certainty`` is that of each relevance, 0 where the learner names no feature; null if the policy does not know it.
+    A feature is shown as relevant from ``least_certainty`` on, so that among all features and actions of pure noise
+    hardly one ever is.
+    """
 
     actions: list[RequestAction]
     features: list[str]
     relevance: list[list[float]] | None
     meaning: str
+    certainty: list[list[float]] | None
+    least_certainty: float
 
 
 class IntervalRewards(Struct):

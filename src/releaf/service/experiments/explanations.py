@@ -21,6 +21,7 @@ from releaf.service.experiments.state import ExperimentState
 from releaf.service.log.events import Decided, ExperimentAction
 from releaf.service.messages import Answer, ExplanationInfo, IntervalInfo, IntervalRewards, PartitionInfo, RelevanceInfo
 
+FALSE_RELEVANCE = 0.005  # chance that any feature of pure noise is shown as relevant to any action
 DRAWS = 400  # of a preview: a share is then known up to 5 percentage points
 
 
@@ -40,7 +41,18 @@ def relevance(state: ExperimentState) -> RelevanceInfo:
         features=list(learner.schema.names),
         relevance=learner.relevance().tolist() if has_relevance else None,
         meaning=meaning,
+        certainty=_certainties(learner),
+        least_certainty=1.0 - FALSE_RELEVANCE / (len(learner.actions) * len(learner.schema.names)),
     )
+
+
+def _certainties(learner: ServedPolicy) -> list[list[float]] | None:
+    """Certainty of the relevance of each feature to each action, if the policy knows it."""
+    relevant_features = getattr(learner, "relevant_features", None)
+    if relevant_features is None:
+        return None
+    by_action = {action: {one.feature: one.certainty for one in some} for action, some in relevant_features().items()}
+    return [[by_action[action].get(name, 0.0) for name in learner.schema.names] for action in learner.actions]
 
 
 def partition(state: ExperimentState, feature: str) -> PartitionInfo:

@@ -7,6 +7,7 @@ import { Records } from "./records.js";
 import { Relevance } from "./relevance.js";
 import { Series, tiles } from "./series.js";
 import { Shadows } from "./shadows.js";
+import { Summary } from "./summary.js";
 import { tryForm } from "./try.js";
 
 const EVERY = 1000; // at most so often are figures asked for while events come
@@ -151,17 +152,32 @@ async function refresh() {
   show(await get(address(name)));
   if (!info.counts) return;
   parts ??= furnish();
-  const { points } = await get(address(name, "series"));
-  parts.series.draw(points, info);
+  await drawSeries();
   await Promise.all([parts.relevance.refresh(info), parts.records.follow(info), parts.changes.refresh(info)]);
+}
+
+/** Charts and figures of the range of time; only the latest of requests that overlap is drawn. */
+async function drawSeries() {
+  const { series, summary } = parts;
+  const asked = drawSeries.asked = {};
+  const query = series.query();
+  const [{ points }, found] = await Promise.all([
+    get(`${address(name, "series")}?${query}`), summary.read(info, series.range.query()),
+  ]);
+  if (drawSeries.asked !== asked) return;
+  series.draw(points, info, found);
+  summary.draw(found);
 }
 
 let happened = true;
 
+/** After a choice of the reader, at once. */
+const redraw = () => drawSeries().catch((problem) => notice("refresh", problem.message, "bad"));
+
 /** The parts of the page that need data. */
 function furnish() {
   const made = {
-    series: new Series(), relevance: new Relevance(info), shadows: new Shadows(show),
+    series: new Series(redraw), summary: new Summary(redraw), relevance: new Relevance(info), shadows: new Shadows(show),
     records: new Records(info), changes: new Changes(info), tried: tryForm(info), feed: new Feed(info, () => { happened = true; }),
   };
   made.shadows.draw(info);

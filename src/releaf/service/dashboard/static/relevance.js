@@ -28,10 +28,12 @@ export class Relevance {
 
   draw(found) {
     this.found = found;
-    const highest = (found.relevance ?? []).reduce(
+    const certain = (row, place) => !found.certainty || found.certainty[row][place] >= found.least_certainty;
+    this.shares = (found.relevance ?? []).map((row, at) => row.map((value, place) => (certain(at, place) ? value : 0)));
+    const highest = this.shares.reduce(
       (most, row) => row.reduce((one, value) => Math.max(one, value), most), 0,
     );
-    if (!found.relevance || highest === 0) {
+    if (!found.relevance || (highest === 0 && found.relevance.every((row) => row.every((value) => value === 0)))) {
       const text = found.relevance
         ? "It learns from rewards: send some for the decisions that wait, and come back."
         : `${sentence(found.meaning)} Look at the intervals of a feature below, or try another policy as a shadow.`;
@@ -56,6 +58,7 @@ export class Relevance {
       make("div", { className: "heat-scroll" }, this.grid(found, rows, places, highest)),
       make(
         "p", { className: "hint" }, sentence(found.meaning), cut.length ? ` Shown: ${cut.join(", ")}.` : "",
+        found.certainty ? " An empty row depends on nothing; “?” is not certain enough to be shown." : "",
         " Choose a cell to see the feature's intervals; arrow keys move.",
       ));
     this.partition.offer(found.features, this.chosen?.feature);
@@ -78,15 +81,20 @@ export class Relevance {
   }
 
   cell(found, row, place, highest) {
-    const value = found.relevance[row][place];
-    const level = (100 * value) / highest;
+    const value = this.shares[row][place];
+    const perhaps = value < found.relevance[row][place];
+    const level = value ? (100 * value) / highest : 0;
+    const certainty = found.certainty?.[row][place];
+    const told = perhaps
+      ? `perhaps relevant, certain to ${percent(certainty)}`
+      : `${share(value, 1)}${certainty && value ? `, certain to ${percent(certainty)}` : ""}`;
     const cell = make("button", {
-      type: "button", className: level > PALE_TEXT_FROM
+      type: "button", className: perhaps ? "cell perhaps" : level > PALE_TEXT_FROM
         ? "cell strong"
-        : "cell", tabIndex: -1, "aria-pressed": "false", "data-feature": place, "data-row": row,
-      "aria-label": `${found.features[place]} for ${found.actions[row]}: ${share(value, 1)}`,
+        : "cell", title: told, tabIndex: -1, "aria-pressed": "false", "data-feature": place, "data-row": row,
+      "aria-label": `${found.features[place]} for ${found.actions[row]}: ${told}`,
       onclick: () => this.choose(found.features[place], found.actions[row]),
-    }, value >= 0.005 ? share(value, 1) : "");
+    }, perhaps ? "?" : value >= 0.005 ? share(value, 1) : "");
     cell.style.setProperty("--level", `${level.toFixed(1)}%`);
     return cell;
   }
@@ -131,5 +139,6 @@ export class Relevance {
   }
 }
 
+const percent = (certainty) => `${Math.min(99.99, Math.floor(certainty * 10_000) / 100)} %`;
 const selector = ({ feature, row }) => `button[data-feature="${feature}"][data-row="${row}"]`;
 const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1).replace(/\.$/, "")}.`;

@@ -2,7 +2,11 @@
 import { address, get, post } from "./api.js";
 import { MOST_FIELDS, contextFields } from "./context.js";
 import { explained } from "./decision.js";
-import { confirmed, empty, figure, fill, find, make } from "./dom.js";
+import { confirmed, count, empty, figure, fill, find, make, share } from "./dom.js";
+
+const CERTAIN = 0.9975; // all of 400 draws
+const MOST_SHOWN = 12;
+const OF_ONE_DRAW = /^(It would|The reward is|No reward was|Its reward is)/; // lines of an explanation
 
 export function tryForm(info) {
   const form = find("try-form");
@@ -62,11 +66,33 @@ function chance({ probability, explored }) {
   return probability === null ? how : `${how}, with probability ${figure(probability)}`;
 }
 
+/** How often each action would be chosen, and the reasons: those of one draw, without the draw. */
 function previewed(told) {
+  const all = Object.entries(told.distribution).toSorted(([, one], [, other]) => other - one);
+  const [action, often] = all[0];
+  const certain = often >= CERTAIN;
+  const reasons = told.explanation.split("\n").filter((line) => !OF_ONE_DRAW.test(line));
   return make(
-    "div", { className: "result" }, make("h3", {}, `It would choose ${told.action}`),
-    make("p", { className: "hint" }, `${chance(told)}.`), explained(told),
+    "div", { className: "result" },
+    make("h3", {}, `It would choose ${action}${certain ? "" : ` in ${share(often, 1)} of cases`}`),
+    make("p", { className: "hint" }, certain ? "It always does in this context." : `Shares of ${count(told.draws)} draws in this context:`),
+    certain ? null : distribution(all), make("h4", {}, "Estimated rewards"),
+    explained({ ...told, action, explanation: reasons.join("\n") }),
   );
+}
+
+function distribution(all) {
+  const shown = all.slice(0, MOST_SHOWN);
+  const rest = all.slice(MOST_SHOWN).reduce((sum, [, often]) => sum + often, 0);
+  if (all.length > MOST_SHOWN) shown.push([`${all.length - MOST_SHOWN} others`, rest]);
+  return make("div", { className: "bars distribution" }, shown.map(([name, often], place) => {
+    const bar = make("span", { className: "fill" });
+    bar.style.setProperty("--share", `${100 * often}%`);
+    return make(
+      "div", { className: `estimate ${place === 0 ? "chosen" : ""}` }, make("span", {}, name),
+      make("span", { className: "track" }, bar), make("span", { className: "n" }, share(often, 1)),
+    );
+  }));
 }
 
 function decided(answer) {
