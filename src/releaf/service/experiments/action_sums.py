@@ -43,9 +43,21 @@ class ActionSums(Struct, array_like=True, gc=False):
         self.wrr += weighted * reward
 
     def merge(self, other: ActionSums) -> None:
-        """Add the sums of other decisions."""
-        for name in self.__struct_fields__:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+        """Add the sums of other decisions; written out, because early decisions pay for it."""
+        self.decisions += other.decisions
+        self.floored += other.floored
+        if not (other.rewards or other.matched):
+            return
+        self.rewards += other.rewards
+        self.reward_sum += other.reward_sum
+        self.reward_squares += other.reward_squares
+        self.matched += other.matched
+        self.w += other.w
+        self.wr += other.wr
+        self.ww += other.ww
+        self.wwr += other.wwr
+        self.wwrr += other.wwrr
+        self.wrr += other.wrr
 
     def minus(self, other: ActionSums) -> ActionSums:
         """The sums without those of other decisions."""

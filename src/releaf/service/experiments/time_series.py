@@ -21,19 +21,6 @@ FINEST = 1 << 12  # newest points have this share of all decisions
 MAX_POINT_ACTIONS = 32  # the most frequent of a point; it has the sums of all others together
 MAX_MARKERS = 100
 OTHERS = None  # stands for these actions
-_SUMS = (
-    "decisions",
-    "explored",
-    "asked",
-    "rewards",
-    "reward_sum",
-    "reward_squares",
-    "weighted",
-    "weighted_sum",
-    "weighted_squares",
-    "regrets",
-    "regret_sum",
-)
 
 
 class TimeSeriesPoint(Struct, array_like=True):
@@ -60,11 +47,21 @@ class TimeSeriesPoint(Struct, array_like=True):
     actions: dict[ExperimentAction | None, ActionSums] = {}
 
     def merge(self, later: TimeSeriesPoint) -> None:
-        """Add the sums of the following point."""
-        for name in _SUMS:
-            setattr(self, name, getattr(self, name) + getattr(later, name))
+        """Add the sums of the following point; written out, because early decisions pay for it."""
+        self.decisions += later.decisions
+        self.explored += later.explored
+        self.asked += later.asked
         self.until = later.until
         self.size += later.size
+        if later.rewards:
+            self.rewards += later.rewards
+            self.reward_sum += later.reward_sum
+            self.reward_squares += later.reward_squares
+            self.weighted += later.weighted
+            self.weighted_sum += later.weighted_sum
+            self.weighted_squares += later.weighted_squares
+            self.regrets += later.regrets
+            self.regret_sum += later.regret_sum
         for action, sums in later.actions.items():
             self.of(action).merge(sums)
 
