@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
-demo: $(VENV)/ready ## run RELEAF on the breast-cancer table, next to the paper's figures
+demo: $(VENV)/ready ## run RELEAF and AdaptiveReleaf on the breast-cancer table, next to the paper's figures
 	@$(BIN)/releaf demo
 
 test: browser postgres lint types unit ## check style, types and architecture, and run all tests

@@ -16,6 +16,7 @@ NAMES = {
     "run_service": "service_process",
     "running_api": "service_process",
     "start_service": "service_process",
+    "demo_of_the_service": "service_process",
     "ServiceProcess": "service_process",
 }
 FIXTURES = {"cluster": "ray"}
