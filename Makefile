@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick lint types unit browser postgres soak test-lowest constraints reproduce evidence bench bench-quality bench-service bench-scale docs clean
+.PHONY: help dist test-wheel sbom demo test quick lint types unit browser postgres soak test-lowest constraints reproduce evidence bench bench-quality bench-service bench-scale docs clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -43,6 +43,29 @@ test-lowest: ## run the quick tests with the lowest versions of all dependencies
 	$(LOWEST)/bin/pip install --quiet uv
 	VIRTUAL_ENV=$(LOWEST) $(LOWEST)/bin/uv pip install --quiet --resolution lowest-direct --editable ".[dev]"
 	NUMBA_CACHE_DIR=$(LOWEST)/kernels $(LOWEST)/bin/python -m pytest -n auto -m "$(QUICK)"
+
+dist: $(VENV)/ready-dev ## build the wheel and the source archive into dist
+	rm -rf dist
+	$(BIN)/python -m hatchling build -d dist
+
+# Each environment has the wheel and its dependencies only, and runs the README in an empty folder. Other interpreters:
+# make test-wheel PYTHONS="/opt/python3.13/bin/python …"
+PYTHONS ?= python3.11 python3.12 python3.13
+EXTRAS := sklearn,tables,plots,service
+test-wheel: dist ## install the wheel into a new environment of each Python that is there, and run the README's examples
+	@for python in $(PYTHONS); do \
+	$$python -c 'import venv' 2>/dev/null || { echo "$$python is not here: the wheel is not tried with it" >&2; continue; }; \
+	rm -rf build/wheel && $$python -m venv build/wheel && \
+	build/wheel/bin/pip install --quiet "$$(ls $(CURDIR)/dist/*.whl)[$(EXTRAS)]" && \
+	build/wheel/bin/python tools/run_readme.py || exit 1; done
+
+# Of an environment into which only the wheel with all extras for users was installed; the tool has one of its own.
+sbom: dist ## write a software bill of materials, dist/releaf.cdx.json
+	rm -rf build/sbom build/sbom-tool
+	$(PYTHON) -m venv --without-pip build/sbom && $(PYTHON) -m venv build/sbom-tool
+	build/sbom-tool/bin/pip install --quiet cyclonedx-bom
+	build/sbom-tool/bin/pip --python build/sbom/bin/python install --quiet "$$(ls $(CURDIR)/dist/*.whl)[reproduce,river,service,ray]"
+	build/sbom-tool/bin/cyclonedx-py environment build/sbom/bin/python --pyproject pyproject.toml --of JSON -o dist/releaf.cdx.json
 
 constraints: $(VENV)/bin/python ## update requirements-dev.txt, the exact versions of the development environment
 	$(BIN)/pip install --quiet uv
@@ -105,7 +128,7 @@ docs: $(VENV)/ready-dev ## build the documentation into docs/_build/html
 	@echo "docs/_build/html/index.html is the first page"
 
 clean: ## remove the virtual environment and caches
-	rm -rf $(VENV) $(LOWEST) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis docs/_build
+	rm -rf $(VENV) $(LOWEST) dist build/wheel build/sbom build/sbom-tool .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis docs/_build
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:
