@@ -2,15 +2,14 @@
 
     python tools/make_architecture.py [FOLDER]
 
-The order of the layers is import-linter's contract; the number of imports between two layers comes from the import
-graph (grimp), so that the picture shows what the code does.
+The order of the layers is import-linter's contract, and their parts are those of the import graph (grimp). It fails if
+a part imports another one of its own layer or above, or is in no layer.
 """
 
 from __future__ import annotations
 
 import sys
 import tomllib
-from collections import Counter
 from html import escape
 from pathlib import Path
 
@@ -52,15 +51,15 @@ def layers() -> list[list[str]]:
     return [[name.strip() for name in line.split("|")] for line in contract["layers"]]
 
 
-def imports() -> Counter[tuple[str, str]]:
-    """How many modules of one part of the package import modules of another."""
+def imports() -> set[tuple[str, str]]:
+    """The parts of the package that import another part, each with that part."""
     graph = grimp.build_graph(PACKAGE)
-    found: Counter[tuple[str, str]] = Counter()
+    found: set[tuple[str, str]] = set()
     for module in sorted(graph.modules):
         for imported in graph.find_modules_directly_imported_by(module):
             pair = part_of(module), part_of(imported)
             if pair[0] != pair[1] and all(pair):
-                found[pair] += 1
+                found.add(pair)
     return found
 
 
@@ -71,34 +70,35 @@ def part_of(module: str) -> str:
 
 
 def picture() -> str:
-    """The layers as boxes from top to bottom, each with the parts below that it imports most."""
-    found, rows = imports(), layers()
+    """The layers as boxes from top to bottom."""
+    rows = layers()
+    level = {name: number for number, names in enumerate(rows) for name in names}
+    wrong = [pair for pair in imports() if level[pair[0]] >= level[pair[1]]]
+    if wrong:
+        raise ValueError(f"these imports do not point downwards: {wrong}")
     body: list[str] = []
     for place, names in enumerate(rows):
         y = 16 + place * ROW
         width = (WIDTH - 2 * LEFT - GAP * (len(names) - 1)) / len(names)
         for column, name in enumerate(names):
-            body.append(_box(LEFT + column * (width + GAP), y, width, name, found))
+            body.append(_box(LEFT + column * (width + GAP), y, width, name))
     height = 16 + len(rows) * ROW + 4
     head = f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {WIDTH} {height}' role='img'>"
     title = "<title>The layers of releaf: each imports only from those below it</title>"
     return "\n".join([head, title, f"<rect width='{WIDTH}' height='{height}' fill='#ffffff'/>", *body, "</svg>", ""])
 
 
-def _box(x: float, y: float, width: float, name: str, found: Counter[tuple[str, str]]) -> str:
-    into = sum(count for (_, imported), count in found.items() if imported == name)
+def _box(x: float, y: float, width: float, name: str) -> str:
     major = name in ABOUT
     fill, stroke = ("#e8f1fa", "#2171b5") if major else ("#f5f5f5", "#9a9a9a")
-    users = "not imported" if not into else f"imported by {into} module{'' if into == 1 else 's'}"
     about = ABOUT.get(name, "")
-    hint = f"<title>{escape(name)}: {escape(about or 'helpers')}; {users}</title>"
     box = f"<rect x='{x:.1f}' y='{y}' width='{width:.1f}' height='{BOX}' rx='4' fill='{fill}' stroke='{stroke}'/>"
     room = int((width - 12) / 6.6)
     line = f"{name}: {about}" if about and len(name) + len(about) + 2 <= room else name
     size = 12 if len(line) <= room else max(7, int(12 * room / len(line)))
     bold = f"<tspan font-weight='600'>{escape(name)}</tspan>{escape(line.removeprefix(name))}"
     text = f"<text x='{x + width / 2:.1f}' y='{y + 21}' text-anchor='middle' font-size='{size}' {TEXT}>{bold}</text>"
-    return f"<g>{hint}{box}{text}</g>"
+    return f"<g>{box}{text}</g>"
 
 
 def main() -> None:

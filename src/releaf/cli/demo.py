@@ -34,7 +34,7 @@ def demo(
     By default it diagnoses breast cancer: errors and labels of RELEAF next to the paper's figures, and of
     AdaptiveReleaf with few labels; the relevance of each feature to each action; and one decision explained.
 
-    With --service, a service in a temporary folder decides for visitors of a simulated page, whose clicks arrive with
+    With `--service`, a service in a temporary folder decides for visitors of a simulated page, whose clicks arrive with
     a delay and whose tastes change after a minute or two; a shadow learns from the same clicks.
     """
     if service and notebook:
