@@ -386,6 +386,11 @@ class Encoder:
             units = np.array(rows).T
         return units
 
+    def round_quantiles(self) -> None:
+        """Round the values that quantiles are found from, so that none tells whose it is."""
+        for sketch in self.sketches.values():
+            sketch.round_values()
+
     def state(self) -> dict[str, Row]:
         """State of the quantile sketches, as arrays."""
         return {f"quantile{index}": sketch.state() for index, sketch in self.sketches.items()}

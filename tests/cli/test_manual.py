@@ -29,7 +29,20 @@ pytestmark = pytest.mark.xdist_group("examples")  # one worker runs the examples
 # The commands that take long cold or warm, which tests of their own run.
 RUN_ELSEWHERE = {"demo", "serve", "warmup"}
 VERBS = {
-    *("Compile", "Create", "Diagnose", "Estimate", "Explain", "Export", "Give", "Guess", "Learn", "List", "Print"),
+    *(
+        "Compile",
+        "Create",
+        "Diagnose",
+        "Erase",
+        "Estimate",
+        "Explain",
+        "Export",
+        "Give",
+        "Guess",
+        "Learn",
+        "List",
+        "Print",
+    ),
     *("Read", "Replay", "Revoke", "Run", "Serve", "Show", "Train", "Write"),
 }
 
@@ -83,7 +96,7 @@ def test_the_examples_of_keys_and_the_store_work_on_a_store_with_an_experiment(t
         client.create("triage", actions=["home", "ward"], features=["age"])
         client.decide("triage", [0.5])
     examples = {name: line for name, line in EXAMPLES.items() if name.split()[0] in ("keys", "store")}
-    assert len(examples) == 9
+    assert len(examples) == 10
     for name, line in examples.items():
         if name == "keys revoke":
             listed = shell("releaf keys list --json", tmp_path).stdout

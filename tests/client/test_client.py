@@ -129,8 +129,9 @@ def live_a_life(client: Any, folder: Path) -> None:
     assert [one["decision"] for one in client.decisions(name, outcome="waiting")] == [4]
     client.export(name, folder / "log.csv")
     kept = client.set_retention(name, contexts_days=30)["retention"]
-    assert kept == {"contexts_days": 30, "decisions_days": None}
+    assert kept == {"contexts_days": 30, "decisions_days": None, "hash_contexts": False}
     assert [one["change"] for one in client.changes(name, page=2)][0::3] == ["set_retention", "create"]
+    assert client.erase_subject(name, "nobody")["decisions"] == 0
     feed = client.feed(name)
     with patient_client(client_url(client)) as other, deciding(other, name):
         assert next(feed).data["decision"] >= 5

@@ -93,6 +93,11 @@ def test_the_manifest_tells_what_the_backup_has(address: str, tmp_path: Path) ->
     assert sorted(path.name for path in tmp_path.iterdir() if "again" in path.name) == ["again.db"]
 
 
+def secret_of(backup: Path) -> str:
+    with closing(apsw.Connection(str(backup))) as file:
+        return str(file.execute("SELECT value FROM meta WHERE name = 'secret'").get)
+
+
 @pytest.mark.parametrize("target", KINDS)
 def test_a_restored_store_has_the_same_rows_and_goes_on_bit_for_bit(address: str, target: str, tmp_path: Path) -> None:
     asyncio.run(fill(address))
@@ -117,6 +122,7 @@ def test_a_restored_store_has_the_same_rows_and_goes_on_bit_for_bit(address: str
     after = asyncio.run(back_up(other, tmp_path / "again.db"))
     assert checksums(after) == checksums(before)
     assert after.experiments == before.experiments
+    assert secret_of(tmp_path / "again.db") == secret_of(file)  # receipts and hashes of subjects stay valid
     assert after.tables["changes"].rows == before.tables["changes"].rows + 1
     (latest,) = json.loads(invoke("store", "audit", other, "--json", "--limit", "1").stdout)
     assert (latest["change"], latest["actor"], latest["after"]["created"]) == (

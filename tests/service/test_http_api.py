@@ -200,6 +200,7 @@ def test_every_operation_on_an_unknown_experiment_is_rejected(api: Api) -> None:
         "add_action": {"action": "a"},
         "add_shadow": {"name": "s", "policy": {"name": "LinUCB"}},
         "set_retention": {"contexts_days": 1},
+        "erase_subject": {"subject": "s"},
     }
     for operation in OPERATIONS:
         if "{experiment}" in operation.path:

@@ -329,21 +329,22 @@ def test_a_damaged_page_is_not_redacted_and_its_damage_is_told(address: str) -> 
 
 
 def test_retention_is_set_shown_recorded_and_kept(address: str, tmp_path: Path) -> None:
-    none = {"contexts_days": None, "decisions_days": None}
+    none = {"decisions_days": None, "hash_contexts": False}
+    later = {"contexts_days": 30, "decisions_days": 365.5, "hash_contexts": False}
     with running_api(tmp_path, "--store", address) as api, Client(api.url) as client:
         client.create("shop", ["a"], 1, policy="UCB1", contexts_days=90)
-        assert api.get("/v1/experiments/shop")["retention"] == {"contexts_days": 90, "decisions_days": None}
+        assert api.get("/v1/experiments/shop")["retention"] == {"contexts_days": 90, **none}
         told = client.set_retention("shop", contexts_days=30, decisions_days=365.5)
-        assert told["retention"] == {"contexts_days": 30, "decisions_days": 365.5}
+        assert told["retention"] == later
         path = "/v1/experiments/shop/retention"
         wrong: Sequence[Any] = ({"contexts_days": 0}, {"contexts_days": -1}, {"days": 1}, {"decisions_days": 1e9})
         for body in wrong:
             api.refused(422, "invalid", "PUT", path, body)
         (latest, created) = api.get("/v1/audit", experiment="shop")["changes"]
         assert (latest["change"], latest["subject"]) == ("set_retention", None)
-        assert latest["before"] == {"retention": {"contexts_days": 90, "decisions_days": None}}
-        assert latest["after"] == {"retention": {"contexts_days": 30, "decisions_days": 365.5}}
-        assert created["after"]["retention"] == {"contexts_days": 90, "decisions_days": None}
-        assert api.get(api.new(policy="UCB1"))["retention"] == none
+        assert latest["before"] == {"retention": {"contexts_days": 90, **none}}
+        assert latest["after"] == {"retention": later}
+        assert created["after"]["retention"] == {"contexts_days": 90, **none}
+        assert api.get(api.new(policy="UCB1"))["retention"] == {"contexts_days": None, **none}
     with running_api(tmp_path, "--store", address) as api:
-        assert api.get("/v1/experiments/shop")["retention"] == {"contexts_days": 30, "decisions_days": 365.5}
+        assert api.get("/v1/experiments/shop")["retention"] == later

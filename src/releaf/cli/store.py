@@ -10,6 +10,7 @@ from rich.markup import escape
 
 from releaf.cli.audit_log import audit as audit_log
 from releaf.cli.console import Json, console, error_messages, print_json, require
+from releaf.cli.erasure import erase
 from releaf.cli.keys import in_store
 from releaf.cli.manual import USUAL, epilog, paragraphs
 from releaf.cli.store_files import backup, compact, export, readable_store, restore
@@ -88,9 +89,14 @@ COMMANDS: tuple[tuple[Callable[..., None], str], ...] = (
     (restore, "releaf store restore releaf-backup.db restored.db"),
     (compact, "releaf store compact releaf.db"),
     (export, "releaf store export releaf.db triage -o triage.parquet"),
+    (erase, "releaf store erase releaf.db triage patient-7 --backup releaf-backup.db"),
     (audit_log, "releaf store audit releaf.db --experiment triage"),
 )
+EXIT_CODES: dict[Callable[..., None], str] = {
+    check: CHECK_CODE,
+    erase: "0, or 1 if it fails or a backup holds decisions of the subject",
+}
 for _command, _example in COMMANDS:
-    app.command(
-        help=paragraphs(_command), epilog=epilog(_example, ("serve",), CHECK_CODE if _command is check else USUAL)
-    )(_command)
+    app.command(help=paragraphs(_command), epilog=epilog(_example, ("serve",), EXIT_CODES.get(_command, USUAL)))(
+        _command
+    )

@@ -68,6 +68,7 @@ class ApiMethods(DecisionMethods):
         reward_signed: bool = False,
         contexts_days: float | None = None,
         decisions_days: float | None = None,
+        hash_contexts: bool = False,
         model: Any = None,
     ) -> ApiCall[Info]:
         """Create an experiment; raises :class:`Conflict` if the name is taken.
@@ -92,6 +93,8 @@ class ApiMethods(DecisionMethods):
             others by counting their numbers.
         contexts_days, decisions_days
             Retention: days after which the log drops contexts, and decisions; None keeps them.
+        hash_contexts
+            Whether keyed hashes stay in place of contexts.
         model
             A learner to continue from: the object, its bytes, or its file.
         """
@@ -101,7 +104,7 @@ class ApiMethods(DecisionMethods):
             "features": encode_features(features),
             "policy": policy_spec(policy, parameters),
             "rewards": {"within_seconds": reward_within, "default": reward_default, "signed": reward_signed},
-            "retention": {"contexts_days": contexts_days, "decisions_days": decisions_days},
+            "retention": _retention(contexts_days, decisions_days, hash_contexts=hash_contexts),
             "model": encode_model(model),
         }
         return change("POST", experiment_path(), body)
@@ -118,11 +121,27 @@ class ApiMethods(DecisionMethods):
 
     @CallMethod
     def set_retention(
-        self, experiment: str, *, contexts_days: float | None = None, decisions_days: float | None = None
+        self,
+        experiment: str,
+        *,
+        contexts_days: float | None = None,
+        decisions_days: float | None = None,
+        hash_contexts: bool = False,
     ) -> ApiCall[Info]:
-        """Change the days after which the log drops contexts, and decisions; None keeps them."""
-        body = {"contexts_days": contexts_days, "decisions_days": decisions_days}
+        """Change the days after which the log drops contexts, and decisions; None keeps them.
+
+        With ``hash_contexts``, keyed hashes stay in place of contexts.
+        """
+        body = _retention(contexts_days, decisions_days, hash_contexts=hash_contexts)
         return change("PUT", experiment_path(experiment, "retention"), body)
+
+    @CallMethod
+    def erase_subject(self, experiment: str, subject: str) -> ApiCall[Info]:
+        """Erase all decisions of a subject, with their contexts and rewards; returns the proof.
+
+        The scope ``admin`` is needed. A repeated call goes on with what is left.
+        """
+        return change("POST", experiment_path(experiment, "erase"), {"subject": subject})
 
     @CallMethod
     def retire(self, experiment: str) -> ApiCall[Info]:
@@ -337,6 +356,12 @@ class ApiMethods(DecisionMethods):
     def health(self) -> ApiCall[Info]:
         """Health and version of the service; not retried, and asked for whatever the circuit breaker says."""
         return ApiCall(method="GET", path="/healthz", read=decode_json, retry="never", breaks_circuit=False)
+
+
+def _retention(contexts_days: float | None, decisions_days: float | None, *, hash_contexts: bool) -> Info:
+    """Rules of retention; without ``hash_contexts`` as services of earlier versions know them."""
+    rules: Info = {"contexts_days": contexts_days, "decisions_days": decisions_days}
+    return {**rules, "hash_contexts": True} if hash_contexts else rules
 
 
 def _learner(response: httpx.Response) -> Any:

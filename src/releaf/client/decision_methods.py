@@ -50,6 +50,7 @@ class DecisionMethods(BaseClient):
         *,
         eligible: Sequence[Label] | None = None,
         key: str | None = None,
+        subject: str | None = None,
         timeout: float | None = None,
         default: Label | None = None,
     ) -> ApiCall[Decision]:
@@ -67,6 +68,9 @@ class DecisionMethods(BaseClient):
             Idempotency key: the same key gives the same decision again. By default each call draws one and uses it for
             all its attempts, so that a retry never decides twice. Pass your own, such as an order number, if your
             program may repeat the call.
+        subject
+            Whom the decision is about, such as a customer's number: ``erase_subject`` erases their decisions. The
+            service keeps a keyed hash of it only.
         timeout
             Seconds for the whole call, with all attempts and the pauses between them; by default the client's
             ``decide_timeout``, 0.9.
@@ -79,7 +83,7 @@ class DecisionMethods(BaseClient):
         _require_eligible(default, allowed)
         return _post(
             experiment_path(experiment, "decide"),
-            {"context": plain, "key": key or uuid4().hex, **_given(allowed)},
+            {"context": plain, "key": key or uuid4().hex, **_given(allowed), **_about("subject", subject)},
             decode_decision,
             self.decide_timeout if timeout is None else timeout,
             None if default is None else lambda error: Decision.of_default(default, plain, error),
@@ -93,6 +97,7 @@ class DecisionMethods(BaseClient):
         *,
         eligible: Sequence[Label] | Sequence[Sequence[Label] | None] | None = None,
         keys: Sequence[str] | None = None,
+        subjects: Sequence[str | None] | None = None,
         timeout: float | None = None,
         default: Label | Sequence[Label] | None = None,
     ) -> ApiCall[list[Decision]]:
@@ -108,6 +113,8 @@ class DecisionMethods(BaseClient):
             The actions that may be chosen: names for all contexts, or a sequence of names for each (None: all actions).
         keys
             Idempotency keys, one for each context.
+        subjects
+            Subjects as for :meth:`decide`, one for each context, or None.
         timeout
             Seconds for the whole call, with all attempts; by default, the client's ``timeout`` for each attempt and its
             ``retry_for``.
@@ -116,10 +123,12 @@ class DecisionMethods(BaseClient):
         """
         plain = [encode_context(context) for context in contexts]
         _require_one_each("keys", keys, plain)
+        _require_one_each("subjects", subjects, plain)
         own = list(keys) if keys is not None else [uuid4().hex for _ in plain]
+        people = _about("subjects", None if subjects is None else list(subjects))
         return _post(
             experiment_path(experiment, "decide"),
-            {"contexts": plain, "keys": own, **_given(encode_eligible_of_many(eligible))},
+            {"contexts": plain, "keys": own, **_given(encode_eligible_of_many(eligible)), **people},
             decode_decisions,
             timeout,
             _defaults(default, plain),
@@ -250,6 +259,11 @@ def _post(
         timeout=positive_seconds("timeout", timeout),
         fallback=fallback,
     )
+
+
+def _about(field: str, subject: Any) -> Info:
+    """The field for a subject or subjects; none without one, for services of earlier versions."""
+    return {} if subject is None else {field: subject}
 
 
 def _given(eligible: list[Any] | None) -> Info:

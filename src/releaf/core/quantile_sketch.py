@@ -13,6 +13,7 @@ from releaf.core.runtime.random_generator import integer_below
 
 # Fields of the counts: values seen, generator state, values in the sample, values in the ranks.
 SEEN, RANDOM, KEPT, RANKED = range(4)
+ROUNDED_TO = 1024.0  # steps between powers of two, after an erasure
 
 
 class QuantileSketch:
@@ -63,6 +64,12 @@ class QuantileSketch:
     def rank_many(self, values: Array) -> None:
         """Replace values by their ranks, without adding them; NaN stays."""
         rank_many(self._counts, self._ranked, values)
+
+    def round_values(self) -> None:
+        """Round all values to about three digits, so that none tells whose it is; ranks hardly change."""
+        for values in (self._sample, self._ranked):
+            fractions, exponents = np.frexp(values)
+            values[:] = np.ldexp(np.round(fractions * ROUNDED_TO) / ROUNDED_TO, exponents)
 
     def state(self) -> Array:
         """State as one array: values seen, the generator's two halves, length of the sample, sample, ranks."""

@@ -11,6 +11,7 @@ import numpy as np
 from releaf.arrays import Array
 from releaf.core.adaptive.decision_step import ADAPTIVE, ADAPTIVE_OF_LABELS, predict_many, set_levels
 from releaf.core.adaptive.engine import MOST_WINDOW, MixtureEngine
+from releaf.core.adaptive.erasure import erase_decisions
 from releaf.core.adaptive.initial_state import Settings
 from releaf.core.adaptive.sample import KEYS
 from releaf.core.adaptive.state import ALWAYS, AUTO, BUDGET, COST, GUARANTEE, LATEST_KEY, LEARNT, REQUESTED
@@ -96,7 +97,16 @@ class AdaptiveReleaf(MixturePolicy):
         observes="the reward of its action, always or where it can change a decision",
     )
     _entry_points = ADAPTIVE
-    _changed_by_choice = ("clock", "seen", "seen_keys", "seen_counts", "fresh_knots", "fresh_levels", "sums")
+    _changed_by_choice = (
+        "clock",
+        "seen",
+        "seen_keys",
+        "seen_steps",
+        "seen_counts",
+        "fresh_knots",
+        "fresh_levels",
+        "sums",
+    )
 
     def __init__(
         self,
@@ -284,6 +294,10 @@ class AdaptiveReleaf(MixturePolicy):
         return self._named
 
     # --- actions, saving and loading -----------------------------------------------------------------
+
+    def _erase_contexts(self, steps: Array) -> int:
+        self._named = None
+        return erase_decisions(self._engine, steps)
 
     def _add_action(self) -> None:
         actions = len(self._engine.samples)

@@ -18,6 +18,8 @@ from releaf.policies.reward_checks import UNIT
 from releaf.policy import Actions, Trace
 from releaf.schema import Features
 
+GRAINS = 256  # to which places in the space of contexts are rounded after an erasure
+
 
 class CompiledPolicy(OnlinePolicy):
     """Owns a state and calls its rule's entry points with it. A subclass defines ``_entry_points`` and ``_build``."""
@@ -55,6 +57,11 @@ class CompiledPolicy(OnlinePolicy):
     def _stretch(self) -> Array:
         """Factor that makes the distance of two categories 1; 1 for numbers."""
         return np.array([max(feature.categories, 1) for feature in self.schema.features], dtype=np.float64)
+
+    def _rounded(self, units: Array) -> Array:
+        """Encoded contexts whose numbers are rounded to multiples of 1 / GRAINS; categories stay."""
+        is_number = np.array([feature.categories == 0 for feature in self.schema.features])
+        return np.where(is_number, np.round(units * GRAINS) / GRAINS, units)
 
     # --- the rule -----------------------------------------------------------------------------------------
 

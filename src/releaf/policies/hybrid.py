@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from releaf.arrays import Array
 from releaf.core.baselines.hybrid_epsilon import HYBRID_EPSILON, Groups, new_groups
 from releaf.core.runtime.primitives import LATEST, USED
 from releaf.policies.argument_checks import positive, whole
@@ -84,6 +85,10 @@ class HybridEpsilon(RandomExploration):
     def _add_action(self) -> None:
         super()._add_action()
         self._state.arrivals[:] = 0
+
+    def _erase_contexts(self, steps: Array) -> int:
+        self._state.founders[...] = self._rounded(self._state.founders)
+        return 0
 
     def _check_state(self, state: Groups) -> None:
         used, steps = int(state.clock[USED]), self._steps

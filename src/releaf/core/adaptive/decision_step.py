@@ -64,17 +64,18 @@ def observe_context(state, context):
     if counts[0] == SEEN and key < KEYS >> counts[1]:
         thin_seen(state)
     if key < KEYS >> counts[1]:
-        store_seen(state, context, key)
+        store_seen(state, context, key, time)
     if time >= FIRST_LEVELS and time & (time - 1) == 0:
         set_fresh_levels(state)
 
 
 @inlined
-def store_seen(state, context, key):
+def store_seen(state, context, key, step):
     row = state.seen_counts[0]
     for feature in range(len(context)):
         state.seen[row, feature] = context[feature]
     state.seen_keys[row] = key
+    state.seen_steps[row] = step
     state.seen_counts[0] += 1
 
 
@@ -87,7 +88,7 @@ def thin_seen(state):
         state.seen_counts[0] = 0
         for row in range(stored):
             if state.seen_keys[row] < KEYS >> state.seen_counts[1]:
-                store_seen(state, state.seen[row], state.seen_keys[row])
+                store_seen(state, state.seen[row], state.seen_keys[row], state.seen_steps[row])
 
 
 @outlined
@@ -311,7 +312,7 @@ def update(state, context, step, action, reward):
     add_losses(predictions, reward, state.losses[action], state.pooled_losses)
     state.reward_sums[0] += 1.0
     state.reward_sums[1] += reward
-    store_reward(sample, context, reward)
+    store_reward(sample, context, step, reward)
     if notices_drift(state, sample, model, mean, reward):
         forget_before_drift(state, action)
         for other in range(len(state.estimates)):

@@ -53,7 +53,8 @@ SAMPLE_BYTES = 64 << 20  # of the samples of all actions
 MOST_ROWS, LEAST_MOST_ROWS = 1 << 18, 512
 MOST_WINDOW = LEAST_MOST_ROWS * 64  # rewards of an action that ``forget`` may keep
 MOST_HELD_OUT = 4096  # rows of a log from which the weights of the experts follow
-_ROWS_OF = ("contexts", "rewards", "keys", "numbers")  # arrays of a sample with one entry a row
+ROWS_OF = ("contexts", "rewards", "keys", "numbers", "steps")  # arrays of a sample with one entry a row
+_FITTED_TO = ROWS_OF[:3]  # those that a model follows from
 Mapper = Callable[[Callable[[Any], Any], list[Any]], Iterable[Any]]  # applies a function to each task, as map does
 
 
@@ -138,6 +139,7 @@ class MixtureEngine:
         kept = keys < KEYS >> rate
         count = int(kept.sum())
         self.state.seen[:count], self.state.seen_keys[:count] = contexts[first[kept]], keys[kept]
+        self.state.seen_steps[:] = 0
         self.state.seen_counts[:] = count, rate
         if count >= FIRST_LEVELS:
             set_levels(self.state.pointer_table)
@@ -223,7 +225,7 @@ class MixtureEngine:
         left = int(later.sum())
         if left == rows:
             return False
-        for name in _ROWS_OF:
+        for name in ROWS_OF:
             array = getattr(sample, name)
             array[:left] = array[:rows][later]
         counts[[ROWS, FITTED]] = left, 0
@@ -276,7 +278,7 @@ class MixtureEngine:
     def _started(self, sample: Sample) -> Fit:
         """What the fit under way follows from."""
         counts, kept = sample.counts, self._kept(sample)
-        contexts, rewards, keys, _ = (getattr(sample, name)[: len(kept)][kept] for name in _ROWS_OF)
+        contexts, rewards, keys = (getattr(sample, name)[: len(kept)][kept] for name in _FITTED_TO)
         return Fit(
             contexts,
             rewards,
@@ -290,7 +292,7 @@ class MixtureEngine:
     def _fitted(self, sample: Sample) -> Fit:
         """What the current model follows from, before later rows."""
         counts = sample.counts
-        contexts, rewards, keys, _ = (getattr(sample, name)[: counts[FITTED]] for name in _ROWS_OF)
+        contexts, rewards, keys = (getattr(sample, name)[: counts[FITTED]] for name in _FITTED_TO)
         return Fit(
             contexts,
             rewards,
@@ -317,7 +319,7 @@ class MixtureEngine:
         kept, stored = self._kept(sample), int(sample.counts[ROWS])
         count, later = int(kept.sum()), stored - len(kept)
         if count < len(kept):
-            for name in _ROWS_OF:
+            for name in ROWS_OF:
                 array = getattr(sample, name)
                 array[: count + later] = np.concatenate([array[: len(kept)][kept], array[len(kept) : stored]])
             sample.counts[ROWS] = count + later
@@ -354,7 +356,7 @@ class MixtureEngine:
         arrays = self.state.learnt_arrays()
         for name in Sample.layout.names("learnt"):
             parts = [getattr(sample, name) for sample in self.samples]
-            if name in _ROWS_OF:
+            if name in ROWS_OF:
                 parts = [part[: sample.counts[ROWS]] for part, sample in zip(parts, self.samples, strict=True)]
                 arrays[f"sample_{name}"] = np.concatenate(parts)
             else:
@@ -370,6 +372,7 @@ class MixtureEngine:
         """Build an engine for merging from what ``learnt_arrays`` returned; it can't decide."""
         engine = object.__new__(cls)
         engine.settings = settings
+        arrays = {**_unknown_steps(arrays), **arrays}
         engine.state = new_state(settings, actions).with_learnt(arrays)
         engine.samples = _samples_from(settings, actions, arrays)
         engine.models, engine._jobs = [], {}
@@ -389,6 +392,12 @@ def _fitted_arrays(settings: Settings, given: Fit) -> dict[str, Array]:
     return dict(fit(settings, given).items())
 
 
+def _unknown_steps(arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """Arrays that files of earlier versions lack."""
+    counts = {"seen_steps": len(arrays["seen_keys"]), "sample_steps": len(arrays["sample_keys"])}
+    return {name: np.zeros(count, dtype=np.int64) for name, count in counts.items()}
+
+
 def _samples_from(settings: Settings, actions: int, arrays: Mapping[str, Array]) -> list[Sample]:
     counts = arrays["sample_counts"]
     if counts.shape != (actions, len(new_sample(settings).counts)) or counts.dtype != np.int64:
@@ -401,10 +410,10 @@ def _samples_from(settings: Settings, actions: int, arrays: Mapping[str, Array])
         own = {}
         for name in Sample.layout.names("learnt"):
             array = arrays[f"sample_{name}"]
-            own[name] = array[ends[action] - rows[action] : ends[action]] if name in _ROWS_OF else array[action]
+            own[name] = array[ends[action] - rows[action] : ends[action]] if name in ROWS_OF else array[action]
         empty = new_sample(settings)
         capacity = max(FIRST_ROWS, 1 << int(rows[action]).bit_length())
-        loaded = empty.with_learnt({**own, **{name: _padded(own[name], empty, name) for name in _ROWS_OF}})
+        loaded = empty.with_learnt({**own, **{name: _padded(own[name], empty, name) for name in ROWS_OF}})
         samples.append(loaded.resized("rows", capacity))
     return samples
 

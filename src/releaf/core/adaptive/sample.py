@@ -30,7 +30,7 @@ def key_of(context, number, reward):
 
 
 @inlined
-def store_reward(sample, context, reward):
+def store_reward(sample, context, step, reward):
     """Append a reward. The caller ensures capacity, except after it failed to: then the reward is not in the sample.
 
     Its key follows from that of the reward before: equal rewards of learners with different histories differ.
@@ -42,6 +42,7 @@ def store_reward(sample, context, reward):
     sample.rewards[row] = reward
     sample.keys[row] = key_of(context, counts[LATEST_KEY], reward)
     sample.numbers[row] = counts[LEARNT]
+    sample.steps[row] = step
     counts[LATEST_KEY] = sample.keys[row]
     counts[ROWS] = row + 1
     counts[LEARNT] += 1

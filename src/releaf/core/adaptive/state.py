@@ -54,8 +54,9 @@ MOST_EFFECTS = 4096  # categories of a feature with an effect each; beyond, seve
 class Sample(LearnerState):
     """Rewarded contexts of an action in order of arrival, and the schedule of its fits.
 
-    ``numbers`` count the rewards from 0; a thinned sample lacks some. ``knots`` and ``levels`` are those of the
-    model, ``next_knots`` and ``next_levels`` those of the fit under way.
+    ``numbers`` count the rewards from 0; a thinned sample lacks some. ``steps`` are the decisions of the rows, 0 where
+    they are unknown: of merged learners, of logs, and of files of earlier versions. ``knots`` and ``levels`` are those
+    of the model, ``next_knots`` and ``next_levels`` those of the fit under way.
     """
 
     grows = "rows"
@@ -64,6 +65,7 @@ class Sample(LearnerState):
     rewards: Array = learnt(np.float64, "rows")
     keys: Array = learnt(np.int64, "rows", least=0)
     numbers: Array = learnt(np.int64, "rows", least=0)
+    steps: Array = learnt(np.int64, "rows", least=0)
     offsets: Array = learnt(np.float64, 2)
     knots: Array = learnt(np.float64, "features", MOST_LEVELS + STRETCH)
     levels: Array = learnt(np.int64, "features", least=0)
@@ -113,6 +115,7 @@ class Adaptive(LearnerState):
     first_effect: Array = constant(np.int64, "features")
     seen: Array = learnt(np.float32, SEEN, "features")
     seen_keys: Array = learnt(np.int64, SEEN, least=0)
+    seen_steps: Array = learnt(np.int64, SEEN, least=0)
     seen_counts: Array = learnt(np.int64, 2, least=0)
     fresh_knots: Array = learnt(np.float64, "features", MOST_LEVELS + STRETCH)
     fresh_levels: Array = learnt(np.int64, "features", least=0)

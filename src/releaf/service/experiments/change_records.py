@@ -50,6 +50,11 @@ def record_creation(at: float, sender: Sender, spec: NewExperiment, model: str |
     return _row(at, sender, spec.name, "create", None, None, _encode(after))
 
 
+def record_erasure(at: float, sender: Sender, experiment: str, subject: str, decisions: int) -> ChangeRow:
+    """Record the erasure of a subject, under its keyed hash."""
+    return _row(at, sender, experiment, "erase_subject", subject, None, _encode({"decisions": decisions}))
+
+
 def record_key(change: str, key: KeyRow, revoked: float | None = None) -> ChangeRow:
     """Record a key that the command line adds or revokes, without its secret's hash."""
     fields = {"id": key.id, "name": key.name, "scopes": key.scopes.split()}

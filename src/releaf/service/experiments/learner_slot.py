@@ -73,6 +73,11 @@ class LearnerSlot:
         """Discard a decision whose reward will not come."""
         self.learner.discard_pending(self.step(ordinal))
 
+    def erase(self, ordinals: set[int]) -> int:
+        """Remove the contexts of decisions from the learner; returns how many it had."""
+        steps = {self.step(ordinal) for ordinal in ordinals if ordinal > self.since}
+        return self.learner.erase(steps) if steps else 0
+
     def to_message(self) -> ShadowInfo:
         """Describe the shadow for the API."""
         estimate = self.estimate

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 import hmac
 from collections.abc import Iterable
 
 from releaf.service.errors import ApiError
+from releaf.service.experiments.keyed_hashes import keyed_hash
 from releaf.service.messages import RewardOf
-
-RECEIPT_BYTES = 16  # of the HMAC: 128 bits
 
 
 class Receipts:
@@ -36,8 +34,7 @@ class Receipts:
 
     def make(self, decision: int) -> str:
         """The receipt of a decision: 22 characters."""
-        digest = hmac.digest(self._secret, f"{self._prefix}{decision}".encode(), "sha256")
-        return base64.urlsafe_b64encode(digest[:RECEIPT_BYTES]).decode().rstrip("=")
+        return keyed_hash(self._secret, f"{self._prefix}{decision}".encode())
 
     def check(self, rewards: Iterable[RewardOf]) -> None:
         """Raise an `ApiError` with status 403 unless all rewards have the receipts of their decisions."""

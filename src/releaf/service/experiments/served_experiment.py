@@ -18,6 +18,7 @@ from releaf.service.experiments.change_records import SOMEONE, Sender, record_ch
 from releaf.service.experiments.clock import MonotonicClock
 from releaf.service.experiments.event_feeds import Feed, publish
 from releaf.service.experiments.idempotency import distinct_keys
+from releaf.service.experiments.keyed_hashes import KeyedHashes
 from releaf.service.experiments.learner_slot import action_names
 from releaf.service.experiments.monitor import ExperimentMonitor
 from releaf.service.experiments.pending_decisions import NotPending
@@ -33,7 +34,7 @@ from releaf.service.log.snapshots import SnapshotWriter
 from releaf.service.log.state_format import compress, decompress
 from releaf.service.messages import ExperimentInfo, Learnt, NewExperiment, NewShadow, RewardOf
 from releaf.service.settings import ServiceSettings
-from releaf.service.store.base import EventStore, ExperimentRow, RewardRow
+from releaf.service.store.base import ChangeRow, EventStore, ExperimentRow, RewardRow
 from releaf.service.timestamps import format_timestamp
 
 LIVE, STANDBY, RECOVERING, DAMAGED, RETIRED = "live", "standby", "recovering", "damaged", "retired"
@@ -76,6 +77,8 @@ class ServedExperiment:
         self.state: ExperimentState | None = None
         self.last, self.checksum = 0, b""
         self.receipts: Receipts | None = None  # if rewards are signed
+        self.hashes = KeyedHashes(b"", row.id)  # with the secret of the store from the recovery on
+        self.redacting = asyncio.Lock()  # held while retention or an erasure rewrites pages
         self.messages: list[str] = []
         self.failure = ""  # why the state is being recovered
         self._recovery: Recovery[ExperimentState] | None = None
@@ -161,16 +164,20 @@ class ServedExperiment:
             )
 
     async def decide(
-        self, contexts: list[Any], keys: Sequence[str | None], eligible: EligibleActions | None = None
+        self,
+        contexts: list[Any],
+        keys: Sequence[str | None],
+        eligible: EligibleActions | None = None,
+        subjects: Sequence[str | None] | None = None,
     ) -> list[Decided]:
         """Decide and commit. A context whose idempotency key is known gets its earlier decision."""
         distinct = distinct_keys(keys)
         if distinct:
             known = self.live().keys.known(distinct)
             if known:
-                return await self._decide_new(contexts, keys, known, eligible)
-        at = self.now()
-        made = self._change(lambda state: state.decide(contexts, keys, at, eligible))
+                return await self._decide_new(contexts, keys, known, eligible, subjects or [None] * len(contexts))
+        at, hashed = self.now(), None if subjects is None else self.hashes.subjects(subjects)
+        made = self._change(lambda state: state.decide(contexts, keys, at, eligible, hashed))
         await self._group_commit.append(self, made)
         return made
 
@@ -180,22 +187,25 @@ class ServedExperiment:
         keys: Sequence[str | None],
         known: dict[str, int],
         eligible: EligibleActions | None,
+        subjects: Sequence[str | None],
     ) -> list[Decided]:
         """Decide only for the contexts whose idempotency key is new."""
-        decisions = {}
+        decisions, hashed = {}, self.hashes.subjects(subjects)
         for index, key in enumerate(keys):
             if key in known:
-                decisions[index] = await self.read_decision(known[key])
-                recorded = decisions[index].context  # empty if it is older than the experiment's retention
-                if recorded and recorded != self.live().to_rows([contexts[index]])[0]:
+                decisions[index] = recorded = await self.read_decision(known[key])
+                if not self._is_of_context(recorded, self.live().to_rows([contexts[index]])[0]):
                     raise ApiError(409, "key_reused", f"key {key!r} was used for another context: use another key")
-                if not self._has_eligible(decisions[index], None if eligible is None else eligible[index]):
+                if not self._has_eligible(recorded, None if eligible is None else eligible[index]):
                     message = f"key {key!r} was used with other eligible actions: use another key"
                     raise ApiError(409, "key_reused", message)
+                if recorded.subject != hashed[index]:
+                    raise ApiError(409, "key_reused", f"key {key!r} was used for another subject: use another key")
         new = [index for index in range(len(contexts)) if index not in decisions]
         if new:
             allowed = None if eligible is None else [eligible[index] for index in new]
-            made = await self.decide([contexts[index] for index in new], [keys[index] for index in new], allowed)
+            own, named, people = ([values[index] for index in new] for values in (contexts, keys, subjects))
+            made = await self.decide(own, named, allowed, people)
             decisions |= dict(zip(new, made, strict=True))
         return [decisions[index] for index in range(len(contexts))]
 
@@ -203,6 +213,12 @@ class ServedExperiment:
         """Whether a decision chose among these actions; None for all of them."""
         actions = set(self.live().actions.at(event.number))
         return set(event.eligible or actions) == (actions if eligible is None else set(eligible))
+
+    def _is_of_context(self, decision: Decided, row: list[Any]) -> bool:
+        """Whether a recorded decision may be of this context, of which retention may have left a hash or nothing."""
+        if decision.context_hash is not None:
+            return decision.context_hash == self.hashes.context(row)
+        return not decision.context or decision.context == row
 
     async def reward(self, given: Sequence[RewardOf]) -> list[Learnt]:
         """Learn rewards and commit: all of them, or none if one is invalid or lacks its receipt."""
@@ -260,17 +276,21 @@ class ServedExperiment:
         message = f"decision {number} is no longer pending: an earlier version of the service evicted it"
         raise ApiError(410, "forgotten", message)
 
-    async def change(self, what: str, *arguments: Any, sender: Sender | None = None) -> None:
-        """Apply a change, named after a method of `ExperimentState`, and commit; with a sender, record it as well."""
+    async def change(
+        self, what: str, *arguments: Any, sender: Sender | None = None, changes: Sequence[ChangeRow] = ()
+    ) -> None:
+        """Apply a change, named after a method of `ExperimentState`, and commit.
+
+        With a sender, a record of the change goes to the audit log as well, or ``changes`` if these are given.
+        """
         at, before = self.now(), _changeable_fields(self.live())
         event = self._change(lambda state: getattr(state, what)(*arguments, at))
         after = _changeable_fields(self.live())
         for slot in (self.live().slot, *self.live().shadows):
             slot.decision_seconds *= len(after["actions"]) / len(before["actions"])  # estimate; each start measures it
-        changes = []
         if sender is not None:
             subject = arguments[0] if arguments and isinstance(arguments[0], str | int) else None
-            changes.append(record_change(at, sender, self.name, what, subject, before, after))
+            changes = [record_change(at, sender, self.name, what, subject, before, after)]
         await self._group_commit.append(self, [event], self.live().take_outcomes(), changes)
 
     async def add_shadow(self, request: NewShadow, sender: Sender = SOMEONE) -> None:
@@ -302,7 +322,9 @@ class ServedExperiment:
                 self._page = (page.last, decisions)
                 break
         if number not in self._page[1]:
-            message = f"decision {number} is not in the log: it was lost, or dropped by the experiment's retention"
+            message = (
+                f"decision {number} is not in the log: it was lost, dropped by the experiment's retention, or erased"
+            )
             raise ApiError(404, "unknown_decision", message)
         return self._page[1][number]
 
@@ -344,8 +366,11 @@ class ServedExperiment:
         with contextlib.suppress(ApiError):
             await self._group_commit.flush(self)  # a commit that is still running belongs to the log
         started = time.perf_counter()
-        if self.spec.rewards.signed:
-            self.receipts = Receipts(await self.store.secret(), self.id)
+        secret = await self.store.secret()
+        self.hashes, self.receipts = (
+            KeyedHashes(secret, self.id),
+            Receipts(secret, self.id) if self.spec.rewards.signed else None,
+        )
         self._recovery = recovery = Recovery(self.store, self.id, EXPERIMENT_FORMAT, self.report, salvage=self._salvage)
         try:
             state = await recovery.run()

@@ -68,6 +68,7 @@ class ExperimentState:
         self.retired = False
         self.retention = spec.retention
         self.diverged: int | None = None  # first decision for which a replay chose another action than the log has
+        self.rows_erased = 0  # contexts that the latest erasure removed from learners
         self.outcomes: list[RewardRow] = []  # since the last call of take_outcomes
 
     @property
@@ -87,9 +88,17 @@ class ExperimentState:
     # --- requests -----------------------------------------------------------------------------------------------
 
     def decide(
-        self, contexts: Sequence[Any], keys: Sequence[str | None], at: float, eligible: EligibleActions | None = None
+        self,
+        contexts: Sequence[Any],
+        keys: Sequence[str | None],
+        at: float,
+        eligible: EligibleActions | None = None,
+        subjects: Iterable[str | None] | None = None,
     ) -> list[Decided]:
-        """Decide for each context, among its eligible actions; invalid input raises before the first decision."""
+        """Decide for each context, among its eligible actions; invalid input raises before the first decision.
+
+        ``subjects`` are keyed hashes.
+        """
         self._require_not_retired()
         if self.learner.observation_mode != "never":
             self.pending.require_capacity_for(len(contexts), self.spec)
@@ -100,9 +109,9 @@ class ExperimentState:
             raise invalid_request(str(error)) from None
         shadow_choices = self._shadow_choices(rows, eligible)
         made = [
-            Decided.of(at, number, row, choice, key, others)
-            for number, row, choice, key, others in zip(
-                count(self.counters.decisions + 1), rows, choices, keys, shadow_choices, strict=False
+            Decided.of(at, number, row, choice, key, others, subject)
+            for number, row, choice, key, others, subject in zip(
+                count(self.counters.decisions + 1), rows, choices, keys, shadow_choices, subjects or repeat(None)
             )
         ]
         self._record(made)
@@ -235,6 +244,12 @@ class ExperimentState:
         self.apply(event)
         return event
 
+    def erase(self, decisions: list[int], at: float) -> AnyEvent:
+        """Erase the decisions of a subject, of which the log keeps the numbers."""
+        event = events.Erased(at, decisions)
+        self.apply(event)
+        return event
+
     def skip_numbers(self, decision: int, at: float) -> AnyEvent:
         """Skip decision numbers up to this one: clients may have them from the damaged part of the log."""
         event = events.NumbersSkipped(at, decision)
@@ -274,6 +289,8 @@ class ExperimentState:
                 self.retired = True
             case events.RetentionSet(_, retention):
                 self.retention = retention
+            case events.Erased(_, decisions):
+                self._erase(decisions, event.at)
             case events.NumbersSkipped(_, decision):
                 self.gaps.append((self.counters.decisions, decision - self.counters.decisions))
                 self.counters.decisions = decision
@@ -375,6 +392,16 @@ class ExperimentState:
             slot.discard(self.ordinal(number))
         self.counters.dropped += 1
         self.outcomes.append(RewardRow(number, "dropped", None, at))
+
+    def _erase(self, decisions: list[int], at: float) -> None:
+        """Remove what the state has of decisions: pending ones, idempotency keys, and contexts in learners."""
+        for number in decisions:
+            if number in self.pending:
+                self._drop(number, at)
+        erased, ordinals = set(decisions), {self.ordinal(number) for number in decisions}
+        for key in [key for key, number in self.keys.items() if number in erased]:
+            del self.keys[key]
+        self.rows_erased = sum(slot.erase(ordinals) for slot in (self.slot, *self.shadows))
 
     def _promote(self, name: str) -> None:
         promoted, before = self._shadow(name), self.slot

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -11,7 +11,7 @@ from msgspec import UNSET
 
 from releaf._version import __version__
 from releaf.service.errors import ApiError, invalid_request
-from releaf.service.experiments import decision_export, decision_records, explanations, series_summary
+from releaf.service.experiments import decision_export, decision_records, erasure, explanations, series_summary
 from releaf.service.experiments.change_records import ANONYMOUS, MAX_ID, Sender
 from releaf.service.experiments.decision_messages import decision_answers
 from releaf.service.experiments.learner_factory import known_policies
@@ -32,6 +32,7 @@ from releaf.service.messages import (
     Answers,
     Ask,
     ChangePage,
+    ErasureProof,
     ErrorDetail,
     ExperimentInfo,
     ExperimentList,
@@ -168,17 +169,24 @@ async def decide(request: ApiRequest) -> Answer | Answers | RawResponse:
     if ask.contexts is UNSET:
         if ask.keys is not None:
             raise invalid_request("keys go with contexts; expected key")
-        one = eligible_of(ask)
-        return (await _decide(request, experiment, [ask.context], [ask.key or header_key], one))[0]
+        if ask.subjects is not None:
+            raise invalid_request("subjects go with contexts; expected subject")
+        one, subjects = eligible_of(ask), None if ask.subject is None else [ask.subject]
+        return (await _decide(request, experiment, [ask.context], [ask.key or header_key], one, subjects))[0]
     if ask.key is not None:
         raise invalid_request("key goes with context; expected keys, one for each context")
+    if ask.subject is not None:
+        raise invalid_request("subject goes with context; expected subjects, one for each context")
     contexts: list[Any] = ask.contexts
     _limit_batch(request, len(contexts))
     experiment.limit_batch(len(contexts))
     if ask.keys is not None and len(ask.keys) != len(contexts):
         raise invalid_request(f"got {len(ask.keys)} keys for {len(contexts)} contexts: expected one for each")
+    if ask.subjects is not None and len(ask.subjects) != len(contexts):
+        raise invalid_request(f"got {len(ask.subjects)} subjects for {len(contexts)} contexts: expected one for each")
     keys: list[str | None] = [*ask.keys] if ask.keys is not None else [None] * len(contexts)
-    return Answers(await _decide(request, experiment, contexts, keys, eligible_of_many(ask, len(contexts))))
+    eligible = eligible_of_many(ask, len(contexts))
+    return Answers(await _decide(request, experiment, contexts, keys, eligible, ask.subjects))
 
 
 def _header_key(request: ApiRequest) -> str | None:
@@ -194,8 +202,9 @@ async def _decide(
     contexts: list[Any],
     keys: list[str | None],
     eligible: EligibleActions | None,
+    subjects: Sequence[str | None] | None = None,
 ) -> list[Answer]:
-    events = await experiment.decide(contexts, keys, eligible)
+    events = await experiment.decide(contexts, keys, eligible, subjects)
     request.metrics.recent_decisions(experiment.name).add([event.explored for event in events])
     return decision_answers(events, experiment.live(), experiment.receipts)
 
@@ -215,15 +224,15 @@ async def _decide_lines(request: ApiRequest, experiment: ServedExperiment) -> Ra
 
     async def decide_some(some: list[Ask]) -> list[Any]:
         contexts, keys = [one.context for one in some], [one.key for one in some]
-        sets = [eligible_of(one) for one in some]
+        sets, subjects = [eligible_of(one) for one in some], [one.subject for one in some]
         eligible = [None if one is None else one[0] for one in sets] if any(sets) else None
-        return await _decide(request, experiment, contexts, keys, eligible)
+        return await _decide(request, experiment, contexts, keys, eligible, subjects if any(subjects) else None)
 
     return _encode_lines(await _answer_lines(asked, decide_some))
 
 
 def _require_one_context(ask: Ask) -> None:
-    if ask.context is UNSET or ask.contexts is not UNSET or ask.keys is not None:
+    if ask.context is UNSET or ask.contexts is not UNSET or ask.keys is not None or ask.subjects is not None:
         raise invalid_request("expected a context in each line")
     eligible_of(ask)
 
@@ -291,6 +300,10 @@ async def reward(request: ApiRequest) -> Learnt | AllLearnt | RawResponse:
 
 async def preview(request: ApiRequest) -> ExplanationInfo:
     return await explanations.preview(_experiment(request).live(), request.body.context, request.body.eligible)
+
+
+async def erase_subject(request: ApiRequest) -> ErasureProof:
+    return await erasure.erase_subject(_experiment(request), request.body.subject, _sender(request))
 
 
 # --- explanations, records, feed and model ------------------------------------------------------------------

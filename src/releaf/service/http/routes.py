@@ -7,7 +7,16 @@ from releaf.service.experiments.decision_records import MAX_LISTED, OUTCOMES
 from releaf.service.experiments.series_summary import MAX_SERIES_POINTS
 from releaf.service.http import handlers
 from releaf.service.http.operation import Operation, Parameter
-from releaf.service.messages import Ask, NewAction, NewExperiment, NewShadow, RetentionRules, Rewarding, Try
+from releaf.service.messages import (
+    Ask,
+    Erasure,
+    NewAction,
+    NewExperiment,
+    NewShadow,
+    RetentionRules,
+    Rewarding,
+    Try,
+)
 
 _ALL = "/v1/experiments"
 _ONE = "/v1/experiments/{experiment}"
@@ -83,6 +92,9 @@ OPERATIONS = (  # the most frequent first, because the router tries them in orde
               "Retire an action, and delete what was learnt about it", scope="admin", conflicts=(409,)),
     Operation("PUT", f"{_ONE}/retention", handlers.set_retention,
               "Change for how long the log keeps contexts and decisions", body=RetentionRules, scope="admin"),
+    Operation("POST", f"{_ONE}/erase", handlers.erase_subject,
+              "Erase all decisions of a subject, with a proof of what was removed",
+              body=Erasure, scope="admin", conflicts=(409,), is_unbounded=True),
     Operation("GET", f"{_ONE}/relevance", handlers.get_relevance, "How relevant each feature is to each action"),
     Operation("GET", f"{_ONE}/partition/{{feature:path}}", handlers.get_partition,
               "How a feature's values are divided, and what actions earned where"),

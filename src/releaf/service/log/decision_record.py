@@ -27,4 +27,6 @@ def decision_record(event: Decided, row: RewardRow | None, names: tuple[str, ...
         outcome=outcome,
         reward=None if row is None or row.reward is None else json.loads(row.reward),
         rewarded_at=None if row is None or row.reward is None else format_timestamp(row.at),
+        subject=event.subject,
+        context_hash=event.context_hash,
     )

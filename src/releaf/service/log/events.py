@@ -43,13 +43,24 @@ class Decided(LogEvent, tag=1):
     key: str | None
     shadows: dict[str, ExperimentAction] | None
     eligible: tuple[ExperimentAction, ...] | None = None
+    subject: str | None = None  # a keyed hash of it, never itself
+    context_hash: str | None = None  # in place of a context that retention hashed
 
     @classmethod
-    def of(cls, at: float, number: int, context: list[Any], choice: Any, key: str | None, shadows: Any) -> Decided:
+    def of(
+        cls,
+        at: float,
+        number: int,
+        context: list[Any],
+        choice: Any,
+        key: str | None,
+        shadows: Any,
+        subject: str | None = None,
+    ) -> Decided:
         """The event of a learner's decision."""
         chance, explored, wanted = choice.probability, choice.explored, choice.wants_reward
         answer = (choice.action, chance, explored, wanted, choice.estimates, choice.relevant)
-        return cls(at, number, context, *answer, key, shadows, choice.eligible)
+        return cls(at, number, context, *answer, key, shadows, choice.eligible, subject)
 
 
 class Rewarded(LogEvent, tag=2):
@@ -120,6 +131,12 @@ class Redacted(LogEvent, tag=12):
     decisions_before: float | None
 
 
+class Erased(LogEvent, tag=13):
+    """These decisions were of a subject that is erased: nothing but their numbers stays."""
+
+    decisions: list[int]
+
+
 AnyEvent = (
     Decided
     | Rewarded
@@ -133,9 +150,12 @@ AnyEvent = (
     | NumbersSkipped
     | RetentionSet
     | Redacted
+    | Erased
 )
 REDACTED = b"\xc1"  # the one byte that MessagePack never uses: the body of a redacted page begins with it
-CONTEXTS, DECISIONS = b"C", b"D"
+# What a redacted page has lost: decisions of erased subjects; or all its contexts, whose hashes it may have; or all its
+# decisions.
+ERASED, HASHED, CONTEXTS, DECISIONS = b"E", b"H", b"C", b"D"
 CHECKSUM_BYTES = 16
 REDACTED_HEADER = len(REDACTED) + 1 + CHECKSUM_BYTES
 _encoder = msgspec.msgpack.Encoder()
@@ -152,7 +172,7 @@ def encode_redacted(events: list[AnyEvent], level: bytes, before: bytes, checksu
     Parameters
     ----------
     level
-        CONTEXTS if the page has lost its contexts, DECISIONS if it has lost its decisions.
+        What the page has lost: ERASED, HASHED, CONTEXTS or DECISIONS.
     before, checksum
         Of the previous page, and of this page's original body, which the chain goes on with.
     """
@@ -169,7 +189,7 @@ def is_redacted(body: bytes) -> bool:
 
 
 def redaction_level(body: bytes) -> bytes:
-    """CONTEXTS or DECISIONS; empty for a page that is not redacted."""
+    """What a redacted page has lost; empty for a page that is not redacted."""
     return body[len(REDACTED) : len(REDACTED) + 1] if is_redacted(body) else b""
 
 

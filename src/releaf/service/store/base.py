@@ -184,13 +184,21 @@ class EventStore(Protocol):
         """
 
     async def redact(
-        self, experiment: int, bodies: Sequence[tuple[int, bytes]], rewards_until: int, snapshots_before: int
+        self,
+        experiment: int,
+        bodies: Sequence[tuple[int, bytes]],
+        rewards_until: int,
+        snapshots_before: int,
+        decisions: Sequence[int] = (),
     ) -> None:
         """Replace the bodies of pages that end with these events, in one transaction.
 
-        Deletes rewards written up to event ``rewards_until``, and the snapshots before event ``snapshots_before``,
-        which a replay could not start from any more.
+        Deletes rewards written up to event ``rewards_until``, those of ``decisions``, and the snapshots before event
+        ``snapshots_before``, which a replay could not start from any more.
         """
+
+    async def count_set_aside(self, experiment: int) -> int:
+        """Number of damaged pages that were set aside."""
 
     async def latest_set_aside(self, experiment: int) -> int:
         """Latest decision in pages set aside, or that a lost file may have issued; 0 if there is none."""

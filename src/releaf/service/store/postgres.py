@@ -115,7 +115,9 @@ REDACT = """
     WITH redacted AS (
         UPDATE pages SET body = given.body FROM unnest($2::bigint[], $3::bytea[]) AS given (last, body)
         WHERE pages.experiment = $1 AND pages.last = given.last AND {fence}
-    ), dropped AS (DELETE FROM rewards WHERE experiment = $1 AND event <= $4 AND {fence})
+    ), dropped AS (
+        DELETE FROM rewards WHERE experiment = $1 AND (event <= $4 OR decision = ANY($6::bigint[])) AND {fence}
+    )
     DELETE FROM snapshots WHERE experiment = $1 AND last < $5 AND {fence}
 """
 INSERT_SNAPSHOT = """
@@ -342,10 +344,16 @@ class PostgresStore(SqlQueries):
         return int(moved[0][0])
 
     async def redact(
-        self, experiment: int, bodies: Sequence[tuple[int, bytes]], rewards_until: int, snapshots_before: int
+        self,
+        experiment: int,
+        bodies: Sequence[tuple[int, bytes]],
+        rewards_until: int,
+        snapshots_before: int,
+        decisions: Sequence[int] = (),
     ) -> None:
         columns = _columns(bodies) if bodies else [(), ()]
-        await self._write(REDACT, experiment, *columns, rewards_until, snapshots_before, held=(experiment,))
+        values = (*columns, rewards_until, snapshots_before, list(decisions))
+        await self._write(REDACT, experiment, *values, held=(experiment,))
 
     # --- snapshots
 

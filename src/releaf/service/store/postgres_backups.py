@@ -39,7 +39,8 @@ async def dump(address: str, target: apsw.Connection, on_progress: Progress) -> 
         target.execute("BEGIN")
         for script in (migrations.META, *migrations.SQLITE[:version]):
             target.execute(script)
-        target.execute("INSERT INTO meta VALUES ('version', ?)", (str(version),))
+        meta = await source.fetch("SELECT name, value FROM meta WHERE name <> 'ping'")
+        target.executemany("INSERT INTO meta VALUES (?, ?)", [tuple(row) for row in meta])
         tables = tables_of(target)
         counts = [await source.fetchval(f"SELECT count(*) FROM {table}") for table in tables]  # noqa: S608
         done, total = 0, sum(counts)
@@ -62,7 +63,8 @@ async def load(backup: apsw.Connection, manifest: Manifest, address: str, on_pro
             await target.execute("CREATE SCHEMA releaf")
         for script in (migrations.META, *migrations.POSTGRES[: manifest.schema]):
             await target.execute(script)
-        await target.execute(SET_META, "version", str(manifest.schema))
+        meta = list(backup.execute("SELECT name, value FROM meta WHERE name NOT IN ('manifest', 'ping')"))
+        await target.executemany(SET_META, meta)  # the version, and the secret, by which receipts and hashes stay valid
         done, total = 0, sum(table.rows for table in manifest.tables.values())
         tables = tables_of(backup)
         for table in tables:

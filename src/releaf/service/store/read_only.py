@@ -29,10 +29,12 @@ async def open_reader(address: str) -> AsyncIterator[SqlQueries]:
 
         with closing(apsw.Connection(address, flags=apsw.SQLITE_OPEN_READONLY)) as file:
             file.set_busy_timeout(BUSY_MILLISECONDS)
-            yield _SqliteReader(file)
+            yield SqliteReader(file)
 
 
-class _SqliteReader(SqlQueries):
+class SqliteReader(SqlQueries):
+    """Reads a store from a connection to its file."""
+
     def __init__(self, connection: Any) -> None:
         self._connection = connection
 

@@ -23,6 +23,7 @@ LATEST_SET_ASIDE = """
     SELECT CAST(value AS bigint) FROM meta
     WHERE name = (SELECT 'issued:' || experiments.name FROM experiments WHERE id = $1)
 """
+COUNT_SET_ASIDE = "SELECT count(*) FROM pages_set_aside WHERE experiment = $1"
 SNAPSHOTS = "SELECT last FROM snapshots WHERE experiment = $1 ORDER BY last DESC"
 SNAPSHOT = "SELECT * FROM snapshots WHERE experiment = $1 AND last = $2"
 KEYS = "SELECT * FROM keys ORDER BY created, id"
@@ -67,6 +68,9 @@ class SqlQueries(ABC):
     async def latest_set_aside(self, experiment: int) -> int:
         rows = await self._read(LATEST_SET_ASIDE, experiment)
         return max(int(row[0] or 0) for row in rows)
+
+    async def count_set_aside(self, experiment: int) -> int:
+        return int((await self._read(COUNT_SET_ASIDE, experiment))[0][0])
 
     async def snapshots(self, experiment: int) -> list[int]:
         return [row[0] for row in await self._read(SNAPSHOTS, experiment)]

@@ -354,22 +354,34 @@ class SqliteStore(SqlQueries):
             return self._writer.changes()
 
     async def redact(
-        self, experiment: int, bodies: Sequence[tuple[int, bytes]], rewards_until: int, snapshots_before: int
+        self,
+        experiment: int,
+        bodies: Sequence[tuple[int, bytes]],
+        rewards_until: int,
+        snapshots_before: int,
+        decisions: Sequence[int] = (),
     ) -> None:
-        await self._write(self._redact, experiment, bodies, rewards_until, snapshots_before)
+        await self._write(self._redact, experiment, bodies, rewards_until, snapshots_before, decisions)
 
     def _redact(
-        self, experiment: int, bodies: Sequence[tuple[int, bytes]], rewards_until: int, snapshots_before: int
+        self,
+        experiment: int,
+        bodies: Sequence[tuple[int, bytes]],
+        rewards_until: int,
+        snapshots_before: int,
+        decisions: Sequence[int],
     ) -> None:
         self._epoch(experiment)
         self._check_file()
         update = "UPDATE pages SET body = ? WHERE experiment = ? AND last = ?"
         drop_rewards = "DELETE FROM rewards WHERE experiment = ? AND event <= ?"
+        drop_reward = "DELETE FROM rewards WHERE experiment = ? AND decision = ?"
         drop_snapshots = "DELETE FROM snapshots WHERE experiment = ? AND last < ?"
         with _transaction(self._writer):
             self._check_leases((experiment,))
             self._writer.executemany(update, [(body, experiment, last) for last, body in bodies])
             self._writer.execute(drop_rewards, (experiment, rewards_until))
+            self._writer.executemany(drop_reward, [(experiment, decision) for decision in decisions])
             self._writer.execute(drop_snapshots, (experiment, snapshots_before))
         with suppress(apsw.Error):  # a reader may be in the way; a later checkpoint does it
             self._writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)

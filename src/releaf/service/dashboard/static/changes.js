@@ -5,7 +5,7 @@ import { fill, find, make, moment, table } from "./dom.js";
 const PER_PAGE = 10;
 const TITLES = {
   create: "Created", add_action: "Action added", remove_action: "Action retired", add_shadow: "Shadow added",
-  remove_shadow: "Shadow removed", promote: "Shadow promoted", set_retention: "Retention changed",
+  remove_shadow: "Shadow removed", promote: "Shadow promoted", set_retention: "Retention changed", erase_subject: "Subject erased",
   retire: "Retired",
 };
 const NAMES = { policy: "in charge", shadows: "shadows", actions: "actions" };
