@@ -20,7 +20,7 @@ from benchmarks.measure import Finding, Say, machine
 # Memory and start come first, when this process has not filled the caches of the machine yet.
 NAMES = (
     *("memory", "start", "replay", "libraries", "adaptive", "estimators", "linear", "policies", "tuning", "scaling"),
-    *("train", "off_policy"),
+    *("train", "off_policy", "frozen"),
 )
 TABLED = ("quality", "labels")  # with tables of their own
 APART = (*TABLED, "coverage", "service", "storage", "scale", "staleness")  # hours, servers, clusters: only when named

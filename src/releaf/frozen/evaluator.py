@@ -619,11 +619,10 @@ class _Adaptive:
         experts = [min(max(offset + line, 0.0), 1.0), additive, *[additive] * 3]
         if self.trees[action]:
             experts[2:] = self._trees(action, row, rounded)
-        mean = total = 0.0
+        mean = 0.0
         for weight, expert in zip(model["experts"], experts, strict=True):
-            total += weight
             mean += weight * expert
-        return mean / total, _bonus(rule, model, _variance(model["covariance"], columns) + spread)
+        return mean, _bonus(rule, model, _variance(model["covariance"], columns) + spread)
 
     def _columns(self, model: Mapping[str, Any], rounded: list[float]) -> list[tuple[int, float]]:
         """The columns of a context that are not 0."""

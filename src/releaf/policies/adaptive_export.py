@@ -13,10 +13,11 @@ from releaf.core.adaptive.decision_step import EAGERNESS, MOST_OPTIMISM, OPTIMIS
 from releaf.core.adaptive.engine import MixtureEngine
 from releaf.core.adaptive.initial_state import Settings
 from releaf.core.adaptive.levels import CENTRE, COARSE, HIGHEST, ROUGH, SCALE, SLOPE
-from releaf.core.adaptive.mixture import expert_weights
+from releaf.core.adaptive.mixture import needs_trees, sharpness_of, weigh
 from releaf.core.adaptive.state import (
     ALWAYS,
     COLUMNS,
+    EXPERTS,
     FIRST,
     FLOOR,
     LINE_COLUMNS,
@@ -29,6 +30,7 @@ from releaf.core.adaptive.state import (
     START,
     TABLES,
     VARIANCE,
+    Adaptive,
     Model,
 )
 from releaf.core.adaptive.table_columns import MOST_OUTSIDE
@@ -41,7 +43,7 @@ def freeze_mixture(engine: MixtureEngine) -> Callable[[], dict[str, Any]]:
     state, settings = engine.state, engine.settings
     optimism, floor, always = state.params[OPTIMISM].item(), state.params[FLOOR].item(), state.params[RULE] == ALWAYS
     models = [model.copy() for model in engine.models]
-    experts = [expert_weights(state, action).tolist() for action in range(len(models))]
+    experts = [_expert_weights(state, action) for action in range(len(models))]
     next_decision = state.clock[TIME].item() + 1
     explores = bool(always and optimism > 0.0)
 
@@ -53,7 +55,8 @@ def freeze_mixture(engine: MixtureEngine) -> Callable[[], dict[str, Any]]:
             usual = usual * len(models) / (1.0 + next_decision)
             one = {"experts": weights, "usual_variance": usual, **_regressions(model, settings)}
             covariance = _lower_triangle(model.covariance) if explores else []
-            described.append({**one, "covariance": covariance, **_categories(model, settings), "trees": _trees(model)})
+            trees = _trees(model) if _in_python(needs_trees)(weights) else []
+            described.append({**one, "covariance": covariance, **_categories(model, settings), "trees": trees})
         return {
             "kind": "adaptive",
             "optimism": levels if always else None,
@@ -66,6 +69,19 @@ def freeze_mixture(engine: MixtureEngine) -> Callable[[], dict[str, Any]]:
         }
 
     return describe
+
+
+def _expert_weights(state: Adaptive, action: int) -> list[float]:
+    """Weights of the experts, as a decision computes them, bit for bit."""
+    weights = [0.0] * EXPERTS
+    sharpness = _in_python(sharpness_of)(state.reward_sums.tolist())
+    _in_python(weigh)(state.losses[action].tolist(), state.pooled_losses.tolist(), sharpness, weights)
+    return weights
+
+
+def _in_python(kernel: Any) -> Any:
+    """A kernel as plain Python, which is a function already where nothing is compiled."""
+    return getattr(kernel, "py_func", kernel)
 
 
 def _regressions(model: Model, settings: Settings) -> dict[str, Any]:

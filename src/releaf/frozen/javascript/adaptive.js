@@ -28,7 +28,7 @@ export function adaptive({ rule, encoded }) {
   /** Estimated reward, and the bonus that a degree of optimism of 1 adds. */
   function estimate(model, row, rounded) {
     const filled = sparseColumns(model, rounded), { weights, line_weights: lines } = model;
-    let effect = 0, spread = 0, additive = 0, line = 0, mean = 0, total = 0;
+    let effect = 0, spread = 0, additive = 0, line = 0, mean = 0;
     model.effects.forEach((effects, feature) => {
       if (effects === null) return;
       const place = category(feature, row[feature]) % effects.means.length;
@@ -43,12 +43,11 @@ export function adaptive({ rule, encoded }) {
     const experts = [clipped(model.offset + effect + line), additive, additive, additive, additive];
     if (model.trees.length) experts.splice(2, 3, ...forest(model, row, rounded));
     experts.forEach((expert, place) => {
-      total += model.experts[place];
       mean += model.experts[place] * expert;
     });
     spread = variance(model.covariance, filled) + spread;
     const excess = spread > model.usual_variance ? rule.eagerness * Math.log(spread / model.usual_variance) : 0;
-    return [mean / total, Math.sqrt(spread * (1 + excess))];
+    return [mean, Math.sqrt(spread * (1 + excess))];
   }
 
   /** The columns of a context that are not 0. */
