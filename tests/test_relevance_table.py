@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from conformance import POLICIES, make
 
+import releaf
 from releaf.relevance_table import RelevanceTable
 
 SHARES = [[0.25, 0.75, 0.0], [1.0, 0.0, 0.0]]
@@ -130,3 +131,32 @@ def test_html_for_notebooks_escapes_names() -> None:
     assert made is not None
     assert "<th>&lt;b&gt;</th><td>1.00</td>" in made
     assert "a&amp;b" in made
+
+
+def test_it_tells_how_much_of_the_variance_features_explain() -> None:
+    draw, rows = np.random.default_rng(0), 6_000
+    contexts, taken = draw.random((rows, 3)), draw.integers(0, 3, rows)
+    chances = np.column_stack([contexts[:, 0] > 0.5, 0.5 + 0.06 * (contexts[:, 0] > 0.5), np.full(rows, 0.5)])
+    rewards = (draw.random(rows) < chances[np.arange(rows), taken]).astype(float)
+    bandit = releaf.AdaptiveReleaf(["much", "little", "nothing"], ["x", "y", "z"], seed=0)
+    bandit.learn_log(contexts, [bandit.actions[place] for place in taken], rewards)
+    found = bandit.relevance()
+    assert found.explained is not None
+    assert found.certainties is not None
+    much, little, nothing = found.explained
+    assert 0.7 < much[0] <= 1.0
+    assert much[1:].tolist() == [0.0, 0.0]
+    assert little.sum() < 0.03
+    assert found["nothing"].tolist() == nothing.tolist() == [0.0, 0.0, 0.0]
+    assert found.certainties[0, 0] > 0.999 > found.certainties[2].max()
+    assert str(found).splitlines()[3].endswith("no feature is certain to matter")
+    assert " of the variance" in str(found).splitlines()[1]
+    assert "<td>0.00%</td>" in str(found._repr_html_())
+    ((feature, share, _, explained),) = bandit.relevant_features()["much"]
+    assert (feature, share, explained) == ("x", 1.0, much[0])
+    for other in (copy.copy(found), pickle.loads(pickle.dumps(found))):
+        assert np.array_equal(np.array(other.explained), found.explained)
+        assert np.array_equal(np.array(other.certainties), found.certainties)
+    assert found[:, 0].shape == (3,)
+    with pytest.raises(ValueError, match=r"^explained has shape \(1, 1\): expected that of the shares, \(3, 3\)$"):
+        RelevanceTable(found, bandit.actions, bandit.schema.names, [[1.0]])

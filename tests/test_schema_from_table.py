@@ -256,3 +256,31 @@ def test_a_schema_survives_toml(given_features: dict[str, Any]) -> None:
 def test_bad_toml_says_what_is_wrong(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Schema.from_toml(text)
+
+
+@pytest.mark.parametrize(
+    ("texts", "plain"),
+    [
+        (["950", "5,500", "1,234,567.5"], "5500"),
+        (["950", "5.500,25", "1.234.567"], "5500.25"),
+        (["0,5", "1,25", "2"], "0.5"),
+        (["1 234", "20 000", "7"], "1234"),
+    ],
+)
+def test_numbers_with_separators_are_named_as_such(texts: list[str], plain: str) -> None:
+    table = {"income": texts * 30, "x": np.linspace(0, 1, 90)}
+    message = f"column 'income' was left out: it looks like numbers with separators, .* write them as {plain}$"
+    with pytest.warns(UserWarning, match=message):
+        assert list(Schema.guess(table).inputs) == ["x"]
+    with pytest.warns(UserWarning, match="taken for categories"):
+        assert Schema.guess(table, keep=["income"]).inputs["income"].kind == "categorical"
+
+
+@pytest.mark.parametrize("rows", [20, 40, 50])
+def test_ids_of_a_small_table_are_no_categories(rows: int) -> None:
+    draw = np.random.default_rng(0)
+    table = {"customer_id": draw.integers(1, 30, rows), "row": range(7, 7 + rows), "x": draw.random(rows)}
+    with pytest.warns(UserWarning, match="like an identifier"):
+        schema = Schema.guess(table)
+    assert list(schema.inputs) == ["x"]
+    assert list(schema.left_out) == ["customer_id", "row"]

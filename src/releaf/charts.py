@@ -285,14 +285,17 @@ def points(rows: Rows, y: str | None, names: Sequence[str], limits: tuple[float,
     return Layers(layer=[_zero(), dotted.encode(x=x, **_amounts(y, names, limits))])
 
 
-def waterfall(bars: Rows, title: str) -> Any:
+def waterfall(bars: Rows, title: list[str]) -> Any:
     """Bars from one level to another, in their order: levels, what adds to them, and what takes away."""
     names = [f"{place}" for place in range(len(bars))]
     rows = [{**bar, "place": name, "change": bar["to"] - bar["from"]} for name, bar in zip(names, bars, strict=True)]
     labels = {name: bar["name"] for name, bar in zip(names, bars, strict=True)}
     axis = altair.Axis(labelLimit=320, ticks=False, domain=False, labelExpr=f"({json.dumps(labels)})[datum.label]")
     scale = altair.Scale(domain=list(KINDS_OF_BARS), range=list(KINDS_OF_BARS.values()))
-    base = Chart(altair.Data(values=rows), title=title).encode(y=altair.Y("place:N", title=None, sort=names, axis=axis))
+    heading = altair.TitleParams(title[0], subtitle=title[1:])
+    base = Chart(altair.Data(values=rows), title=heading).encode(
+        y=altair.Y("place:N", title=None, sort=names, axis=axis)
+    )
     x = altair.X("from:Q", title="reward", axis=altair.Axis(tickCount=8))
     drawn = base.mark_bar(height=18).encode(
         x=x,

@@ -26,6 +26,8 @@ from releaf.features import BOOLEAN_TEXTS, Boolean, Categorical, Continuous, Qua
 MOST_CATEGORIES = 1_000  # of a guessed feature; rarer ones count as "other"
 MANY_CATEGORIES = 50  # from which the number of categories is worth a note
 IDENTIFIER_VALUES, IDENTIFIER_SHARE = 20, 0.5  # more different texts than both look like an identifier
+CODE_SHARE = 0.25  # of the rows, that different whole numbers named as an id are at most, for them to be codes
+FEWEST_NUMBERED = 10  # rows that are numbered one after the other, for the numbers to identify them
 UNIQUE_ROWS, UNIQUE_SHARE = 100, 0.95  # so many rows, and share of different ones, for whole numbers
 LARGE_NUMBER = 100_000  # from which whole numbers that are all different look like an identifier
 TYPICAL_SHARE = 0.9  # of a column's values that are of one type, for the others to count as errors
@@ -36,6 +38,7 @@ _ID_NAMES = frozenset(("", "index", "key", "hash", "token", "rowid"))  # an inde
 _JOINED_ID = re.compile(r"(user|customer|client|session|visitor|device|order|account|member|product|item|store)ids?")
 _CHANCE_WORDS = frozenset(("prob", "probability", "propensity", "pscore", "propensities", "probabilities"))
 _CHANCE_NAMES = frozenset(("p", "ps", "pi", "pr", "pi_b", "p_score", "p_log", "p_action"))
+_SEPARATED = re.compile(r"[-+]?(\d{1,3}([,.' ]\d{3})+([.,]\d+)?|\d+,\d+)")  # 5,500 and 1.234.567,8 and 0,5
 _OTHER_DATE = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}([T ].*)?|\d{1,2} [A-Za-z]{3,9} \d{4}.*")
 
 
@@ -168,7 +171,7 @@ def _guess_numbers(column: GuessedColumn) -> Guess:
     if not len(finite):
         raise LeftOut("has no finite numbers")
     whole = bool((finite == np.round(finite)).all())
-    recur = column.kept or len(different) <= IDENTIFIER_SHARE * len(values)
+    recur = column.kept or len(different) <= CODE_SHARE * len(values)
     if whole and _names_identifier(column.name) and len(different) <= MANY_CATEGORIES and recur:
         codes = sorted(int(value) for value in np.unique(finite))
         return Categorical(codes, missing=column.missing, other=True), "has whole numbers, taken for categories"
@@ -200,7 +203,7 @@ def _names_identifier(name: str) -> bool:
 
 def _numbers_identify(name: str, values: Any, different: int) -> bool:
     """Whether whole numbers are codes: by their name, or numbered through, or large and each of them once."""
-    if _names_identifier(name):
+    if _names_identifier(name) or (len(values) >= FEWEST_NUMBERED and bool((np.diff(values) == 1).all())):
         return True
     if len(values) < UNIQUE_ROWS or different < UNIQUE_SHARE * len(values):
         return False
@@ -235,12 +238,24 @@ def _guess_texts(column: GuessedColumn) -> Guess:
         TYPICAL_SHARE * len(column.present)
     ):
         raise LeftOut(f"has dates that are not ISO, such as {column.present[0]!r}: write them as 2024-01-31")
+    if not column.kept:
+        _require_no_separators(column, counts)
     _require_variation(column, len(counts))
     mixed = sum(count for text, count in counts.items() if _is_number(text)) / len(column.present)
     if mixed and len(counts) > MANY_CATEGORIES and mixed > 1 - TYPICAL_SHARE and not column.kept:
         raise LeftOut(f"has mixed types, {_examples(column, _text_type)}")
     note = f"has mixed types, {_examples(column, _text_type)}, taken for categories" if mixed else ""
     return _categories(column, counts, note)
+
+
+def _require_no_separators(column: GuessedColumn, counts: Counter[str]) -> None:
+    """Raise if almost all texts are numbers, of which some are written with separators that no number has."""
+    separated = {text for text in counts if _SEPARATED.fullmatch(text.strip()) and not _is_number(text)}
+    numbers = sum(count for text, count in counts.items() if text in separated or _is_number(text))
+    if separated and numbers >= TYPICAL_SHARE * len(column.present):
+        first = next(text for text in column.present if text in separated)
+        plain = re.sub(r"[,.' ](?=\d{3}([,.' ]|$))", "", first.strip()).replace(",", ".")
+        raise LeftOut(f"looks like numbers with separators, such as {first!r}: write them as {plain}")
 
 
 def _categories(column: GuessedColumn, counts: Counter[str], note: str) -> Guess:

@@ -30,11 +30,12 @@ __all__ = ["DateTime"]
 PARTS = ("trend", "weekday", "hour", "day of year")
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 SECOND = 1_000_000  # microseconds
-DAY = 86_400 * SECOND
+HOUR, DAY = 3_600 * SECOND, 86_400 * SECOND
 YEAR = 365  # days
 NOT_A_TIME = np.iinfo(np.int64).min  # numpy's NaT as an integer
 SHORT = 3 * DAY  # a span in which days don't tell times apart
 _EPOCH = datetime(1970, 1, 1)
+_ANY_DAY = "2023-12-31"  # before the example of a date that has no trend
 _FIRST_WEEKDAY = 3  # 1970-01-01 was a Thursday
 # "2024-01-31", "2024-01-31 09:30" and so on: a bare "20240131" or "2024" is more likely a number.
 _ISO = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d(:\d\d.*)?)?", re.IGNORECASE)
@@ -144,6 +145,28 @@ class DateTime:
         """The moment that an encoded trend is of, to the second."""
         low, high = _bounds(self.start, self.end)
         return round((low + unit * (high - low)) / SECOND) * SECOND
+
+    def moment_like(self, encoded: Array) -> int:
+        """A moment that has these encoded parts, and the day of the trend if that tells one."""
+        parts = dict(zip(self.features(), encoded.tolist(), strict=True))
+        unit = parts.get("trend", 1.0)
+        moment = self.moment_of_trend(unit) if 0.0 < unit < 1.0 else DAY * self._day_like(parts, unit)
+        if "hour" in parts:
+            moment += (int(parts["hour"] * (24 + self.missing)) - moment % DAY // HOUR) * HOUR
+        return moment
+
+    def _day_like(self, parts: dict[str, float], unit: float) -> int:
+        """The first day after ``end``, or the last one before ``start``, with these parts; it recurs in 28 years."""
+        days = np.arange(1, 28 * 366)
+        if self.start is None:
+            days = days + self.moment(_ANY_DAY) // DAY
+        else:
+            first, last = (bound // DAY for bound in _bounds(self.start, self.end))
+            days = last + days if unit >= 1.0 else first - days
+        fits = np.ones(len(days), dtype=bool)
+        for part, row in zip(self.features(), self.encode_moments(days * DAY), strict=True):
+            fits &= np.isclose(row, parts[part]) | (part in ("trend", "hour"))
+        return int(days[np.argmax(fits)])
 
     def value_of(self, moment: int) -> date | datetime:
         """A moment as a date, with its time unless it is midnight."""

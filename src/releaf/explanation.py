@@ -36,7 +36,9 @@ class ActionExplanation(NamedTuple):
     ``base_rate`` is the mean of the action's ``rewards``, those that the learner keeps, or what it expects before the
     first, or what ``base_rate_of`` says; the effects of the terms add up to the estimate less the base rate.
     ``unknown`` are the features with values outside of those for which the action was rewarded: the interval is then
-    the whole range of rewards. ``eligible`` tells whether the decision could take the action.
+    the whole range of rewards. ``eligible`` tells whether the decision could take the action. ``outside`` are such
+    features as ``unknown``, but while others are certain to matter, these are not: the interval is as if they had no
+    effect.
     """
 
     action: ActionName
@@ -49,10 +51,14 @@ class ActionExplanation(NamedTuple):
     unknown: tuple[str, ...] = ()
     eligible: bool = True
     base_rate_of: str = ""
+    outside: tuple[str, ...] = ()
 
 
 class Counterfactual(NamedTuple):
-    """Smallest change of one feature after which another eligible action has the highest estimate."""
+    """Smallest change of one input after which another eligible action has the highest estimate.
+
+    ``feature`` is a column of the input, and ``value`` one that it can have: of the hour of a date, a date.
+    """
 
     feature: str
     value: Any
@@ -125,6 +131,7 @@ class Explanation:
                     ],
                     "unknown": list(known.unknown),
                     "eligible": known.eligible,
+                    "outside": list(known.outside),
                 }
                 for known in self.actions
             ],
@@ -150,7 +157,9 @@ class Explanation:
         name = self.action if action is None else action
         for known in self.actions:
             if known.action == name and known.estimate is not None and known.base_rate is not None:
-                return charts.finished(charts.waterfall(self._bars(known), _estimate_line(self, known)))
+                return charts.finished(
+                    charts.waterfall(self._bars(known), [_estimate_line(self, known), *_notes(known)])
+                )
         raise ValueError(f"{name!r} has no estimate that could be drawn: expected one of {self._drawable()}")
 
     def _repr_html_(self) -> str:
@@ -165,6 +174,7 @@ class Explanation:
             rows.append([name, *cells, "; ".join(terms)])
         more = len(self.actions) - len(rows)
         notes = [f"… and {more} more actions, estimated no higher"] if more else []
+        notes += [f"{known.action!r}: {note}" for known in self.actions[:LISTED] for note in _notes(known)]
         if self.counterfactual is not None:
             notes.append(self.counterfactual.text)
         head = ["action", "estimate", "95 % low", "95 % high", "base rate", "terms"]
@@ -201,9 +211,7 @@ class Explanation:
         rows += [(shown(term.effect, "+"), _label(term)) for term in _largest(known.terms, high - low)]
         width = max((len(amount) for amount, _ in rows), default=0)
         lines += [f"    {amount:>{width}}  {label}" for amount, label in rows]
-        if known.unknown:
-            lines.append(f"    {' and '.join(known.unknown)}: outside of all values with which it was rewarded")
-        return lines
+        return [*lines, *(f"    {note}" for note in _notes(known))]
 
 
 def _estimate_line(explanation: Explanation, known: ActionExplanation) -> str:
@@ -214,6 +222,16 @@ def _estimate_line(explanation: Explanation, known: ActionExplanation) -> str:
         return f"{known.action!r}: {estimate}{_unless_eligible(known)}"
     bounds = f"95 % from {shown(known.low, '')} to {shown(known.high, '')}"
     return f"{known.action!r}: {estimate} ({bounds}){_unless_eligible(known)}"
+
+
+def _notes(known: ActionExplanation) -> list[str]:
+    """Why an interval is the whole range, or of which value it takes no account."""
+    notes, where = [], "outside of all values with which it was rewarded"
+    if known.unknown:
+        notes.append(f"{' and '.join(known.unknown)}: {where}, so any reward is possible")
+    if known.outside:
+        notes.append(f"{' and '.join(known.outside)}: far {where}; no effect is known, none is in the interval")
+    return notes
 
 
 def _unless_eligible(known: ActionExplanation) -> str:

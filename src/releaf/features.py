@@ -245,7 +245,7 @@ class Boolean:
 
     missing: bool = False
     kind: ClassVar[str] = "boolean"
-    expects: ClassVar[str] = "True or False"
+    expects: ClassVar[str] = "True or False, or true/false, yes/no, y/n, t/f, on/off, 1/0 as text"
 
     def __post_init__(self) -> None:
         _set_plain(self, missing=bool(self.missing))

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from releaf.arrays import Array
 from releaf.decision import ActionName
 from releaf.html_table import html_table
 
@@ -27,6 +28,12 @@ class RelevanceTable(np.ndarray[Any, np.dtype[np.float64]]):
         The relevance (A × D).
     actions, features
         Names of the rows and of the columns.
+    explained
+        Share of the variance of each action's reward that each feature explains (A × D), if the learner knows it. Rows
+        of relevance sum to 1, however little a feature explains; this tells how much. 0 where it is not certain that a
+        feature matters.
+    certainties
+        Certainty that a feature matters to an action (A × D), if the learner knows it.
 
     Examples
     --------
@@ -41,18 +48,32 @@ class RelevanceTable(np.ndarray[Any, np.dtype[np.float64]]):
 
     actions: tuple[ActionName, ...] | None
     features: tuple[str, ...] | None
+    explained: Array | None
+    certainties: Array | None
 
-    def __new__(cls, shares: Any, actions: Sequence[ActionName], features: Sequence[str]) -> RelevanceTable:
+    def __new__(
+        cls,
+        shares: Any,
+        actions: Sequence[ActionName],
+        features: Sequence[str],
+        explained: Any = None,
+        certainties: Any = None,
+    ) -> RelevanceTable:
         table = np.array(shares, dtype=np.float64).view(cls)
         if table.shape != (len(actions), len(features)):
             raise ValueError(
                 f"shares have shape {table.shape}: expected {len(actions)} actions × {len(features)} features"
             )
+        for name, values in (("explained", explained), ("certainties", certainties)):
+            array = None if values is None else np.array(values, dtype=np.float64)
+            if array is not None and array.shape != table.shape:
+                raise ValueError(f"{name} has shape {array.shape}: expected that of the shares, {table.shape}")
+            setattr(table, name, array)
         table.actions, table.features = tuple(actions), tuple(features)
         return table
 
     def __array_finalize__(self, source: Any) -> None:
-        self.actions = self.features = None  # of a part or a transpose
+        self.actions = self.features = self.explained = self.certainties = None  # of a part or a transpose
 
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
         """Results of functions are plain arrays: no shares any more."""
@@ -62,7 +83,7 @@ class RelevanceTable(np.ndarray[Any, np.dtype[np.float64]]):
     def __copy__(self) -> Any:
         if self.actions is None or self.features is None:
             return np.array(self)
-        return RelevanceTable(self, self.actions, self.features)
+        return RelevanceTable(self, self.actions, self.features, self.explained, self.certainties)
 
     def __deepcopy__(self, memo: Any) -> Any:
         return self.__copy__()
@@ -70,7 +91,7 @@ class RelevanceTable(np.ndarray[Any, np.dtype[np.float64]]):
     def __reduce__(self) -> Any:
         if self.actions is None or self.features is None:
             return np.asarray(self).__reduce__()
-        return RelevanceTable, (np.asarray(self), self.actions, self.features)
+        return RelevanceTable, (np.asarray(self), self.actions, self.features, self.explained, self.certainties)
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, str):
@@ -136,18 +157,27 @@ class RelevanceTable(np.ndarray[Any, np.dtype[np.float64]]):
             return self._as_lists(rows, self.features)
         head = " " * first + "".join(f" {name:>{width}}" for name, width in zip(self.features, widths, strict=True))
         lines = [
-            f"{row:<{first}}" + "".join(f" {share:{width}.2f}" for share, width in zip(shares, widths, strict=True))
-            for row, shares in zip(rows[:MAX_LINES], self.tolist(), strict=False)
+            f"{row:<{first}}"
+            + "".join(f" {share:{width}.2f}" for share, width in zip(shares, widths, strict=True))
+            + self._how_much(place)
+            for place, (row, shares) in enumerate(zip(rows[:MAX_LINES], self.tolist(), strict=False))
         ]
         return "\n".join([head, *lines, *self._rest()])
 
+    def _how_much(self, row: int) -> str:
+        """What all features explain of an action's reward, in words."""
+        if self.explained is None:
+            return ""
+        total = float(self.explained[row].sum())
+        return f"  {total:.2%} of the variance" if total > 0 else "  no feature is certain to matter"
+
     def _as_lists(self, rows: list[str], features: tuple[str, ...]) -> str:
         """A line for each action with its most relevant features, for a table that is too wide."""
-        lines = []
+        lines: list[str] = []
         for row, shares in zip(rows[:MAX_LINES], np.asarray(self), strict=False):
             order = np.argsort(-shares, kind="stable")[:MAX_LISTED]
             named = ", ".join(f"{features[place]} {shares[place]:.2f}" for place in order if shares[place] > 0)
-            lines.append(f"{row}: {named or 'none yet'} (of {len(features)} features)")
+            lines.append(f"{row}: {named or 'none yet'} (of {len(features)} features){self._how_much(len(lines))}")
         return "\n".join([*lines, *self._rest()])
 
     def _rest(self) -> list[str]:
@@ -161,5 +191,6 @@ class RelevanceTable(np.ndarray[Any, np.dtype[np.float64]]):
         if self.actions is None or self.features is None:
             return None
         shares = ([f"{share:.2f}" for share in row] for row in self.tolist())
-        rows = ([action, *row] for action, row in zip(self.actions, shares, strict=True))
-        return html_table(["", *self.features], rows)
+        totals = [[]] * len(self) if self.explained is None else [[f"{row.sum():.2%}"] for row in self.explained]
+        rows = ([action, *row, *total] for action, row, total in zip(self.actions, shares, totals, strict=True))
+        return html_table(["", *self.features, *(["of the variance"] if self.explained is not None else [])], rows)

@@ -299,6 +299,10 @@ class Encoder:
         """Name of the input that an encoded feature is of."""
         return self._names[self._inputs[position]]
 
+    def date_at(self, position: int) -> tuple[DateTime, slice] | None:
+        """The date that an encoded feature is a part of, and where all of its parts are."""
+        return self._dates.get(self._inputs[position])
+
     def date_parts(self) -> list[DateParts]:
         """The dates among the features that have a trend, so that their parts tell the day."""
         found = []

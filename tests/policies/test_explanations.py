@@ -143,6 +143,63 @@ def test_a_number_beyond_all_ranks_is_unknown_and_shown_as_it_is() -> None:
     assert bandit.explain(bandit.decide([900.0, 0.5])).actions[0].terms[0].where.startswith("x above 4.9")
 
 
+def test_a_value_beyond_all_seen_widens_the_interval_only_if_its_feature_may_matter() -> None:
+    draw = np.random.default_rng(0)
+    schema = releaf.Schema(x=releaf.Quantile(), size=releaf.Continuous(0, 100), weight=releaf.Quantile())
+    bandit = releaf.AdaptiveReleaf(["a", "b"], schema, seed=0)
+    contexts = np.column_stack([draw.uniform(0, 5, 2_000), draw.uniform(0, 9, 2_000), draw.random(2_000)])
+    bandit.learn_log(
+        contexts, ["a", "b"] * 1_000, (draw.random(2_000) < 0.2 + 0.6 * (contexts[:, 0] > 2)).astype(float)
+    )
+    usual, odd, beyond = (bandit.explain(context) for context in ([4, 5, 0.5], [4, 90, 77.0], [5.5, 5, 0.5]))
+    for known in usual.actions:
+        assert known.unknown == known.outside == ()
+    for known in odd.actions:
+        assert (known.unknown, known.outside) == ((), ("size", "weight"))
+        assert known.low is not None
+        assert known.high is not None
+        assert known.high - known.low < 0.6
+    assert "size and weight: far outside of all values with which it was rewarded; no effect is known" in odd
+    assert odd.to_dict()["actions"][0]["outside"] == ["size", "weight"]
+    assert "size and weight: far outside" in odd.plot().to_json()
+    assert "size and weight: far outside" in odd._repr_html_()
+    for known in beyond.actions:  # 5.5 is a tenth of the range beyond all values of x, which matters
+        assert (known.unknown, known.outside, known.low, known.high) == (("x",), (), 0.0, 1.0)
+    assert "x: outside of all values with which it was rewarded, so any reward is possible" in beyond
+    assert "x: outside of all values" in beyond.plot().to_json()
+
+
+def test_before_any_feature_is_certain_to_matter_every_value_beyond_all_seen_widens_the_interval() -> None:
+    bandit = releaf.AdaptiveReleaf(["a"], releaf.Schema(x=releaf.Continuous(0, 100)), seed=0)
+    bandit.learn_log(np.linspace(0, 9, 30)[:, None], ["a"] * 30, [0.0, 1.0] * 15)
+    (known,) = bandit.explain([90.0]).actions
+    assert (known.unknown, known.outside, known.low, known.high) == (("x",), (), 0.0, 1.0)
+
+
+@pytest.mark.parametrize("parts", [None, ["weekday", "hour"], ["hour"]])
+@pytest.mark.parametrize("year", [2024, 2031])
+def test_a_counterfactual_of_an_hour_is_a_date_that_can_be_decided(parts: list[str] | None, year: int) -> None:
+    draw, rows = np.random.default_rng(0), 3_000
+    minutes = np.sort(draw.integers(0, 365 * 1440, rows)).astype("timedelta64[m]")
+    dates = (np.datetime64("2024-01-01T00:00") + minutes).tolist()
+    evening = np.array([date.hour >= 18 for date in dates])
+    taken = draw.integers(0, 2, rows)
+    rewards = (draw.random(rows) < np.where(taken == 0, 0.2 + 0.6 * evening, 0.5)).astype(float)
+    bounds = ("2024-01-01", "2024-12-31") if parts is None else (None, None)
+    schema = releaf.Schema(date=releaf.DateTime(bounds[0], bounds[1], parts=parts), x=releaf.Continuous())
+    bandit = releaf.AdaptiveReleaf(["a", "b"], schema, seed=0)
+    contexts = [{"date": date, "x": x} for date, x in zip(dates, draw.random(rows), strict=True)]
+    bandit.learn_log(contexts, [bandit.actions[index] for index in taken], rewards)
+    context = {"date": f"{year}-05-08T15:30:00", "x": 0.5}
+    why = bandit.explain(context)
+    found = why.to_dict()["counterfactual"]
+    assert (found["feature"], found["action"]) == ("date", "a")
+    before, after = bandit.estimate([context, {**context, "date": found["value"]}])
+    assert before[1] > before[0]
+    assert after[0] > after[1]
+    assert "(hour 18)" in found["text"] or "(hour 0)" in found["text"] or "(hour 2" in found["text"]
+
+
 def test_an_old_decision_is_explained_by_the_estimates_of_now(bandit: releaf.AdaptiveReleaf) -> None:
     contexts = planted(4, 3)[0]
     choice = bandit.decide(contexts[0])

@@ -148,7 +148,7 @@ def _read(
         )
     if features is None:
         propensities = [ignored] if ignored in rows.columns else []  # no feature, even if they are estimated anew
-        features = guess_schema(rows, [action, reward, *propensities, *leave_out], [], more)
+        features = guess_schema(rows, [action, reward, *propensities, *leave_out], [], log if more else None)
         show_guess(features, can_keep=False)
     return streams.log(
         log,

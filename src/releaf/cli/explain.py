@@ -57,6 +57,12 @@ def _heat_map(learner: Policy, shares: Array) -> Any:
     for index in order:
         cells = [_cell(float(share), highest) for share in shares[:, index]]
         made.add_row(escape(learner.schema.names[index]), *cells)
+    explained = getattr(shares, "explained", None)
+    if explained is not None:
+        made.add_section()
+        made.add_row(
+            "of the reward's variance", *(f"{total:.2%}" if total > 0 else "none" for total in explained.sum(axis=1))
+        )
     return made
 
 

@@ -111,6 +111,6 @@ def features_of(log: Path, schema: Path | None, leave_out: list[str], keep: list
     for name in leave_out:
         if name not in rows.columns:
             fail(missing_column_message(first, name, rows.columns))
-    features = guess_schema(rows, leave_out, keep, more)
+    features = guess_schema(rows, leave_out, keep, first if more else None)
     show_guess(features)
     return features

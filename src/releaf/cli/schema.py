@@ -41,7 +41,7 @@ def schema(
     with error_messages():
         rows, more = read_first_rows(file, GUESS_ROWS)
         known = [name for name in (action, reward) if name in rows.columns]
-        guessed = guess_schema(rows, [*known, *(leave_out or [])], keep or [], more)
+        guessed = guess_schema(rows, [*known, *(leave_out or [])], keep or [], file if more else None)
         if output is not None:
             output.write_text(guessed.to_toml(), encoding="utf-8")
     show_guess(guessed)
@@ -67,12 +67,13 @@ def read_schema(path: Path) -> Any:
         raise ValueError(f"{path}: {error}") from None
 
 
-def guess_schema(rows: TableRows, leave_out: list[str], keep: list[str], more: bool) -> Any:
-    """Guess the schema of some rows; if the file has more rows, later values may be missing."""
+def guess_schema(rows: TableRows, leave_out: list[str], keep: list[str], rest: Path | None) -> Any:
+    """Guess the schema of some rows; a feature may be missing if it is in any row of ``rest``, a file with more."""
     import warnings
 
     from releaf import Schema
     from releaf.feature_dicts import feature_from_dict, feature_to_dict
+    from releaf.streams.gaps import features_with_gaps
 
     columns = rows.columns
     left_out = list(dict.fromkeys([*leave_out, *(SERVICE_COLUMNS if set(columns) >= SERVICE_COLUMNS else ())]))
@@ -81,10 +82,12 @@ def guess_schema(rows: TableRows, leave_out: list[str], keep: list[str], more: b
         found = Schema.guess(
             columns, leave_out=left_out, keep=keep, row_name=lambda row: f"{rows.unit} {rows.line(row)}"
         )
-    if not more:
+    if rest is None:
         return found
+    gaps = features_with_gaps(rest, found.inputs)
     optional = {
-        name: feature_from_dict({**feature_to_dict(feature), "missing": True}) for name, feature in found.inputs.items()
+        name: feature_from_dict({**feature_to_dict(feature), "missing": True}) if name in gaps else feature
+        for name, feature in found.inputs.items()
     }
     schema = Schema(optional)
     schema.left_out, schema.notes = found.left_out, found.notes

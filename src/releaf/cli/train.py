@@ -142,7 +142,7 @@ def _new_learner(
     if schema is not None:
         features = read_schema(schema)
     else:
-        features = guess_schema(rows, [action, reward, *leave_out], keep, more)
+        features = guess_schema(rows, [action, reward, *leave_out], keep, log if more else None)
         show_guess(features)
     for name in (action, reward):
         if name in features.inputs:

@@ -23,7 +23,7 @@ from releaf.inspection import Effect
 from releaf.policies.adaptive_export import freeze_mixture
 from releaf.policies.adaptive_parameters import checked_forget, checked_observe
 from releaf.policies.argument_checks import positive, whole
-from releaf.policies.effects import Relevance, are_certain, effects, relevant_features
+from releaf.policies.effects import Relevance, are_certain, effects, explained_shares, relevant_features
 from releaf.policies.eligibility import as_table
 from releaf.policies.explainer import Explainer
 from releaf.policies.mixture_policy import MixturePolicy
@@ -349,23 +349,35 @@ class AdaptiveReleaf(MixturePolicy):
 
         A row sums to 1, or to 0 while no feature is relevant with sufficient certainty. An interaction counts for both
         of its features. The table prints with names, takes them in brackets (``relevance()["treat", "age"]``), and has
-        ``to_pandas``.
+        ``to_pandas``. Its ``explained`` is the share of the reward's variance that each feature explains, so it tells
+        an action that depends on much from one that hardly depends on anything; ``certainties`` tells how certain it
+        is that the feature matters.
         """
         with self._lock:
             strengths, certainties = self._engine.relevance()
             strengths = np.where(are_certain(certainties), strengths, 0.0)
             total = strengths.sum(axis=1, keepdims=True)
             shares = np.divide(strengths, total, out=np.zeros_like(strengths), where=total > 0)
-            return RelevanceTable(shares, self.actions, self.schema.names)
+            explained = explained_shares(self._engine, strengths)
+            return RelevanceTable(shares, self.actions, self.schema.names, explained, certainties)
 
     def relevant_features(self) -> dict[Any, list[Relevance]]:
-        """Relevant features of each action, the most important first, with share and certainty."""
+        """Relevant features of each action, the most important first.
+
+        Each with its share in what is explained of the reward, its certainty, and what it explains of the variance.
+        """
         with self._lock:
             shares, (strengths, certainties) = self.relevance(), self._engine.relevance()
+            explained = shares.explained if shares.explained is not None else np.zeros(shares.shape)
             named = relevant_features(strengths, certainties)
         return {
             action: [
-                Relevance(self.schema.names[position], float(shares[row, position]), float(certainties[row, position]))
+                Relevance(
+                    self.schema.names[position],
+                    float(shares[row, position]),
+                    float(certainties[row, position]),
+                    float(explained[row, position]),
+                )
                 for position in sorted(named[row], key=lambda position: -shares[row, position])
             ]
             for row, action in enumerate(self.actions)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from releaf.arrays import Array
 from releaf.core.adaptive.intervals import FAR
+from releaf.core.adaptive.model import MARGIN
 from releaf.datetimes import Trend
 from releaf.features import MISSING, Quantile
 from releaf.schema import Encoder
@@ -23,13 +24,17 @@ class ContextValues(NamedTuple):
         """Names and values of some features."""
         return " and ".join(map(self._text_of_one, features))
 
-    def beyond_all_seen(self) -> list[int]:
-        """Quantile features whose given value is far out of the range of the sample that their ranks are of."""
+    def beyond_all_seen(self, named: tuple[int, ...]) -> list[int]:
+        """Quantile features whose given value is out of the range of the sample that their ranks are of.
+
+        Far out of it, if a feature is not ``named``.
+        """
         found = []
         for feature, value in self.given.items():
             sketch = self.encoder.sketches[feature]
             low, high = sketch.value(0.0), sketch.value(1.0)
-            if not low - FAR * (high - low) <= value <= high + FAR * (high - low):
+            margin = (MARGIN if feature in named else FAR) * (high - low)
+            if not low - margin <= value <= high + margin:
                 found.append(feature)
         return found
 

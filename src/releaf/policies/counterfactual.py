@@ -37,21 +37,29 @@ class Change(NamedTuple):
     moved_to: datetime | date | None = None
     holds_beyond: bool = True  # for all values further away, of a number
 
-    def input_of(self, encoder: Encoder) -> tuple[str, Any]:
-        """Name of the feature and its new value."""
+    def input_of(self, encoder: Encoder, context: Array) -> tuple[str, Any]:
+        """Name of the input and its new value: where the feature is a part of a date, a date that has the others."""
+        name, date_ = encoder.input_name(self.feature), encoder.date_at(self.feature)
         if self.moved_to is not None:
-            return encoder.input_name(self.feature), self.moved_to
-        return encoder.schema.names[self.feature], encoder.from_unit(self.feature, self.value)
+            return name, self.moved_to
+        if date_ is None:
+            return name, encoder.from_unit(self.feature, self.value)
+        feature, where = date_
+        row = context.copy()
+        row[self.feature] = self.value
+        return name, feature.value_of(feature.moment_like(row[where]))
 
     def text(self, encoder: Encoder, context: Array) -> str:
         """The change for people."""
-        name, value = self.input_of(encoder)
-        is_number = self.moved_to is None and not encoder.schema.features[self.feature].categories
+        name, value = self.input_of(encoder, context)
+        is_date = self.moved_to is not None or encoder.date_at(self.feature) is not None
         if value is None:
             return f"{name} missing"
-        if is_number and self.holds_beyond:
+        if not is_date and not encoder.schema.features[self.feature].categories and self.holds_beyond:
             return f"{name} {'above' if self.value > context[self.feature] else 'below'} {value_text(value)}"
-        return f"{name} = {value_text(value)}"
+        part = encoder.schema.names[self.feature].removeprefix(f"{name}: ")
+        told = f" ({part} {encoder.from_unit(self.feature, self.value)})" if is_date and self.moved_to is None else ""
+        return f"{name} = {value_text(value)}{told}"
 
 
 def smallest_change(
@@ -72,12 +80,19 @@ def smallest_change(
     found += [
         _nearest_value(engine, context, leader, feature, seen[:, feature], feature in hours) for feature in features
     ]
-    changes = sorted((change for change in found if change is not None), key=lambda change: change.share)
+    usable = [change for change in found if change is not None and not _is_part_missing(encoder, change)]
+    changes = sorted(usable, key=lambda change: change.share)
     for change in changes:
         exact = _exact(engine, encoder, context, leader, change)
         if exact is not None:
             return exact
     return None
+
+
+def _is_part_missing(encoder: Encoder, change: Change) -> bool:
+    """Whether the change is a date of which only a part is missing, which none is."""
+    is_part = encoder.date_at(change.feature) is not None
+    return is_part and encoder.from_unit(change.feature, change.value) is None
 
 
 def _exact(engine: MixtureEngine, encoder: Encoder, context: Array, leader: int, change: Change) -> Change | None:

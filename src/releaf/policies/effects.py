@@ -9,6 +9,7 @@ import numpy as np
 from releaf.arrays import Array
 from releaf.core.adaptive.decision_step import predict_many
 from releaf.core.adaptive.engine import MixtureEngine
+from releaf.core.adaptive.state import ROWS
 from releaf.features import MISSING
 from releaf.inspection import Effect
 from releaf.schema import Encoder, Schema
@@ -20,11 +21,15 @@ POINTS = 17  # of an effect, evenly spaced, besides the knots
 
 
 class Relevance(NamedTuple):
-    """A relevant feature of an action: its share of the explained variance, and the certainty of its relevance."""
+    """A relevant feature of an action: its share of the explained variance, and the certainty of its relevance.
+
+    ``explained`` is the share of the variance of the action's reward that it explains.
+    """
 
     feature: str
     share: float
     certainty: float
+    explained: float = 0.0
 
 
 def relevant_features(strengths: Array, certainties: Array) -> list[tuple[int, ...]]:
@@ -38,6 +43,15 @@ def are_certain(certainties: Array) -> Array:
     """Which features are relevant to which actions with sufficient certainty."""
     certain: Array = certainties >= 1.0 - (1.0 - LEAST_CERTAINTY) / certainties.shape[1]
     return certain
+
+
+def explained_shares(engine: MixtureEngine, strengths: Array) -> Array:
+    """Share of the variance of each action's rewards that each feature explains; 1 for all together at most."""
+    rewards = [sample.rewards[: int(sample.counts[ROWS])] for sample in engine.samples]
+    variances = np.array([own.var() if len(own) > 1 else 0.0 for own in rewards])[:, None]
+    most = np.maximum(variances, strengths.sum(axis=1, keepdims=True))  # contexts differ from those of the rewards
+    shares: Array = np.divide(strengths, most, out=np.zeros_like(strengths), where=most > 0)
+    return shares
 
 
 def effects(engine: MixtureEngine, encoder: Encoder, position: int, span: float) -> list[list[Effect]]:

@@ -124,9 +124,13 @@ class Explainer:
         intervals.prepare()
         lowest, highest = reward_range
         span, context, names = highest - lowest, values.context, values.encoder.schema.names
-        deviation, named = intervals.deviation(context), attribution.named.features
+        named = attribution.named.features
+        beyond = {*intervals.unknown(context, named), *values.beyond_all_seen(named)}
+        certain = are_certain(prepared.engines[place].models[0].certainties[None, :])[0]
+        unknown = sorted(feature for feature in beyond if certain[feature] or not certain.any())
+        outside = sorted(beyond.difference(unknown))
+        deviation = intervals.deviation(intervals.nearest(context, outside))
         estimate, effects = attribution.effects(context, deviation)
-        unknown = sorted({*intervals.unknown(context, named), *values.beyond_all_seen()})
         nothing = "" if named else "noise of the estimate: no feature is certain to matter"
         width = 1.0 if unknown else Z95 * deviation
         return ActionExplanation(
@@ -141,6 +145,7 @@ class Explainer:
                 for features, effect in effects
             ),
             tuple(names[feature] for feature in unknown),
+            tuple(names[feature] for feature in outside),
         )
 
     def _estimates_only(self, prepared: Prepared, reward_range: _Range) -> list[ActionExplanation]:
@@ -169,7 +174,7 @@ class Explainer:
         change = smallest_change(engine, encoder, values.context, actions.index(choice.action), order)
         if change is None:
             return None
-        name, value = change.input_of(encoder)
+        name, value = change.input_of(encoder, values.context)
         text = f"With {change.text(encoder, values.context)}, {actions[change.action]!r} would be estimated highest."
         return Counterfactual(name, value, actions[change.action], text)
 

@@ -382,6 +382,8 @@ class RelevanceInfo(Struct):
     ``certainty`` is that of each relevance, 0 where the learner names no feature; null if the policy does not know it.
     A feature is shown as relevant from ``least_certainty`` on, so that among all features and actions of pure noise
     hardly one ever is.
+    ``explained`` is the share of the variance of the action's reward that each feature explains, 0 unless it is certain
+    to matter; null if the policy does not know it.
     """
 
     actions: list[RequestAction]
@@ -390,6 +392,7 @@ class RelevanceInfo(Struct):
     meaning: str
     certainty: list[list[float]] | None
     least_certainty: float
+    explained: list[list[float]] | None = None
 
 
 class IntervalRewards(Struct):

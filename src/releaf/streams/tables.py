@@ -295,7 +295,18 @@ def records(reader: Any, source: str, width: int) -> Iterator[tuple[int, list[st
         except EOFError:
             raise ValueError(f"{source}, line {line}: the compressed file ends too early") from None
         if row:
-            yield line, row if len(row) == width else ValueError(f"{len(row)} fields, expected {width}")
+            yield line, row if len(row) == width else ValueError(_wrong_width(row, width))
+
+
+def _wrong_width(row: list[str], width: int) -> str:
+    """How many fields a record has, how many the header has, and the likely cause."""
+    fields = f"{len(row)} field{'s' if len(row) > 1 else ''}, expected {width} as in the header"
+    mark = max(";\t|", key=row[0].count)
+    if len(row) == 1 and row[0].count(mark) == width - 1 > 0:
+        return f"{fields}: its fields are separated by {mark!r}, expected commas"
+    if len(row) < width:
+        return f"{fields}: fields are missing, or a line break within a field is not in quotes"
+    return f"{fields}: a comma within a field is not in quotes"
 
 
 def read_header(reader: Any, source: str) -> list[str]:

@@ -1,14 +1,18 @@
 """Intervals of an action's expected reward, wide enough for what the model can't represent too.
 
-The posterior of a regression tells the variance of its weights, if its columns are the right ones. Three measures of
-how wrong the mixture is join it, of which the last two come from models that are fitted to halves of the rows:
+How wrong the mixture may be depends on the expert in charge. If lines are, their posterior tells the variance of the
+estimate, and nothing else is needed. Tables are too coarse where a reward jumps, and trees have no posterior; both miss
+a part of an interaction. So where these are in charge, measures of misfit share in the variance:
 
-- how far tables and trees disagree: where the reward jumps, for instance, tables are smooth and trees are not;
-- how far the halves are from the model of all rows: a half differs from the whole as the whole does from the truth;
-- residuals of the rows that a half was not fitted to. Among rows that are alike in the features that matter, their mean
-  tells the error of the model there, but for noise.
+- how far tables and trees disagree, here and on average over contexts: both may be wrong at a place where they agree;
+- how far models of half of the rows are from the model of all rows: a half differs from the whole as the whole does
+  from the truth;
+- the variance of the estimates over contexts: who finds large effects has missed a part of them.
 
-Their shares were chosen for a coverage of 95 % on planted streams (``python -m benchmarks coverage``).
+The action's rewards come from contexts in which it was taken. Where contexts are more frequent than its rewards, by the
+features that matter, all this is known for other contexts than these, and the variance is inflated.
+
+The shares of the measures were chosen on planted streams, apart from those of ``python -m benchmarks coverage``.
 """
 
 from __future__ import annotations
@@ -23,18 +27,20 @@ from releaf.core.adaptive.engine import MixtureEngine
 from releaf.core.adaptive.fitting import Fit, fit
 from releaf.core.adaptive.mixture import expert_weights
 from releaf.core.adaptive.model import MARGIN
-from releaf.core.adaptive.state import ADDITIVE, LINE_COLUMNS, LINES, ROWS, STEADY_TREES, Model
+from releaf.core.adaptive.state import ADDITIVE, EXPERTS, LINE_COLUMNS, LINES, ROWS, STEADY_TREES, Model
 
 FEWEST_ROWS = 16  # from which halves are fitted
-MOST_ROWS = 16_384  # from which halves are taken
+MOST_ROWS = 8_192  # from which halves are taken
 PAIRS = 2  # of halves
-ALIKE, FEWEST_ALIKE, ROWS_PER_ALIKE = 50, 10, 20  # rows that are alike: so many at most, at least, one of so many
+MOST_AVERAGED = 256  # contexts over which disagreement and estimates are averaged
 MISSING = -1.0  # code of a missing number
 FAR = 0.5  # of the range of a number without effect, by which a value is far out of it
 MATTERING = 3  # features in which rows are alike, at most
 LEAST_SHARE = 0.1  # of the explained variance, for a feature to matter
-POSTERIOR_SHARE, HALF_SHARE, DISAGREEMENT_SHARE = 0.5, 0.7, 0.5  # in the variance
-NOISE = 3.0  # variances of a mean residual, below which its square may be noise
+# Shares of the measures of misfit in the variance.
+DISAGREEMENT_SHARE, USUAL_SHARE, HALF_SHARE, SIGNAL_SHARE = 0.15, 0.1, 0.2, 0.08
+NEAR = (0.05, 0.1, 0.16)  # largest distance of contexts alike in one, two, or three numbers
+MOST_RARE = 8.0  # how much more frequent contexts count as than rewards, at most
 
 
 class RewardIntervals:
@@ -54,7 +60,8 @@ class RewardIntervals:
         self._given = engine.fit_of(0, np.sort(rows))
         self._contexts = self._given.contexts.astype(np.float64)
         self._halves: list[Model] = []
-        self._residuals = np.zeros(len(rows))
+        self._seen = engine.state.seen[: int(engine.state.seen_counts[0])].astype(np.float64)
+        self._usual: tuple[float, float] | None = None
         self._mattering = self._features_that_matter()
 
     @property
@@ -72,28 +79,34 @@ class RewardIntervals:
             return
         for pair in range(PAIRS):
             inside = (self._given.keys >> pair) & 1 == 1
-            for rows, others in ((inside, ~inside), (~inside, inside)):
-                if min(rows.sum(), others.sum()) < FEWEST_ROWS // 4:
-                    continue
-                half = fit(self._engine.settings, _rows_of(self._given, rows))
-                self._halves.append(half)
-                predicted = self._predict(self._contexts[others], half)
-                self._residuals[others] += (self._given.rewards[others] - predicted) / PAIRS
+            if min(inside.sum(), (~inside).sum()) >= FEWEST_ROWS // 4:
+                self._halves += [fit(self._engine.settings, _rows_of(self._given, rows)) for rows in (inside, ~inside)]
 
     def deviation(self, context: Array) -> float:
         """Standard deviation of the expected reward from the estimate, scaled to [0, 1]."""
-        mean = float(self._predict(context[None, :], self._model)[0])
-        tables, trees = self._engine.state.predictions[0, [ADDITIVE, STEADY_TREES]]
-        variance = self._posterior_variance(context)
+        estimate, experts, columns = self._predict_with_experts(context)
+        weights = expert_weights(self._engine.state, 0)
+        variance = posterior = self._posterior_variance(context, columns, float(weights[LINES]))
         if self._halves:
-            halves = np.array([float(self._predict(context[None, :], half)[0]) for half in self._halves])
-            variance = (
-                POSTERIOR_SHARE * variance
-                + HALF_SHARE * self._scale * float(np.mean((halves - mean) ** 2))
-                + DISAGREEMENT_SHARE * float((tables - trees) ** 2)
-                + max(self._squared_error_of_alike(context), 0.0)
+            halves = np.array([self._predict(context, half) for half in self._halves])
+            disagreement, signal = self._usual_disagreement_and_signal()
+            misfit = (
+                DISAGREEMENT_SHARE * (experts[ADDITIVE] - experts[STEADY_TREES]) ** 2
+                + USUAL_SHARE * disagreement
+                + HALF_SHARE * self._scale * float(np.mean((halves - estimate) ** 2))
+                + SIGNAL_SHARE * signal
             )
+            variance = posterior + (1.0 - weights[LINES]) * misfit + weights @ (experts - estimate) ** 2
+            variance *= math.sqrt(self._rarity(context))
         return math.sqrt(variance)
+
+    def nearest(self, context: Array, features: list[int]) -> Array:
+        """The context with values of some numbers moved into the range of the rows."""
+        moved = context.copy()
+        for feature in features:
+            values = self._contexts[self._contexts[:, feature] != MISSING, feature]
+            moved[feature] = np.clip(context[feature], values.min(), values.max()) if len(values) else context[feature]
+        return moved
 
     def unknown(self, context: Array, named: tuple[int, ...]) -> list[int]:
         """Features with a value unlike all of the rows.
@@ -122,15 +135,12 @@ class RewardIntervals:
         order = np.argsort(-strengths, kind="stable")[:MATTERING].tolist()
         return [feature for feature in order if strengths[feature] >= LEAST_SHARE * strengths.sum()] or order[:1]
 
-    def _posterior_variance(self, context: Array) -> float:
+    def _posterior_variance(self, context: Array, columns: Array, share_of_lines: float) -> float:
         """Variance by the posteriors of the regressions, by the weights of the experts."""
-        columns = np.zeros(len(self._model.weights))
-        predict_with_columns(self._engine.state.pointer_table, np.ascontiguousarray(context), 0, columns)
         lines = columns[: self._model.counts[LINE_COLUMNS]]
         straight = float(lines @ self._model.line_covariance @ lines)
         additive = float(columns @ self._model.covariance @ columns)
-        share = float(expert_weights(self._engine.state, 0)[LINES])
-        return share * straight + (1.0 - share) * additive + self._effect_variance(context)
+        return share_of_lines * straight + (1.0 - share_of_lines) * additive + self._effect_variance(context)
 
     def _effect_variance(self, context: Array) -> float:
         settings, total = self._engine.settings, 0.0
@@ -139,31 +149,49 @@ class RewardIntervals:
             total += float(self._model.effect_variances[settings.first_effect[feature] + category])
         return total
 
-    def _squared_error_of_alike(self, context: Array) -> float:
-        """Squared mean residual of the rows most alike, less what may be noise."""
-        alike = np.ones(len(self._contexts), dtype=bool)
-        distance, categories = np.zeros(len(self._contexts)), self._engine.settings.categories
+    def _usual_disagreement_and_signal(self) -> tuple[float, float]:
+        """Mean squared disagreement of tables and trees over contexts, and the variance of the estimates."""
+        if self._usual is None:
+            contexts = self._seen[:: max(1, -(-len(self._seen) // MOST_AVERAGED))]
+            found = np.array(
+                [(estimate, *experts) for estimate, experts, _ in map(self._predict_with_experts, contexts)]
+            )
+            found = found.reshape(-1, 1 + EXPERTS)
+            apart = found[:, 1 + ADDITIVE] - found[:, 1 + STEADY_TREES]
+            self._usual = (float(np.mean(apart**2)), float(np.var(found[:, 0]))) if len(found) else (0.0, 0.0)
+        return self._usual
+
+    def _rarity(self, context: Array) -> float:
+        """How much more frequent contexts like this one are than rewards of the action in them."""
+        contexts = (self._near(self._seen, context) + 1.0) / (len(self._seen) + 1.0)
+        rewards = (self._near(self._contexts, context) + 1.0) / (len(self._contexts) + 1.0)
+        return float(np.clip(contexts / rewards, 1.0, MOST_RARE))
+
+    def _near(self, rows: Array, context: Array) -> int:
+        """Number of rows that are alike in the features that matter."""
+        categories = self._engine.settings.categories
+        numbers = [feature for feature in self._mattering if not categories[feature]]
+        alike = np.ones(len(rows), dtype=bool)
         for feature in self._mattering:
-            values, count = self._contexts[:, feature], categories[feature]
+            values, count = rows[:, feature], categories[feature]
             if count:
                 alike &= (values * count).astype(int) == int(context[feature] * count)
             else:
-                distance = np.maximum(distance, np.abs(values - context[feature]))
-        rows = np.flatnonzero(alike)
-        most = min(max(len(self._contexts) // ROWS_PER_ALIKE, FEWEST_ALIKE), ALIKE)
-        if len(rows) > most:
-            rows = rows[np.argpartition(distance[rows], most - 1)[:most]]
-        if len(rows) < 2:
-            return 0.0
-        residuals = self._residuals[rows]
-        return float(residuals.mean() ** 2 - NOISE * residuals.var() / len(rows))
+                alike &= np.abs(values - context[feature]) <= NEAR[len(numbers) - 1]
+        return int(alike.sum())
 
-    def _predict(self, contexts: Array, model: Model) -> Array:
+    def _predict_with_experts(self, context: Array) -> tuple[float, Array, Array]:
+        """The estimate, the predictions of the experts, and the columns of a context."""
+        columns, state = np.zeros(len(self._model.weights)), self._engine.state
+        estimate, _ = predict_with_columns(state.pointer_table, np.ascontiguousarray(context), 0, columns)
+        return float(estimate), state.predictions[0].copy(), columns
+
+    def _predict(self, context: Array, model: Model) -> float:
         self._engine.state.models[0] = model.address
-        estimates = np.empty((len(contexts), 1))
-        predict_many(self._engine.state.pointer_table, np.ascontiguousarray(contexts), estimates)
+        estimates = np.empty((1, 1))
+        predict_many(self._engine.state.pointer_table, np.ascontiguousarray(context[None, :]), estimates)
         self._engine.state.models[0] = self._model.address
-        return estimates[:, 0]
+        return float(estimates[0, 0])
 
 
 def _rows_of(given: Fit, rows: Array) -> Fit:

@@ -36,13 +36,16 @@ def relevance(state: ExperimentState) -> RelevanceInfo:
             if learner.traits.has_effects
             else "share of exploitations in which the feature was among the relevant ones of the action"
         )
+    found = learner.relevance() if has_relevance else None
+    explained = getattr(found, "explained", None)
     return RelevanceInfo(
         actions=action_names(learner),
         features=list(learner.schema.names),
-        relevance=learner.relevance().tolist() if has_relevance else None,
+        relevance=None if found is None else found.tolist(),
         meaning=meaning,
         certainty=_certainties(learner),
         least_certainty=1.0 - FALSE_RELEVANCE / (len(learner.actions) * len(learner.schema.names)),
+        explained=None if explained is None else explained.tolist(),
     )
 
 
