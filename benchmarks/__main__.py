@@ -23,7 +23,15 @@ NAMES = (
     *("train", "off_policy", "frozen"),
 )
 TABLED = ("quality", "labels")  # with tables of their own
-APART = (*TABLED, "coverage", "service", "storage", "scale", "staleness")  # hours, servers, clusters: only when named
+APART = (
+    *TABLED,
+    "coverage",
+    "leading",
+    "service",
+    "storage",
+    "scale",
+    "staleness",
+)  # hours, servers, clusters: only when named
 RESULTS = Path(__file__).parent / "results"
 LONGEST_LINE = 160
 VERDICTS = {True: "[green]met[/]", False: "[red]missed[/]", None: "[dim]for information[/]"}

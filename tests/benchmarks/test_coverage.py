@@ -22,3 +22,23 @@ def test_intervals_narrow_as_rewards_come_in() -> None:
 
     few, many = (covered(STREAMS["waves"], "log", 0, steps=steps)[1].mean() for steps in (500, 8_000))
     assert many < 0.7 * few
+
+
+def test_the_bounds_are_those_of_explanations() -> None:
+    from benchmarks.coverage import STREAMS, _contexts, _learner, bounds
+
+    draw, planted = np.random.default_rng(0), STREAMS["jumps"]
+    bandit = _learner(planted, 0)
+    contexts, chances = _contexts(planted, 800, draw)
+    bandit.replay(contexts, (draw.random(chances.shape) < chances).astype(float))
+    low, high = bounds(bandit, contexts[:5])
+    for row, context in enumerate(contexts[:5]):
+        for known in bandit.explain(context).actions:
+            place = bandit.actions.index(known.action)
+            assert (known.low, known.high) == pytest.approx((low[row, place], high[row, place]))
+
+
+def test_a_planted_feature_leads_explanations_of_a_click_log() -> None:
+    from benchmarks.leading import planted_share
+
+    assert planted_share(seed=100, rows=30_000) >= 0.97

@@ -145,7 +145,7 @@ class Explainer:
                 for features, effect in effects
             ),
             tuple(names[feature] for feature in unknown),
-            tuple(names[feature] for feature in outside),
+            outside=tuple(names[feature] for feature in outside),
         )
 
     def _estimates_only(self, prepared: Prepared, reward_range: _Range) -> list[ActionExplanation]:
