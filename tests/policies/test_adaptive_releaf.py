@@ -10,6 +10,7 @@ import pytest
 import releaf
 from releaf import streams
 from releaf.core.adaptive.engine import MOST_WINDOW
+from releaf.core.adaptive.state import FORGET_TO
 from releaf.policies.adaptive_parameters import LEAST_WINDOW
 
 
@@ -109,6 +110,28 @@ def test_drift_is_noticed_and_nothing_else() -> None:
     calm = streams.generate(8_000, features=6, actions=3, seed=5)
     plain, watchful = (regret(calm, releaf.AdaptiveReleaf(3, 6, seed=0, forget=forget)) for forget in (None, "auto"))
     assert np.array_equal(plain, watchful)
+
+
+def test_a_gradual_drift_is_noticed_too() -> None:
+    """Rewards that change by so little that none surprises: a trend of the residuals tells."""
+    lost: dict[Any, list[float]] = {None: [], "auto": [], 300: []}
+    for forget, found in lost.items():
+        for seed in (1, 11, 12):
+            stream = streams.generate(
+                8_000, features=6, actions=2, lipschitz=2.0, drift="gradual", changes=2, noise=0.1, seed=seed
+            )
+            found.append(regret(stream, releaf.AdaptiveReleaf(2, 6, seed=0, forget=forget)).mean())
+    assert np.mean(lost["auto"]) < 0.5 * np.mean(lost[None])
+    assert np.mean(lost["auto"]) < 1.75 * np.mean(lost[300])
+
+
+@pytest.mark.parametrize("noise", [0.1, 0.3])
+def test_nothing_is_forgotten_where_nothing_changes(noise: float) -> None:
+    for seed in range(3):
+        stream = streams.generate(10_000, features=8, actions=3, lipschitz=2.0, noise=noise, seed=20 + seed)
+        bandit = releaf.AdaptiveReleaf(3, 8, seed=0, forget="auto")
+        bandit.replay(stream.contexts, stream.rewards)
+        assert all(sample.counts[FORGET_TO] == 0 for sample in bandit._engine.samples)
 
 
 def test_a_higher_cost_asks_for_fewer_rewards_and_a_budget_is_kept() -> None:

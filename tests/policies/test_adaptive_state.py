@@ -241,3 +241,13 @@ def test_kernels_write_only_to_their_own_arrays() -> None:
     guarded, touched = done.stdout.strip().removeprefix("guarded: ").split(" touched: ")
     assert int(guarded) > 50
     assert touched == "[]"
+
+
+def test_a_state_from_before_trends_were_watched_loads_and_decides_as_before() -> None:
+    bandit = learner()
+    arrays = bandit._arrays()
+    arrays["sample_watch"] = arrays["sample_watch"][:, :2].copy()
+    older = learner()
+    older._load_state(arrays)
+    contexts, _ = stream("mixed", 50, seed=4)
+    assert [older.decide(row).action for row in contexts] == [bandit.decide(row).action for row in contexts]

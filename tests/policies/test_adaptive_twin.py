@@ -93,6 +93,19 @@ def test_small_fits_in_a_thread_and_thinned_samples(monkeypatch: pytest.MonkeyPa
         assert max(len(action.rewards) for action in twin.actions) < 200
 
 
+def test_a_gradual_drift_is_noticed_at_the_same_reward() -> None:
+    steps = steps_of(1_000)
+    draw = np.random.default_rng(5)
+    contexts = draw.random((steps, 3))
+    slope = np.cos(2.0 * np.pi * np.arange(steps) / 900.0)
+    chance = np.clip(0.5 + 0.5 * slope * (contexts[:, 0] - 0.5) + draw.normal(0.0, 0.05, steps), 0.0, 1.0)
+    rewards = np.round(np.stack([chance, 1.0 - chance], axis=1) * 8) / 8
+    twin = run_in_lock_step(learner("numbers", 2, forget="auto"), contexts, rewards)
+    if IS_COMPILED:
+        assert any(action.forgotten for action in twin.actions)
+        assert all(action.excess < 50.0 for action in twin.actions)
+
+
 @pytest.mark.parametrize(
     "rule",
     [

@@ -52,6 +52,7 @@ class PlainAction:
         self.next = initial_state.FIRST_FIT
         self.started: tuple[PlainModel, Any, int, int] | None = None  # model, kept rows, rewards, when it takes effect
         self.excess, self.since = 0.0, 0
+        self.trend, self.since_trend = 0.0, 0
         self.losses = np.zeros(EXPERTS)
         nothing = Given(np.zeros((0, 0)), np.zeros(0), [], learner.first_levels, 0.5, 1)
         self.model = PlainModel(learner.features, nothing)
@@ -100,7 +101,7 @@ class PlainAction:
         self.started = None
         self.next = self.fitted_for + self.growth(self.fitted_for - self.forgotten)
         for context, reward in list(zip(self.contexts, self.rewards, strict=True))[kept.sum() :]:
-            self.model.learn(context, reward, self.learner.fading)
+            self.model.learn(context, reward, self.learner.fading, self.learner.window == AUTO)
 
     def kept(self) -> Any:
         """Which rows a fit uses: those of the window whose key is small enough."""
@@ -136,9 +137,23 @@ class PlainAction:
             self.excess, self.since = 0.0, self.learnt
         return self.excess > drift_detection.ALARM
 
+    def notices_trend(self, estimate: float, reward: float) -> bool:
+        if self.learner.window != AUTO:
+            return False
+        without, left = (reward - estimate) ** 2, (reward - estimate - self.model.predicted) ** 2
+        variance = drift_detection.TREND_CAUTION * max(self.model.wide.variance, drift_detection.LEAST_VARIANCE)
+        self.trend += (without - left) / (2.0 * variance)
+        if self.trend <= 0.0:
+            self.trend, self.since_trend = 0.0, self.learnt
+        return self.trend > drift_detection.TREND_ALARM
+
     def note_drift(self, begun: int) -> None:
+        self.note_trend(begun)
+        self.excess, self.since = 0.0, self.learnt
+
+    def note_trend(self, begun: int) -> None:
         self.forgotten = max(self.forgotten, begun)
-        self.excess, self.since, self.next, self.started = 0.0, self.learnt, self.learnt, None
+        self.trend, self.since_trend, self.next, self.started = 0.0, self.learnt, self.learnt, None
 
     def forget(self) -> bool:
         before = len(self.rewards)
@@ -283,7 +298,7 @@ class PlainAdaptive:
             action.do_what_is_due()
 
     def learn_one(self, context: Any, action: PlainAction, reward: float) -> None:
-        predictions = np.array(action.model.learn(stored(context), reward, self.fading))
+        predictions = np.array(action.model.learn(stored(context), reward, self.fading, self.window == AUTO))
         mean, _ = self.mix(predictions, action.losses)
         for losses in (action.losses, self.pooled_losses):
             losses += (reward - predictions) ** 2
@@ -293,6 +308,8 @@ class PlainAdaptive:
         if action.notices_drift(mean, reward):
             for other in self.actions:
                 other.note_drift(action.since if other is action else other.learnt - drift_detection.KEPT_BY_OTHERS)
+        elif action.notices_trend(mean, reward):
+            action.note_trend(action.since_trend)
         elif self.is_surprise(action, mean, reward):
             action.next = action.learnt
 

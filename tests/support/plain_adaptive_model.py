@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from plain_levels import MISSING_BIN, Features, PlainLevels
-from plain_regression import PlainEffects, Posterior, solve, solve_lines
+from plain_regression import PlainEffects, PlainTrend, Posterior, solve, solve_lines
 from plain_trees import PlainForest, SplitMix
 
 from releaf.core.adaptive import fitting, gains, model, ridge, table_selection, trees
@@ -61,6 +61,8 @@ class PlainModel:
             self.fit(given)
         else:
             self.start()
+        self.trend = PlainTrend(len(self.wide.weights), len(self.tables))
+        self.predicted = 0.0
 
     @property
     def count(self) -> int:
@@ -236,7 +238,7 @@ class PlainModel:
         trees = self.forest.predict(self.as_trees_see(context)) if self.forest else (additive,) * 3
         return [lines, additive, *trees], max(row @ self.wide.covariance @ row, 0.0) + effect_variance
 
-    def learn(self, context: Any, reward: float, fading: float) -> list[float]:
+    def learn(self, context: Any, reward: float, fading: float, watches: bool = False) -> list[float]:
         """Predict a reward, then learn it, after the covariances have grown by a factor."""
         predictions, _ = self.predict(context)
         row, (effect, effect_variance) = self.row(context), self.effects.of(context)
@@ -247,6 +249,7 @@ class PlainModel:
         target, first = reward - self.offset - effect, row[: len(self.lines.weights)]
         self.lines.learn(first, target - first @ self.lines.weights, self.wide.variance, 0.0)
         error = target - row @ self.wide.weights
+        self.predicted = self.trend.learn(row, error, self.wide.variance) if watches else 0.0
         error, scale = self.wide.learn(row, error, self.wide.variance, effect_variance)
         self.effects.learn(context, error, scale)
         return predictions

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from plain_levels import Features
 
-from releaf.core.adaptive import category_effects, ridge
+from releaf.core.adaptive import category_effects, drift_detection, ridge
 from releaf.core.adaptive.model import ROUNDS
 from releaf.core.adaptive.state import MOST_EFFECTS
 
@@ -75,6 +75,23 @@ class Posterior:
         if (row @ push) * scale >= ridge.LEAST_CHANGE:
             self.covariance = self.covariance - np.outer(push, push) * scale
         return error, scale
+
+
+class PlainTrend:
+    """Change of the weights of a regression: a process that returns to 0, learnt from residuals (Kalman filter)."""
+
+    def __init__(self, columns: int, tables: int) -> None:
+        self.prior = drift_detection.TREND_VARIANCE / (1.0 + tables)
+        self.change = Posterior(np.zeros(columns), self.prior * np.eye(columns), None, 0.0)
+
+    def learn(self, row: Any, error: float, variance: float) -> float:
+        """Predict a residual, then learn it; returns the prediction."""
+        kept, known = 1.0 - 1.0 / drift_detection.TREND_REWARDS, self.change
+        known.weights = kept * known.weights
+        known.covariance = kept**2 * known.covariance + (1.0 - kept**2) * self.prior * np.eye(len(row))
+        predicted = float(row @ known.weights)
+        known.learn(row, error - predicted, variance, 0.0)
+        return predicted
 
 
 def residual_variance(squares: float, rewards: int, determined: float) -> float:

@@ -8,7 +8,14 @@ import math
 import numpy as np
 
 from releaf.core.adaptive.category_effects import total_effect, update_effects
-from releaf.core.adaptive.drift_detection import fade, forget_before_drift, notices_drift
+from releaf.core.adaptive.drift_detection import (
+    fade,
+    forget_before_drift,
+    forget_before_trend,
+    learn_trend,
+    notices_drift,
+    notices_trend,
+)
 from releaf.core.adaptive.levels import find_levels
 from releaf.core.adaptive.mixture import add_losses, mix, needs_trees, sharpness_of, weigh
 from releaf.core.adaptive.model import rank_of
@@ -250,7 +257,7 @@ def draw_action(state):
 
 @outlined
 def learn_in_model(state, model, context, reward, predictions):
-    """Predict a reward by each expert, then update the model with it."""
+    """Predict a reward by each expert, then update the model with it; returns what a trend adds, if one is watched."""
     filled = lay_out_for(state, model, context)
     effect, effect_variance = total_effect(
         context, state.categories, state.first_effect, model.effect_means, model.effect_variances
@@ -274,7 +281,9 @@ def learn_in_model(state, model, context, reward, predictions):
         0.0,
         state.push,
     )
-    error = target - product(model.weights, state.where, state.value, filled)
+    error, predicted = target - product(model.weights, state.where, state.value, filled), 0.0
+    if len(model.trend) > 0:
+        predicted = learn_trend(model, state.where, state.value, filled, error, variance, state.push)
     update_posterior(
         model.weights,
         model.covariance,
@@ -299,6 +308,7 @@ def learn_in_model(state, model, context, reward, predictions):
             error * scale,
             scale,
         )
+    return predicted
 
 
 @inlined
@@ -306,7 +316,7 @@ def update(state, context, step, action, reward):
     """Learn a reward; returns whether a refit or more capacity is due."""
     sample, model = open_sample_at(state.samples[action]), open_model_at(state.models[action])
     predictions = state.predictions[action]
-    learn_in_model(state, model, context, reward, predictions)
+    predicted = learn_in_model(state, model, context, reward, predictions)
     weigh(state.losses[action], state.pooled_losses, sharpness_of(state.reward_sums), state.weights)
     mean, _ = mix(predictions, state.weights)
     add_losses(predictions, reward, state.losses[action], state.pooled_losses)
@@ -317,6 +327,8 @@ def update(state, context, step, action, reward):
         forget_before_drift(state, action)
         for other in range(len(state.estimates)):
             note_due(state, open_sample_at(state.samples[other]))
+    elif notices_trend(state, sample, model, reward - mean, predicted):
+        forget_before_trend(sample)
     elif surprises(state, sample, mean, reward):
         sample.counts[NEXT] = sample.counts[LEARNT]
     return note_due(state, sample)

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from releaf.arrays import Array
+from releaf.core.adaptive.ridge import product, update_posterior
 from releaf.core.adaptive.state import (
     AUTO,
     COLUMNS,
@@ -15,7 +17,10 @@ from releaf.core.adaptive.state import (
     NEXT,
     NONE,
     SINCE_REWARD,
+    SINCE_TREND,
     STARTED,
+    TABLES,
+    TREND,
     VARIANCE,
     WINDOW,
     open_sample_at,
@@ -27,6 +32,64 @@ MOST_SURPRISE = 8.0  # of one reward
 ALARM = 50.0  # accumulated excess that signals a drift
 KEPT_BY_OTHERS = 16  # rewards of the other actions that are kept after a drift
 LEAST_VARIANCE = 0.02  # of a reward, for its surprise
+# A gradual drift: the weights of the tables' regression are off by a process that forgets itself within TREND_REWARDS.
+TREND_REWARDS = 300.0
+TREND_VARIANCE = 0.02  # of an estimate by that process
+TREND_ALARM = 16.0  # accumulated log-likelihood ratio that signals a drift
+TREND_CAUTION = 2.0  # times the variance of a residual
+
+
+def prior_of_trend(tables: int, columns: int) -> Array:
+    """Covariance of the change of the weights before any residual."""
+    return np.diag(np.full(columns, TREND_VARIANCE / (1.0 + tables)))
+
+
+@inlined
+def learn_trend(model, where, value, filled, error, variance, push):
+    """Predict a residual of the tables' regression, then learn it; returns the prediction.
+
+    A Kalman filter for weights that return to 0.
+    """
+    columns, kept = model.counts[COLUMNS], 1.0 - 1.0 / TREND_REWARDS
+    fresh = (1.0 - kept * kept) * TREND_VARIANCE / (1.0 + model.counts[TABLES])
+    for i in range(columns):
+        model.trend[i] *= kept
+        line = model.trend_covariance[i]
+        for j in range(columns):
+            line[j] *= kept * kept
+        line[i] += fresh
+    predicted = product(model.trend, where, value, filled)
+    update_posterior(
+        model.trend,
+        model.trend_covariance,
+        columns,
+        where,
+        value,
+        filled,
+        error - predicted,
+        variance,
+        0.0,
+        push,
+    )
+    return predicted
+
+
+@inlined
+def notices_trend(state, sample, model, error, predicted):
+    """Whether a trend has predicted the errors of the estimates well for long enough (Page's cumulative sum).
+
+    The sum is of log-likelihood ratios. Where nothing changes errors have mean 0, and whatever is predicted of them
+    costs likelihood.
+    """
+    if state.params[WINDOW] != AUTO:
+        return False
+    watch = sample.watch
+    variance = TREND_CAUTION * max(model.numbers[VARIANCE], LEAST_VARIANCE)
+    watch[TREND] += (2.0 * error - predicted) * predicted / (2.0 * variance)
+    if watch[TREND] <= 0.0:
+        watch[TREND] = 0.0
+        watch[SINCE_TREND] = sample.counts[LEARNT]
+    return watch[TREND] > TREND_ALARM
 
 
 @inlined
@@ -70,7 +133,19 @@ def forget_before_drift(state, action):
         counts = sample.counts
         begun = np.int64(sample.watch[SINCE_REWARD]) if other == action else counts[LEARNT] - KEPT_BY_OTHERS
         counts[FORGET_TO] = max(counts[FORGET_TO], begun)
-        sample.watch[EXCESS] = 0.0
+        sample.watch[EXCESS], sample.watch[TREND] = 0.0, 0.0
         sample.watch[SINCE_REWARD] = counts[LEARNT]
+        sample.watch[SINCE_TREND] = counts[LEARNT]
         counts[NEXT] = counts[LEARNT]
         counts[STARTED] = NONE
+
+
+@inlined
+def forget_before_trend(sample):
+    """Forget this action's rewards from before the trend; a fit is due."""
+    counts, watch = sample.counts, sample.watch
+    counts[FORGET_TO] = max(counts[FORGET_TO], np.int64(watch[SINCE_TREND]))
+    watch[TREND] = 0.0
+    watch[SINCE_TREND] = counts[LEARNT]
+    counts[NEXT] = counts[LEARNT]
+    counts[STARTED] = NONE

@@ -34,6 +34,7 @@ from releaf.core.adaptive.state import (
     ROWS,
     RULE,
     SEEN,
+    SINCE_TREND,
     STARTED,
     STARTED_FOR,
     STARTED_LEAF,
@@ -411,6 +412,7 @@ def _samples_from(settings: Settings, actions: int, arrays: Mapping[str, Array])
         for name in Sample.layout.names("learnt"):
             array = arrays[f"sample_{name}"]
             own[name] = array[ends[action] - rows[action] : ends[action]] if name in ROWS_OF else array[action]
+        own["watch"] = np.pad(own["watch"], (0, SINCE_TREND + 1 - len(own["watch"])))  # earlier versions had two fields
         empty = new_sample(settings)
         capacity = max(FIRST_ROWS, 1 << int(rows[action]).bit_length())
         loaded = empty.with_learnt({**own, **{name: _padded(own[name], empty, name) for name in ROWS_OF}})

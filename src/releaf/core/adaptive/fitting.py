@@ -8,11 +8,13 @@ import numpy as np
 
 from releaf.arrays import Array
 from releaf.core.adaptive.category_effects import FIRST_EFFECT_VARIANCE
+from releaf.core.adaptive.drift_detection import prior_of_trend
 from releaf.core.adaptive.initial_state import Settings
 from releaf.core.adaptive.levels import MOST_TABLED, SLOPE
 from releaf.core.adaptive.model import BLOCK, fit_regressions, set_ranked_columns, set_relevance
 from releaf.core.adaptive.ridge import CONSTANT_PRECISION, FIRST_VARIANCE, TABLE_PRECISION, UNLIKE_PRECISION
 from releaf.core.adaptive.state import (
+    AUTO,
     COLUMNS,
     CONSTANT,
     FIRST_COLUMN,
@@ -27,6 +29,7 @@ from releaf.core.adaptive.state import (
     TREES,
     UNLIKE,
     VARIANCE,
+    WINDOW,
     Model,
 )
 from releaf.core.adaptive.table_selection import MOST_SINGLE_COLUMNS
@@ -141,6 +144,7 @@ def _grow(model: Model, settings: Settings, given: Fit) -> int:
 
 def _empty_model(settings: Settings, given: Fit, trees: int) -> Model:
     rows, features, effects = len(given.rewards), settings.features, int(settings.effects.sum())
+    trends = MOST_COLUMNS if settings.params[WINDOW] == AUTO else 0
     return Model(
         counts=np.zeros(4),
         numbers=np.array([0.0, given.offset]),
@@ -154,6 +158,8 @@ def _empty_model(settings: Settings, given: Fit, trees: int) -> Model:
         line_weights=np.zeros(MOST_COLUMNS),
         line_covariance=np.zeros((MOST_COLUMNS, MOST_COLUMNS)),
         typical=np.zeros(MOST_COLUMNS),
+        trend=np.zeros(trends),
+        trend_covariance=np.zeros((trends, trends)),
         effect_means=np.zeros(effects),
         effect_variances=np.full(effects, FIRST_EFFECT_VARIANCE),
         ranks=np.zeros(int(settings.categories.sum())),
@@ -170,6 +176,8 @@ def _trim(model: Model, nodes: int) -> None:
     model.tables, model.precisions = model.tables[:tables].copy(), model.precisions[:tables].copy()
     model.weights, model.typical = model.weights[:columns].copy(), model.typical[:columns].copy()
     model.covariance = model.covariance[:columns, :columns].copy()
+    if len(model.trend):
+        model.trend, model.trend_covariance = model.trend[:columns].copy(), prior_of_trend(tables, columns)
     model.line_weights = model.line_weights[:lines].copy()
     model.line_covariance = model.line_covariance[:lines, :lines].copy()
     model.nodes = model.nodes[:nodes].copy()

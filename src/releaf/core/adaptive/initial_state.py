@@ -96,7 +96,7 @@ def new_sample(settings: Settings) -> Sample:
         levels=levels,
         next_knots=knots.copy(),
         next_levels=levels.copy(),
-        watch=np.zeros(2),
+        watch=np.zeros(4),
     )
 
 

@@ -16,7 +16,19 @@ from releaf.arrays import Array
 from releaf.core.adaptive.engine import Mapper, MixtureEngine
 from releaf.core.adaptive.initial_state import Settings, new_sample
 from releaf.core.adaptive.sample import KEYS
-from releaf.core.adaptive.state import FORGET_TO, LATEST_KEY, LEARNT, RATE, REQUESTED, ROWS, WINDOW, Adaptive, Sample
+from releaf.core.adaptive.state import (
+    FORGET_TO,
+    LATEST_KEY,
+    LEARNT,
+    RATE,
+    REQUESTED,
+    ROWS,
+    SINCE_REWARD,
+    SINCE_TREND,
+    WINDOW,
+    Adaptive,
+    Sample,
+)
 from releaf.core.runtime.primitives import RANDOM, TIME
 from releaf.core.runtime.random_generator import first_state
 
@@ -180,7 +192,7 @@ def sample_from(settings: Settings, rows: SampledRows) -> Sample:
     sample.numbers[:count] = np.maximum(rows.learnt - ((count - np.arange(count)) << rows.rate), rows.forgotten)
     sample.counts[[ROWS, LEARNT, RATE, FORGET_TO]] = count, rows.learnt, rows.rate, rows.forgotten
     sample.counts[LATEST_KEY] = np.bitwise_xor.reduce(rows.keys)
-    sample.watch[1] = rows.learnt
+    sample.watch[[SINCE_REWARD, SINCE_TREND]] = rows.learnt
     return sample
 
 

@@ -17,6 +17,7 @@ from releaf.arrays import Array
 from releaf.core.adaptive.initial_state import Settings
 from releaf.core.adaptive.levels import FINE, SLOPE
 from releaf.core.adaptive.state import (
+    AUTO,
     COLUMNS,
     FIRST,
     FIRST_COLUMN,
@@ -30,6 +31,7 @@ from releaf.core.adaptive.state import (
     START,
     VARIANCE,
     WIDTH,
+    WINDOW,
     Model,
     Sample,
 )
@@ -101,6 +103,7 @@ def _is_sound(settings: Settings, model: Model) -> bool:
     if not all(np.isfinite(array).all() for name, array in own.items() if name not in FOUND_LATER):
         return False
     tables, columns, lines, trees = model.counts.tolist()
+    trends = columns if settings.params[WINDOW] == AUTO else 0
     lengths = {
         "counts": 4,
         "numbers": 2,
@@ -111,6 +114,8 @@ def _is_sound(settings: Settings, model: Model) -> bool:
         "covariance": columns,
         "line_weights": lines,
         "line_covariance": lines,
+        "trend": trends,
+        "trend_covariance": trends,
         "effect_means": int(settings.effects.sum()),
         "effect_variances": int(settings.effects.sum()),
         "ranks": int(settings.categories.sum()),

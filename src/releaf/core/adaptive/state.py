@@ -40,8 +40,9 @@ CONSTANT, UNLIKE, FIRST_COLUMN = range(3)  # columns of no table
 TABLES, COLUMNS, LINE_COLUMNS, TREES = range(4)
 # Numbers of a model: variance of a reward around its estimate, and the mean around which weights are shrunk.
 VARIANCE, OFFSET = range(2)
-# Fields of drift detection: accumulated excess of squared residuals, and the reward at which it was last 0.
-EXCESS, SINCE_REWARD = 0, 1
+# Fields of drift detection: accumulated excess of squared residuals, and the reward at which it was last 0; the same
+# of the log-likelihood ratio of a trend in the residuals.
+EXCESS, SINCE_REWARD, TREND, SINCE_TREND = range(4)
 # Sums over all decisions, where rewards are requested: probabilities of error, and novelties.
 ERROR_SUM, NOVELTY_SUM = 0, 1
 
@@ -71,7 +72,7 @@ class Sample(LearnerState):
     levels: Array = learnt(np.int64, "features", least=0)
     next_knots: Array = learnt(np.float64, "features", MOST_LEVELS + STRETCH)
     next_levels: Array = learnt(np.int64, "features", least=0)
-    watch: Array = learnt(np.float64, 2)
+    watch: Array = learnt(np.float64, 4)
 
 
 class Model(LearnerState):
@@ -79,8 +80,9 @@ class Model(LearnerState):
 
     ``weights`` and ``covariance`` are of all columns, ``line_weights`` and ``line_covariance`` of the first ones: the
     constant, lines of numbers, and categories. ``effect_means`` and ``effect_variances`` are of the categories that
-    have no column. ``nodes`` are those of all trees, and ``roots`` their first ones. ``strengths`` is the variance that
-    each feature explains, ``certainties`` the certainty of that.
+    have no column. ``trend`` and ``trend_covariance`` are of the change of the weights, if it is watched. ``nodes`` are
+    those of all trees, and ``roots`` their first ones. ``strengths`` is the variance that each feature explains,
+    ``certainties`` the certainty of that.
     """
 
     counts: Array = scratch(np.int64, 4)
@@ -95,6 +97,8 @@ class Model(LearnerState):
     line_weights: Array = scratch(np.float64, "lines")
     line_covariance: Array = scratch(np.float64, "lines", "lines")
     typical: Array = scratch(np.float64, "columns")
+    trend: Array = scratch(np.float64, "trends")
+    trend_covariance: Array = scratch(np.float64, "trends", "trends")
     effect_means: Array = scratch(np.float64, "effects")
     effect_variances: Array = scratch(np.float64, "effects")
     ranks: Array = scratch(np.float32, "categories")

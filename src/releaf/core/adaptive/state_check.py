@@ -24,6 +24,7 @@ from releaf.core.adaptive.state import (
     ROWS,
     SEEN,
     SINCE_REWARD,
+    SINCE_TREND,
     STARTED,
     STARTED_FOR,
     STARTED_LEAF,
@@ -65,7 +66,7 @@ def _are_counts(sample: Sample) -> bool:
     if counts[STARTED] != NONE:
         fits = fits and counts[FITTED] <= counts[STARTED] <= rows and counts[STARTED_LEAF] > 0
         fits = fits and counts[STARTED] <= counts[STARTED_FOR] <= learnt
-    return bool(fits and (sample.watch >= 0).all() and sample.watch[SINCE_REWARD] <= learnt)
+    return bool(fits and (sample.watch >= 0).all() and sample.watch[[SINCE_REWARD, SINCE_TREND]].max() <= learnt)
 
 
 def _is_sample(settings: Settings, sample: Sample) -> bool:
