@@ -168,7 +168,8 @@ def test_an_unknown_category_is_refused_with_the_known_ones(value: Any) -> None:
 
 @pytest.mark.parametrize("value", [2, -1, 0.5, "maybe", "", "2"])
 def test_what_is_neither_true_nor_false_is_refused(value: Any) -> None:
-    with refusal(f"feature 'urgent' is {value!r}: expected True or False"):
+    spellings = "True or False, or true/false, yes/no, y/n, t/f, on/off, 1/0 as text"
+    with refusal(f"feature 'urgent' is {value!r}: expected {spellings}"):
         Schema(urgent=Boolean()).encoder().encode([value])
 
 

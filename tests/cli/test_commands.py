@@ -134,7 +134,7 @@ def broken(folder: Path, tmp_path: Path) -> Path:
 
 EXPECTED = {
     4: "feature 'age' is 'old': expected a finite number",
-    11: "3 fields, expected 7 as in the header",
+    11: "3 fields, expected 7 as in the header: fields are missing, or a line break within a field is not in quotes",
     21: "'shown' is missing: expected an action",
     31: "'clicked' is 7.5: expected a number from 0 to 1 (or another reward range)",
 }
