@@ -27,10 +27,11 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.mark.parametrize("kills", [6, pytest.param(50, marks=pytest.mark.soak)])
 def test_acknowledged_events_survive_kills_at_any_moment(tmp_path: Path, address: str, kills: int) -> None:
+    """While clients decide, reward, change, list and export, and snapshots are saved."""
     chance = random.Random(kills)
     with ServiceProcess(tmp_path, address, *FREQUENT_SNAPSHOTS) as service:
         service.create()
-        with ClientLoad(service.port, seed=kills) as load:
+        with ClientLoad(service.port, seed=kills, reads=True) as load:
             for _ in range(kills):
                 load.wait_for_progress(chance.randint(1, 800))
                 load.pause(chance.uniform(0, 0.05))
@@ -44,6 +45,9 @@ def test_acknowledged_events_survive_kills_at_any_moment(tmp_path: Path, address
     assert (found.events, found.decisions) == (info["events"], info["counts"]["decisions"])
     assert len(found.snapshots) == 3
     assert load.changes
+    assert load.reads["/export"]
+    counts = info["counts"]
+    assert counts["asked"] == sum(counts[name] for name in ("rewards", "defaults", "dropped", "waiting"))
     print(f"{kills} kills: {found}; {load}")
 
 

@@ -124,6 +124,8 @@ def test_health_and_metrics_are_served(api: Api) -> None:
     assert value(text, "releaf_decisions_total", name) == 4
     assert value(text, "releaf_rewards_received_total", name) == 1
     assert value(text, "releaf_decisions_waiting", name) == 3
+    assert value(text, "releaf_decisions_unaccounted", name) == 0
+    assert "releaf_event_loop_lag_seconds_count" in text
 
 
 def value(metrics: str, metric: str, experiment: str) -> float:

@@ -30,15 +30,18 @@ class ClientLoad:
         How many there are, besides one that changes actions and shadows.
     changes
         Whether there is that one.
+    reads
+        Whether another one lists, explains and exports decisions meanwhile.
     """
 
-    def __init__(self, port: int, seed: int, clients: int = 3, changes: bool = True) -> None:
+    def __init__(self, port: int, seed: int, clients: int = 3, changes: bool = True, reads: bool = False) -> None:
         self._port, self._over = port, threading.Event()
         self._lock = threading.Lock()
         self.decisions: dict[int, dict[str, Any]] = {}  # acknowledged, with their context and key
         self.keys: dict[str, int] = {}
         self.rewards: dict[int, float] = {}  # acknowledged
         self.changes: list[str] = []  # acknowledged
+        self.reads: Counter[str] = Counter()  # answered in full
         self.statuses: Counter[int] = Counter()
         self.unanswered = 0
         self.refusals: list[str] = []  # what a 503 said
@@ -46,6 +49,7 @@ class ClientLoad:
         self._waiting: deque[int] = deque()
         tasks = [(_Client(self, random.Random(seed + n)).run, f"client {n}") for n in range(clients)]
         tasks += [(self._change, "changes")] if changes else []
+        tasks += [(self._read, "reads")] if reads else []
         self._threads = [threading.Thread(target=run, name=name, daemon=True) for run, name in tasks]
 
     def __enter__(self) -> Self:
@@ -65,6 +69,7 @@ class ClientLoad:
 
     def __repr__(self) -> str:
         counts = f"{len(self.decisions)} decisions, {len(self.rewards)} rewards, {len(self.changes)} changes"
+        counts += f", {self.reads.total()} reads" if self.reads else ""
         return f"{counts} acknowledged, {self.unanswered} requests unanswered, statuses {dict(self.statuses)}"
 
     @property
@@ -153,6 +158,27 @@ class ClientLoad:
                 elif status not in (0, 404, 409, 503):
                     self.violations.append(f"{method} {path}: {status} {told}")
         call.close()
+
+    def _read(self) -> None:
+        """List, explain and export; an export has each acknowledged decision, once and in order."""
+        call = HttpConnection(self._port)
+        while not self.is_over:
+            known = len(self.decisions)
+            for path in ("/decisions?limit=200", "/explain/1", "/series", "/relevance", "/export?format=ndjson"):
+                status, told = self.ask(call, "GET", path)
+                if status == 200:
+                    self.reads[path.partition("?")[0]] += 1
+                    if path.startswith("/export"):
+                        self._check_export(told, known)
+                elif status not in (0, 404, 429, 503):  # 404: not a single decision yet
+                    self.violations.append(f"GET {path}: {status} {told}")
+                self.pause(0.02)
+        call.close()
+
+    def _check_export(self, content: Any, known: int) -> None:
+        numbers = [json.loads(line)["decision"] for line in content.splitlines()] if content else []
+        if numbers != list(range(1, len(numbers) + 1)) or len(numbers) < known:
+            self.violations.append(f"an export has {len(numbers)} decisions of {known}, up to {numbers[-1:]}")
 
 
 class _Client:
