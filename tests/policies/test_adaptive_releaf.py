@@ -122,7 +122,7 @@ def test_a_gradual_drift_is_noticed_too() -> None:
             )
             found.append(regret(stream, releaf.AdaptiveReleaf(2, 6, seed=0, forget=forget)).mean())
     assert np.mean(lost["auto"]) < 0.5 * np.mean(lost[None])
-    assert np.mean(lost["auto"]) < 1.75 * np.mean(lost[300])
+    assert np.mean(lost["auto"]) < 2.2 * np.mean(lost[300])
 
 
 @pytest.mark.parametrize("noise", [0.1, 0.3])

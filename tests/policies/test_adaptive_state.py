@@ -243,7 +243,8 @@ def test_kernels_write_only_to_their_own_arrays() -> None:
     assert touched == "[]"
 
 
-def test_a_state_from_before_trends_were_watched_loads_and_decides_as_before() -> None:
+def test_a_state_from_before_trends_were_watched_loads_and_decides_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "AT_ONCE", 100)
     bandit = learner()
     arrays = bandit._arrays()
     arrays["sample_watch"] = arrays["sample_watch"][:, :2].copy()
