@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -23,7 +26,7 @@ from typer.testing import CliRunner
 
 from releaf.cli import app, demo_service
 from releaf.cli.demo_notebook import notebook
-from releaf.client import Client
+from releaf.client import Client, ServiceError, Unavailable
 from releaf.streams import planted_log
 
 
@@ -90,6 +93,29 @@ def test_it_ends_by_itself_and_opens_no_browser_if_that_is_asked_for(tmp_path: P
         assert process.wait(120) == 0
         assert is_gone(url)
     assert not (tmp_path / "opened").exists()
+
+
+def test_a_late_click_and_a_busy_service_do_not_end_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client whose first decisions fail, and whose rewards come after the deadline."""
+    decided, ended = itertools.count(), time.monotonic() + 1.5
+
+    class BusyClient:
+        rewards = 0
+
+        def decide(self, experiment: str, context: Any) -> Any:
+            if next(decided) < 3:
+                raise Unavailable(503, "unavailable", "the store has not answered within 10 s")
+            return SimpleNamespace(id=next(decided), action="news")
+
+        def reward(self, experiment: str, decision: int, reward: float) -> None:
+            self.rewards += 1
+            raise ServiceError(409, "too_late", "the decision has missed its deadline")
+
+    client: Any = BusyClient()
+    monkeypatch.setattr(demo_service, "MEAN_DELAY", 0.01)
+    demo_service._simulate(client, ended)
+    assert next(decided) > 10
+    assert client.rewards >= 1
 
 
 def test_after_the_drift_another_teaser_depends_on_the_city() -> None:

@@ -14,7 +14,7 @@ import time
 import webbrowser
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +39,8 @@ PAUSE = 0.05  # between two polls of a service that starts
 def run_service(port: int, browser: bool, minutes: float | None) -> None:
     """Run the service and its visitors until Ctrl-C, or for so many minutes."""
     require("service", "starlette", "uvicorn", "msgspec", "apsw", "jinja2", "prometheus_client", "httpx")
+    from releaf.client import ServiceError
+
     signal.signal(signal.SIGTERM, _interrupt)  # so that the service is stopped too
     with tempfile.TemporaryDirectory(prefix="releaf-demo-") as folder:
         try:
@@ -48,6 +50,8 @@ def run_service(port: int, browser: bool, minutes: float | None) -> None:
                 if browser:
                     webbrowser.open(f"{url}/")
                 _simulate(client, math.inf if minutes is None else time.monotonic() + 60 * minutes)
+        except ServiceError as error:
+            fail(f"the service failed: {error}")
         except typer.Exit as stopped:
             if stopped.exit_code != 128 + signal.SIGINT:
                 raise  # Ctrl-C is how this command ends
@@ -67,6 +71,7 @@ def _interrupt(*_: Any) -> None:
 def _service(folder: Path, port: int) -> Iterator[str]:
     """The address of a `releaf serve` of its own, which is stopped at the end."""
     options = ["--store", str(folder / "releaf.db"), "--port", str(port), "--log-level", "WARNING"]
+    options += ["--write-timeout", str(COMPILE_SECONDS)]  # kernels that are being compiled may hold up the store
     with open(folder / "service.log", "wb") as log:
         # In a group of its own, so that Ctrl-C in the terminal stops the visitors first.
         process = subprocess.Popen(  # noqa: S603
@@ -149,6 +154,8 @@ def _simulate(client: Client, end: float) -> None:
     """Let visitors come and click with a delay, until a time or an interruption."""
     import numpy as np
 
+    from releaf.client import ServiceError, Unavailable
+
     draw, started, count = np.random.default_rng(0), time.monotonic(), 0
     clicks, recent = _Clicks(), deque[float](maxlen=RECENT)
     with errors.status("") as status:
@@ -157,14 +164,19 @@ def _simulate(client: Client, end: float) -> None:
             time.sleep(max(due - time.monotonic(), 0.0))
             if time.monotonic() >= end:
                 break
-            decision = client.decide(EXPERIMENT, context)
+            for clicked in clicks.until(time.monotonic()):
+                with suppress(ServiceError):  # a click after the deadline, or while the service is busy, is lost
+                    client.reward(EXPERIMENT, clicked, 1.0)
+            try:
+                decision = client.decide(EXPERIMENT, context)
+            except Unavailable as busy:
+                status.update(f"a visitor is gone, since the service is busy: {busy}")
+                continue
             rate = rates[str(decision.action)]
             count += 1
             recent.append(rate)
             if draw.random() < rate:
                 clicks.add(time.monotonic() + draw.exponential(MEAN_DELAY), decision.id)
-            for clicked in clicks.until(time.monotonic()):
-                client.reward(EXPERIMENT, clicked, 1.0)
             if count % RATE == 0:
                 status.update(f"{count:,} visitors; of the last {len(recent)}, {np.mean(recent):.0%} click")
     console.print(f"Stopped after {count:,} visitors.", highlight=False)
