@@ -22,6 +22,10 @@ def decide(
         Path | None,
         typer.Argument(help="Contexts as CSV with a header, JSON lines, Parquet or Arrow; CSV or JSON on stdin."),
     ] = None,
+    eligible: Annotated[
+        str | None,
+        typer.Option(help="Column of the actions that may be chosen: names separated by |, or lists; empty: all."),
+    ] = None,
     save: Annotated[
         bool, typer.Option("--save", help="Save pending decisions in the model, for later rewards (`releaf reward`).")
     ] = False,
@@ -36,14 +40,16 @@ def decide(
     broken = 0
     with error_messages():
         learner = releaf.load(model)
-        with open_rows(rows, tuple(learner.schema.inputs)) as file:
+        required = (*learner.schema.inputs, *(() if eligible is None else (eligible,)))
+        with open_rows(rows, required) as file:
             as_json = as_json or file.kind == "json"
             header = "" if as_json else f"{file.unit},id,action,probability,explored,wants_reward\n"
             for number, row in file.rows:
                 print(header, end="")  # not before a row was read: the file may lack columns
                 header = ""
                 try:
-                    choice = learner.decide(_context(row, learner.schema, file.kind))
+                    context = _context(row, learner.schema, file.kind)
+                    choice = learner.decide(context, _eligible(row, eligible, learner.actions))
                 except (ValueError, TypeError) as error:
                     broken += 1
                     where = f"{file.source}, {file.unit} {number}"
@@ -70,6 +76,17 @@ def _context(row: Any, schema: Any, kind: str) -> Any:
     return {name: parse_column([row[name]], feature)[0] for name, feature in schema.inputs.items()}
 
 
+def _eligible(row: Any, column: str | None, actions: tuple[Any, ...]) -> list[Any] | None:
+    """The eligible actions of a row; None where all are."""
+    from releaf.streams.eligible_column import names_in_cell
+
+    if column is None or not isinstance(row, dict):
+        return None
+    names = names_in_cell(row.get(column))
+    known = {str(action): action for action in actions}
+    return None if names is None else [known.get(name, name) for name in names]
+
+
 def features_of_row(row: Any, names: tuple[str, ...]) -> Any:
     """The features among the values of a mapping; anything else unchanged."""
     return {name: row[name] for name in names if name in row} if isinstance(row, dict) else row
@@ -93,6 +110,8 @@ def decision_to_dict(choice: Decision, learner: Policy) -> dict[str, Any]:
     data = {name: getattr(choice, name) for name in ("id", "action", "probability", "explored", "wants_reward")}
     if choice.estimates is not None:
         data["estimates"] = dict(zip(map(str, learner.actions), choice.estimates, strict=True))
+    if choice.eligible is not None:
+        data["eligible"] = list(choice.eligible)
     if choice.relevant is not None:
         chosen = choice.relevant[choice.index]
         data["relevant"] = None if chosen is None else [names[index] for index in chosen]

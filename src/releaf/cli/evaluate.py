@@ -44,6 +44,10 @@ def evaluate(
     action: Annotated[str, typer.Option(help="Column of the action taken.")] = "action",
     reward: Annotated[str, typer.Option(help="Column of its reward.")] = "reward",
     probability: Annotated[str, typer.Option(help="Column of its propensity.")] = "probability",
+    eligible: Annotated[
+        str | None,
+        typer.Option(help="Column of the actions that could be taken: names separated by |, or lists; empty: all."),
+    ] = None,
     estimate_propensities: Annotated[
         bool,
         typer.Option(
@@ -89,7 +93,8 @@ def evaluate(
         known = next((learner.actions for learner in models.values()), None)
         column = None if estimate_propensities else probability
         unused = leave_out or []
-        decisions = _read(log, action, reward, column, probability, features, unused, known, reward_range, skip_bad)
+        columns = {"action": action, "reward": reward, "probability": column, "eligible": eligible}
+        decisions = _read(log, columns, probability, features, unused, known, reward_range, skip_bad)
         policies = {name: _made(name, decisions, seed, reward_range) for name in policy or ([] if model else POLICIES)}
         policies |= models
         tasks = [(name, learner, name not in models) for name, learner in policies.items()]
@@ -127,9 +132,7 @@ def _checked_estimators(given: list[str] | None) -> tuple[str, ...]:
 
 def _read(
     log: Path,
-    action: str,
-    reward: str,
-    probability: str | None,
+    columns: dict[str, Any],
     ignored: str,
     features: Any,
     leave_out: list[str],
@@ -141,6 +144,9 @@ def _read(
     from releaf.streams.tables import read_first_rows
 
     rows, more = read_first_rows(log, GUESS_ROWS)
+    probability, eligible = columns["probability"], columns["eligible"]
+    if eligible is not None and eligible not in rows.columns:
+        fail(f"{log} has no column {eligible!r} of eligible actions; it has {', '.join(rows.columns)}")
     if probability is not None and probability not in rows.columns:
         fail(
             f"{log} has no column {probability!r} of propensities, which off-policy estimates need: "
@@ -148,13 +154,12 @@ def _read(
         )
     if features is None:
         propensities = [ignored] if ignored in rows.columns else []  # no feature, even if they are estimated anew
-        features = guess_schema(rows, [action, reward, *propensities, *leave_out], [], log if more else None)
+        decided = [name for name in (columns["action"], columns["reward"], eligible) if name is not None]
+        features = guess_schema(rows, [*decided, *propensities, *leave_out], [], log if more else None)
         show_guess(features, can_keep=False)
     return streams.log(
         log,
-        action=action,
-        reward=reward,
-        probability=probability,
+        **columns,
         actions=known,
         reward_range=reward_range,
         features=features,

@@ -63,6 +63,7 @@ def ips(log: Log, chosen: Any, *, interval: str = "auto", reward_range: tuple[fl
         A log with propensities.
     chosen
         The policy to evaluate: the position of its action in each row (T), or its probability of each action (T × A).
+        It must choose among the actions that were eligible in the log.
     interval
         The confidence interval. "auto": normal with a correction for skewness; where fewer than 50 rows carry the
         variance of the weights, widened by what the missing rows could earn. "normal": asymptotic only.
@@ -290,12 +291,27 @@ def checked_target(log: Log, chosen: Any) -> Array:
             raise ValueError(f"chosen has shape {target.shape}: expected ({len(log)}, {actions}) probabilities")
         if not ((target >= 0).all() and np.allclose(target.sum(axis=1), 1.0, rtol=0.0, atol=_SUM_TOLERANCE)):
             raise ValueError("chosen must have probabilities of at least 0 that sum to 1 in each row")
+        _require_eligible(log, target > 0.0)
         return target
     if target.shape != (len(log),):
         raise ValueError(f"chosen has {len(target)} actions, the log {len(log)} rows")
     if target.dtype.kind not in "iu" or not ((target >= 0) & (target < actions)).all():
         raise ValueError(f"chosen must be positions of actions, from 0 to {actions - 1}, got {chosen!r}")
+    _require_eligible(log, target[:, None] == np.arange(actions))
     return target
+
+
+def _require_eligible(log: Log, takes: Array) -> None:
+    """Raise unless a policy takes only actions that were eligible; ``takes`` tells which it may take (T × A)."""
+    if log.eligible is None:
+        return
+    wrong = np.argwhere(takes & ~log.eligible)
+    if len(wrong):
+        row, action = wrong[0].tolist()
+        raise ValueError(
+            f"chosen takes {log.actions[action]!r} in row {row}, which was not eligible there: decide with "
+            "eligible=log.eligible, as releaf.evaluate.choices does"
+        )
 
 
 def weighted_rewards(log: Log, chosen: Any, reward_range: tuple[float, float] | None) -> WeightedRewards:

@@ -127,7 +127,7 @@ def run(
     policy
         Any policy; it continues from its current state.
     stream
-        The stream of contexts and rewards.
+        The stream of contexts and rewards. Regret is against the best of its eligible actions.
     positive
         The positive action, such as "malignant", for the rates of misses and false alarms; or None.
     observation_cost
@@ -166,7 +166,8 @@ def run(
     for end in sorted({*range(_CHUNK, len(stream), _CHUNK), *stops, len(stream)}):
         start = time.perf_counter()
         with compile_clock() as compiling:
-            traces.append(replay(policy, stream.contexts[begin:end], stream.rewards[begin:end]))
+            eligible = None if stream.eligible is None else stream.eligible[begin:end]
+            traces.append(replay(policy, stream.contexts[begin:end], stream.rewards[begin:end], eligible))
         seconds += time.perf_counter() - start - compiling.seconds
         begin = end
         if end in stops:
@@ -223,7 +224,7 @@ def account(
     seconds: float = 0.0,
 ) -> Ledger:
     """The ledger of a finished run, from its trace."""
-    best = stream.rewards.max(axis=1)
+    best = _best(stream, stream.rewards)
     wrong, exploited = trace.rewards < best, ~trace.explored
     counts = {"explored": trace.explored, "labels": trace.observed, "errors": wrong}
     lost = _losses(trace, stream) + observation_cost * trace.observed
@@ -240,7 +241,7 @@ def account(
         weight_labels=policy.weight_labels if isinstance(policy, Policy) else 0,
         observation_cost=spent,
         reward=float(trace.rewards.mean()),
-        best_reward=None if stream.expected is None else float(stream.expected.max(axis=1).mean()),
+        best_reward=None if stream.expected is None else float(_best(stream, stream.expected).mean()),
         error=_percent(wrong, np.ones_like(wrong)) or 0.0,
         missed=_percent(wrong, hit),
         false=_percent(wrong, None if hit is None else ~hit),
@@ -273,10 +274,18 @@ def ledger_of_rejection(estimate: Any, rows: int) -> Ledger:
     )
 
 
+def _best(stream: Stream, rewards: Array) -> Array:
+    """Highest reward of the eligible actions at each step."""
+    best: Array = (
+        rewards.max(axis=1) if stream.eligible is None else rewards.max(axis=1, where=stream.eligible, initial=-np.inf)
+    )
+    return best
+
+
 def _losses(trace: Trace, stream: Stream) -> Array:
     """Instantaneous regret of each step."""
     means = stream.rewards if stream.expected is None else stream.expected
-    losses: Array = means.max(axis=1) - means[np.arange(len(trace)), trace.actions]
+    losses: Array = _best(stream, means) - means[np.arange(len(trace)), trace.actions]
     return losses
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from releaf.arrays import Array
+from releaf.decision import ActionName
 from releaf.evaluate.estimators import Estimate, mean_estimate
 from releaf.policy import Policy, Previewable
 from releaf.schema import Schema
@@ -22,8 +23,8 @@ def rejection(
     """Rejection sampling: run and train a policy on the logged decisions that it would have taken too.
 
     A matching row is accepted with probability min p / p, which makes the estimate unbiased. A log without
-    propensities counts as uniform. Rejected rows leave the policy unchanged. The confidence interval is Wilson's, or a
-    normal one if rewards are outside [0, 1].
+    propensities counts as uniform over the eligible actions, among which the policy chooses too. Rejected rows leave
+    the policy unchanged. The confidence interval is Wilson's, or a normal one if rewards are outside [0, 1].
 
     Parameters
     ----------
@@ -39,12 +40,13 @@ def rejection(
     _check_same_problem(policy, log)
     if isinstance(policy, Policy) and policy.wants_all:
         raise ValueError(f"{type(policy).__name__} asks for the rewards of all actions, which a log does not have")
-    probabilities = np.ones(len(log)) if log.probabilities is None else log.probabilities.min() / log.probabilities
-    counts = _generator(seed).random(len(log)) < probabilities
+    propensities = _uniform_propensities(log) if log.probabilities is None else log.probabilities
+    counts = _generator(seed).random(len(log)) < propensities.min(initial=1.0) / propensities
     gained, observed = [], 0
     for row in range(len(log)):
-        if counts[row] and policy.preview(log.contexts[row]).index == log.taken[row]:
-            choice = policy.decide(log.contexts[row])
+        given = (log.contexts[row], *_eligible_names(log, row))
+        if counts[row] and policy.preview(*given).index == log.taken[row]:
+            choice = policy.decide(*given)
             gained.append(float(log.rewards[row]))
             if choice.wants_reward:
                 observed += 1
@@ -58,6 +60,21 @@ def rejection(
     return Estimate(mean, *wilson_interval(mean, len(gained)), len(gained), observed)
 
 
+def _uniform_propensities(log: Log) -> Array:
+    """Propensities of a uniform choice among the eligible actions."""
+    if log.eligible is None:
+        return np.ones(len(log))
+    shares: Array = 1.0 / log.eligible.sum(axis=1)
+    return shares
+
+
+def _eligible_names(log: Log, row: int) -> tuple[list[ActionName], ...]:
+    """Argument of a decision for the eligible actions of a row; nothing where all actions are."""
+    if log.eligible is None or log.eligible[row].all():
+        return ()
+    return ([log.actions[place] for place in np.flatnonzero(log.eligible[row]).tolist()],)
+
+
 def _generator(seed: int) -> np.random.Generator:
     """A stream other than ``default_rng(seed)``, which may have generated the log itself."""
     return np.random.default_rng([seed, len("off-policy")])
@@ -65,6 +82,8 @@ def _generator(seed: int) -> np.random.Generator:
 
 def choices(policy: Policy, log: Log, seed: int = 0) -> Array:
     """The action that a policy takes in each context of a log, without learning; the policy stays unchanged.
+
+    It chooses among the actions that were eligible in the log.
 
     A randomised policy draws independently for each row, so that estimates stay unbiased.
 
@@ -78,7 +97,9 @@ def choices(policy: Policy, log: Log, seed: int = 0) -> Array:
         Seed of the draws.
     """
     _check_same_problem(policy, log)
-    return policy.preview_actions(log.contexts, seed=seed)
+    if log.eligible is None:
+        return policy.preview_actions(log.contexts, seed=seed)
+    return policy.preview_actions(log.contexts, seed=seed, eligible=log.eligible)
 
 
 def sample_log(stream: Stream, probabilities: Array | None = None, seed: int = 0) -> Log:
@@ -89,7 +110,7 @@ def sample_log(stream: Stream, probabilities: Array | None = None, seed: int = 0
     stream
         Any stream.
     probabilities
-        Probability of each action in each row (T × A); uniform when None.
+        Probability of each action in each row (T × A); uniform over the eligible ones when None.
     seed
         Seed of the actions.
 
@@ -100,13 +121,18 @@ def sample_log(stream: Stream, probabilities: Array | None = None, seed: int = 0
     Log(1,000 decisions, 5 actions, with probabilities)
     """
     rows, actions = stream.rewards.shape
-    table = np.full((rows, actions), 1.0 / actions) if probabilities is None else np.asarray(probabilities)
+    allowed = np.ones((rows, actions)) if stream.eligible is None else stream.eligible.astype(np.float64)
+    table = allowed / allowed.sum(axis=1, keepdims=True) if probabilities is None else np.asarray(probabilities)
     if table.shape != (rows, actions) or not np.allclose(table.sum(axis=1), 1.0) or (table < 0).any():
         raise ValueError(f"probabilities must be {rows} × {actions} numbers of at least 0 that sum to 1 in each row")
+    if (table[allowed == 0.0] > 0.0).any():
+        raise ValueError("probabilities must be 0 for actions that are not eligible")
     drawn = _generator(seed).random((rows, 1)) * table.sum(axis=1, keepdims=True)
-    taken = np.minimum((np.cumsum(table, axis=1) <= drawn).sum(axis=1), actions - 1)
+    last = actions - 1 - np.argmax(table[:, ::-1] > 0.0, axis=1)  # that can be taken
+    taken = np.minimum((np.cumsum(table, axis=1) <= drawn).sum(axis=1), last)
     row = np.arange(rows)
-    return Log(stream.contexts, taken, stream.rewards[row, taken], table[row, taken], stream.features, stream.actions)
+    gained, chances = stream.rewards[row, taken], table[row, taken]
+    return Log(stream.contexts, taken, gained, chances, stream.features, stream.actions, eligible=stream.eligible)
 
 
 def halves(log: Log) -> tuple[Log, Log]:
@@ -117,9 +143,9 @@ def halves(log: Log) -> tuple[Log, Log]:
 
 def _slice(log: Log, rows: slice) -> Log:
     probabilities = None if log.probabilities is None else log.probabilities[rows]
-    return replace(
-        log, contexts=log.contexts[rows], taken=log.taken[rows], rewards=log.rewards[rows], probabilities=probabilities
-    )
+    eligible = None if log.eligible is None else log.eligible[rows]
+    half = {"contexts": log.contexts[rows], "taken": log.taken[rows], "rewards": log.rewards[rows]}
+    return replace(log, **half, probabilities=probabilities, eligible=eligible)
 
 
 def _check_same_problem(policy: Previewable, log: Log) -> None:

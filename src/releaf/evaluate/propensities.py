@@ -111,9 +111,14 @@ def estimate_propensities(log: Log, *, classifier: Any = None, folds: int = 5, s
             f"action {log.actions[index]!r} was taken in {counts[index]} rows: expected at least {folds}, one per fold"
         )
     columns = design_matrix(log)
+    if log.eligible is not None:  # what else could be taken changes the chance of each action
+        columns = np.column_stack([columns, log.eligible])
     model = classifier if classifier is not None else _better_classifier(columns, log.taken, seed)
     raw = _cross_fit(model, columns, log.taken, fold_of, counts)
     table = _cross_fit(_calibrator(), np.log(np.maximum(raw, 1e-9)), log.taken, fold_of, counts)
+    if log.eligible is not None:  # the others had no chance
+        table = np.maximum(table, LEAST) * log.eligible
+        table = table / table.sum(axis=1, keepdims=True)
     rows = np.arange(len(log))
     taken = table[rows, log.taken]
     known = replace(log, probabilities=np.clip(taken, LEAST, 1.0))

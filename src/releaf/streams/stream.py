@@ -25,6 +25,8 @@ class Stream:
         Names of the actions.
     expected
         T × A, expected rewards, if known; regret is measured against the best of them.
+    eligible
+        T × A, whether each action could be chosen; None where all could.
     skipped, problems
         Number of skipped, unusable rows; and their lines or rows, each with its problem.
     """
@@ -36,6 +38,7 @@ class Stream:
     expected: Matrix | None = None
     skipped: int = 0
     problems: tuple[tuple[int, str], ...] = ()
+    eligible: Array | None = None
 
     def __len__(self) -> int:
         return len(self.rewards)
@@ -64,6 +67,8 @@ class Log:
         Names of the actions.
     skipped, problems
         Number of skipped, unusable rows; and their lines or rows, each with its problem.
+    eligible
+        T × A, whether each action could be taken; None where all could.
     """
 
     contexts: Any
@@ -74,6 +79,7 @@ class Log:
     actions: tuple[ActionName, ...]
     skipped: int = 0
     problems: tuple[tuple[int, str], ...] = ()
+    eligible: Array | None = None
 
     def __len__(self) -> int:
         return len(self.taken)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from releaf.policy import plain_name
 from releaf.schema import Schema
 from releaf.streams.csv_columns import infer_column, parse_column
 from releaf.streams.data_files import UnusableRowError, errors_with_path, open_text, require_pyarrow
+from releaf.streams.eligible_column import actions_among, masks_in_column
 from releaf.streams.stream import Log, Stream
 from releaf.table import is_table, table_columns
 
@@ -128,6 +129,7 @@ def log(
     action: str,
     reward: str,
     probability: str | None = None,
+    eligible: str | None = None,
     actions: Sequence[ActionName] | None = None,
     reward_range: tuple[float, float] = (0.0, 1.0),
     features: Sequence[str] | Schema | None = None,
@@ -143,28 +145,57 @@ def log(
         The columns of the action taken, and of its reward.
     probability
         The column of propensities, which off-policy estimates need.
+    eligible
+        The column of the actions that could be taken: lists of names, or names in one text, separated by ``|``; empty
+        where all could be taken. A row whose action was not eligible is unusable.
     actions
-        The actions, in the order of the policies to evaluate; when None, the sorted actions of the log.
+        The actions, in the order of the policies to evaluate; when None, the sorted actions of the log, eligible ones
+        included.
     reward_range
         The lowest and the highest reward there can be.
     features, skip_bad
         As for :func:`table`.
     """
     used = [action, reward] + ([probability] if probability is not None else [])
-    rows = _drop_invalid(_read(data, skip_bad, features, used), used[:1], skip_bad)
+    texts = () if eligible is None else (eligible,)
+    rows = _drop_invalid(_read(data, skip_bad, features, [*used, *texts], texts), used[:1], skip_bad)
     rows = _drop_invalid(rows, [reward], skip_bad, limits=reward_range)
     rows = _drop_invalid(rows, used[2:], skip_bad, limits=(0.0, 1.0), above_zero=True)
     if actions is not None:
         rows = _drop_invalid(rows, [action], skip_bad, known=tuple(actions))
-    known = tuple(actions or sorted_actions(normalize_action(value) for value in rows.column(action)))
+    known = tuple(actions or _actions_of(rows, action, eligible))
     rows = _drop_unencodable(rows, features, skip_bad)
+    if eligible is not None:
+        rows = _drop_ineligible(rows, action, eligible, known, skip_bad)
+    masks = None if eligible is None else masks_in_column(rows.column(eligible), known)[0]
     chosen = [normalize_action(value) for value in rows.column(action)]
-    contexts, described = _contexts(rows, features, set(used))
+    contexts, described = _contexts(rows, features, {*used, *texts})
     indices = {label: index for index, label in enumerate(known)}
     taken = np.array([indices[value] for value in chosen], dtype=np.int64)
     gained = np.array(rows.column(reward), dtype=np.float64)
     probabilities = None if probability is None else np.array(rows.column(probability), dtype=np.float64)
-    return Log(contexts, taken, gained, probabilities, described, known, len(rows.problems), rows.problems)
+    unusable = len(rows.problems), rows.problems
+    return Log(contexts, taken, gained, probabilities, described, known, *unusable, masks)
+
+
+def _actions_of(rows: TableRows, action: str, eligible: str | None) -> tuple[ActionName, ...]:
+    """Actions of a log: those taken, and those that were only eligible."""
+    taken = [normalize_action(value) for value in rows.column(action)]
+    return sorted_actions(taken if eligible is None else actions_among(rows.column(eligible), taken, normalize_action))
+
+
+def _drop_ineligible(
+    rows: TableRows, action: str, eligible: str, known: tuple[ActionName, ...], skip_bad: bool
+) -> TableRows:
+    """Drop rows whose eligible actions are invalid, or do not include the action taken."""
+    masks, wrong = masks_in_column(rows.column(eligible), known)
+    bad = {row: f"{eligible!r} names {what}: expected some of {known!r}" for row, what in wrong.items()}
+    for row, value in enumerate(rows.column(action)):
+        if row not in bad and not masks[row, known.index(normalize_action(value))]:
+            bad[row] = f"{action!r} is {value!r}, which was not eligible: {eligible!r} does not name it"
+    if bad and not skip_bad:
+        raise UnusableRowError(f"{rows.where(min(bad))}: {bad[min(bad)]}")
+    return rows.without(bad) if bad else rows
 
 
 # --- reading --------------------------------------------------------------------------------------------------
@@ -221,8 +252,14 @@ def arrow_batches(path: Path, size: int) -> Iterator[Any]:
                         yield batch.slice(start, size)
 
 
-def _read(data: Any, skip_bad: bool, features: Sequence[str] | Schema | None, used: Iterable[str]) -> TableRows:
-    """Read a table; of a CSV file, only the used columns and those of the given features are parsed."""
+def _read(
+    data: Any,
+    skip_bad: bool,
+    features: Sequence[str] | Schema | None,
+    used: Iterable[str],
+    texts: Collection[str] = (),
+) -> TableRows:
+    """Read a table; of a CSV file, only the used columns and those of the given features are parsed, but ``texts``."""
     if is_table(data):
         return TableRows(table_columns(data), None, "table")
     if not isinstance(data, str | os.PathLike):
@@ -231,9 +268,9 @@ def _read(data: Any, skip_bad: bool, features: Sequence[str] | Schema | None, us
     if file_format(path) != "csv":
         return TableRows(table_columns(_arrow(path, file_format(path))), None, str(path))
     if features is None:
-        return _read_csv(path, skip_bad)
+        return _read_csv(path, skip_bad, texts=texts)
     known: Mapping[str, Any] = features.inputs if isinstance(features, Schema) else dict.fromkeys(features)
-    return _read_csv(path, skip_bad, known={**known, **dict.fromkeys(used)})
+    return _read_csv(path, skip_bad, known={**known, **dict.fromkeys(used)}, texts=texts)
 
 
 def _arrow(path: Path, kind: str) -> Any:
@@ -246,7 +283,11 @@ def _arrow(path: Path, kind: str) -> Any:
 
 
 def _read_csv(
-    path: Path, skip_bad: bool, most: int | None = None, known: Mapping[str, Declared | None] | None = None
+    path: Path,
+    skip_bad: bool,
+    most: int | None = None,
+    known: Mapping[str, Declared | None] | None = None,
+    texts: Collection[str] = (),
 ) -> TableRows:
     """Columns of a CSV file: all, or those that are ``known``, with their features or None for an unknown type."""
     with open_text(path) as file:
@@ -266,15 +307,15 @@ def _read_csv(
     found = TableRows({}, lines, str(path), problems)
     bad: dict[int, str] = {}
     for index, name in enumerate(names):
-        texts = [row[index] for row in rows]
+        cells = [row[index] for row in rows]
         feature = (known or {}).get(name)
         wrong: dict[int, str] = {}
-        if known is not None and name not in known:
-            found.columns[name] = texts
+        if name in texts or (known is not None and name not in known):
+            found.columns[name] = cells
         elif feature is not None:
-            found.columns[name] = list(parse_column(texts, feature))
+            found.columns[name] = list(parse_column(cells, feature))
         else:
-            found.columns[name], wrong = infer_column(texts)
+            found.columns[name], wrong = infer_column(cells)
         for number, why in wrong.items():
             bad.setdefault(number, f"{name!r} {why}")
     if bad and not skip_bad:
