@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from dataclasses import replace
+from io import StringIO
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -210,7 +212,33 @@ def overlap() -> Any:
     return releaf.plot.overlap(evaluate.estimate_propensities(replace(log, probabilities=None)), chosen)
 
 
+def readme() -> Any:
+    """What the README's example prints: the relevance of all features, and the way to the estimate of one action."""
+    page, scope = (ROOT / "README.md").read_text(encoding="utf-8"), dict[str, Any]()
+    example = page.partition("```python\n")[2].partition("bandit.learn(decision")[0]
+    with redirect_stdout(StringIO()):
+        exec(example, scope)  # noqa: S102 - our own example
+    why = scope["bandit"].explain(scope["decision"])
+    drawn = {
+        "Which features matter to which action": releaf.plot.relevance(scope["bandit"]),
+        f"Why {why.action}, for one visitor": why.plot().properties(width=300),
+    }
+    titled = [
+        _plain(chart).properties(title=altair.TitleParams(title, anchor="start", fontSize=14, offset=14))
+        for title, chart in drawn.items()
+    ]
+    return altair.hconcat(*titled, spacing=24).resolve_scale(color="independent").properties(background="white")
+
+
+def _plain(drawn: Any) -> Any:
+    """A chart without a style of its own, to be part of another one."""
+    part = drawn.copy()
+    part.config = altair.Undefined
+    return part
+
+
 DRAWN: dict[str, Callable[[], Any]] = {
+    "readme": readme,
     "partition": partition,
     "pairs": pairs,
     "exploring": exploring,

@@ -1,4 +1,4 @@
-"""Write the tables of the documentation from what was measured: policies, evidence, scale and others.
+"""Write the tables of the README and the documentation from what was measured.
 
 python tools/make_doc_tables.py           write them
 python tools/make_doc_tables.py --check   fail where they are not what they should be
@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import comparison_table
 import evidence_verdicts
 import numpy as np
 import scale_tables
@@ -197,6 +198,7 @@ def _loss(loss: dict[str, float] | None) -> str:
 def pages() -> dict[Path, str]:
     """The pages with their tables as they should be."""
     wanted = {ROOT / "docs" / "policies.md": {"properties": properties(), "errors": errors()}}
+    wanted[ROOT / "README.md"] = {"comparison": comparison_table.comparison()}
     wanted[ROOT / "docs" / "evidence.md"] = evidence()
     wanted[ROOT / "docs" / "adaptive.md"] = quality()
     wanted[ROOT / "docs" / "explanation" / "off-policy-evaluation.md"] = coverage()
