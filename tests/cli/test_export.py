@@ -27,6 +27,13 @@ def test_a_saved_learner_is_exported_with_both_evaluators(tmp_path: Path) -> Non
     assert json.loads(policy.read_text(encoding="utf-8"))["policy"] == "LinUCB"
 
 
+def test_json_names_what_was_written(tmp_path: Path) -> None:
+    model, policy = tmp_path / "offers.releaf", tmp_path / "policy.json"
+    releaf.LinUCB(["a", "b"], ["age", "dose"]).save(model)
+    result = CliRunner().invoke(app, ["export", str(model), "-o", str(policy), "--json"])
+    assert json.loads(result.stdout) == {"file": str(policy), "bytes": policy.stat().st_size}
+
+
 def test_a_policy_that_cannot_be_exported_is_an_error(tmp_path: Path) -> None:
     model = tmp_path / "offers.releaf"
     releaf.LinTS(2, 2, seed=0).save(model)

@@ -127,6 +127,9 @@ def live_a_life(client: Any, folder: Path) -> None:
     assert (summary["decisions"], summary["baseline"]) == (4, ACTIONS[1])
     assert [one["decision"] for one in client.decisions(name)] == [4, 3, 2, 1]
     assert [one["decision"] for one in client.decisions(name, outcome="waiting")] == [4]
+    frozen = client.policy(name)
+    assert frozen is not None
+    assert client.policy(name, etag=frozen.etag) is None
     client.export(name, folder / "log.csv")
     kept = client.set_retention(name, contexts_days=30)["retention"]
     assert kept == {"contexts_days": 30, "decisions_days": None, "hash_contexts": False}

@@ -84,7 +84,7 @@ class _Handler(BaseHTTPRequestHandler):
         request = self.server.upstream.build_request(self.command, self.path, content=body, headers=headers)
         response = self.server.upstream.send(request, stream=True)
         try:
-            if "event-stream" in response.headers["content-type"]:
+            if "event-stream" in response.headers.get("content-type", ""):
                 self._stream(response, fault)
                 return
             content = response.read()

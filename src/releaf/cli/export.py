@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from releaf.cli.console import Model, console, error_messages
+from releaf.cli.console import Json, Model, console, error_messages, print_json
 
 
 def export(
@@ -20,6 +20,7 @@ def export(
     python: Annotated[
         Path | None, typer.Option(help="Also copy the evaluator in Python, which needs nothing else, to this file.")
     ] = None,
+    as_json: Json = False,
 ) -> None:
     """Export a learner as it is now, as a JSON file by which browsers, edges and phones decide.
 
@@ -35,6 +36,11 @@ def export(
         if python is not None:
             shutil.copyfile(evaluator.__file__, python)
     size = output.stat().st_size
+    if as_json:
+        places = {"javascript": javascript, "python": python}
+        made = {name: str(path) for name, path in places.items() if path is not None}
+        print_json({"file": str(output), "bytes": size, **made})
+        return
     console.print(f"The frozen policy is in {output} ({size:,} bytes).", highlight=False)
     for path in (javascript, python):
         if path is not None:
