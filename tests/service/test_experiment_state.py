@@ -151,7 +151,7 @@ class Life:
             yield event
 
     def do_add_action(self, draw: int) -> Iterator[AnyEvent]:
-        yield self.state.add_action(ACTIONS[draw % 5], self.now)
+        yield self.state.add_action(ACTIONS[draw % 5], None, self.now)
 
     def do_remove_action(self, draw: int) -> Iterator[AnyEvent]:
         yield self.state.remove_action(ACTIONS[draw % 5], self.now)
@@ -378,7 +378,7 @@ def test_the_estimate_of_the_former_policy_ignores_choices_of_an_earlier_former_
 def test_a_shadow_built_for_other_actions_is_rejected() -> None:
     life = Life(new_experiment(POLICIES["LinUCB"]))
     learner = learner_factory.build_policy(POLICIES["LinUCB"], life.state.learner.actions, life.state.learner.schema)
-    life.state.add_action("c", life.now)
+    life.state.add_action("c", None, life.now)
     before = EXPERIMENT_FORMAT.to_bytes(life.state)
     with pytest.raises(ApiError, match="actions changed during this request"):
         life.state.add_shadow("one", POLICIES["LinUCB"], learner, life.now)
@@ -449,7 +449,7 @@ def test_snapshots_keep_the_field_names_of_released_versions() -> None:
     """Renaming an attribute must not make the snapshots of existing stores unreadable."""
     record = msgspec.msgpack.decode(EXPERIMENT_FORMAT.to_bytes(new_experiment(POLICIES["LinUCB"])))
     top = "spec last_at retired tally seat shadows actions gaps waiting keys series diverged retention"
-    assert list(record) == top.split()
+    assert list(record) == [*top.split(), "has_requested_actions"]
     assert list(record["tally"]) == ["decisions", "explored", "asked", "rewards", "defaults", "dropped", "reward_sum"]
     name, policy, since, offset, estimate, learner = record["seat"]
     assert (name, policy["name"], since, offset, type(learner)) == ("", "LinUCB", 0, 0, bytes)

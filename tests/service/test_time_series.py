@@ -207,13 +207,13 @@ def test_changes_are_markers_on_the_time_axis() -> None:
     live_through(state, lambda day, x, action: 0.5, 50)
     add_shadow(state, "chance", "Random", START + 2 * DAY)
     state.promote("chance", START + 3 * DAY)
-    state.add_action("admit", START + 4 * DAY)
+    state.add_action("admit", None, START + 4 * DAY)
     told = [(one.change, one.subject, one.decision) for one in summary(state).markers]
     assert told == [("add_shadow", "chance", 50), ("promote", "chance", 50), ("add_action", "admit", 50)]
     assert [one.change for one in summary(state, since=START + 3.5 * DAY).markers] == ["add_action"]
     for step in range(150):
         state.remove_action("admit", START + 5 * DAY + step)
-        state.add_action("admit", START + 5 * DAY + step)
+        state.add_action("admit", None, START + 5 * DAY + step)
     assert len(state.series.markers) == 100
 
 

@@ -20,6 +20,8 @@ from releaf.client.exported_files import export_format, export_taker
 from releaf.client.method_descriptors import CallMethod, StreamMethod
 from releaf.client.request_encoding import (
     decision_number,
+    encode_actions,
+    encode_context,
     encode_features,
     encode_json,
     encode_model,
@@ -58,9 +60,10 @@ class ApiMethods(DecisionMethods):
     def create(
         self,
         experiment: str,
-        actions: Sequence[Label],
+        actions: Sequence[Label] | Mapping[str, Any],
         features: Any,
         *,
+        action_features: Any = None,
         policy: str = "AdaptiveReleaf",
         parameters: Mapping[str, Any] | None = None,
         reward_within: float | None = None,
@@ -78,10 +81,13 @@ class ApiMethods(DecisionMethods):
         experiment
             Its name: letters, digits, ``_``, ``.`` and ``-``.
         actions
-            The actions to choose from.
+            The actions to choose from; with ``action_features`` a mapping from names to the features of each, empty if
+            all actions come with the decisions.
         features
             A count or names, for values in [0, 1]; a :class:`releaf.Schema`; or a list of mappings with a name and a
             kind.
+        action_features
+            The features of an action, like ``features``, for a policy that knows them: ``JointReleaf``.
         policy, parameters
             Class name of the policy, and the arguments of its constructor.
         reward_within
@@ -100,13 +106,15 @@ class ApiMethods(DecisionMethods):
         """
         body = {
             "name": experiment,
-            "actions": list(actions),
+            "actions": encode_actions(actions) if isinstance(actions, Mapping) else list(actions),
             "features": encode_features(features),
             "policy": policy_spec(policy, parameters),
             "rewards": {"within_seconds": reward_within, "default": reward_default, "signed": reward_signed},
             "retention": _retention(contexts_days, decisions_days, hash_contexts=hash_contexts),
             "model": encode_model(model),
         }
+        if action_features is not None:
+            body["action_features"] = encode_features(action_features)
         return change("POST", experiment_path(), body)
 
     @CallMethod
@@ -149,9 +157,10 @@ class ApiMethods(DecisionMethods):
         return change("DELETE", experiment_path(experiment))
 
     @CallMethod
-    def add_action(self, experiment: str, action: Label) -> ApiCall[Info]:
-        """Add an action."""
-        return change("POST", experiment_path(experiment, "actions"), {"action": action})
+    def add_action(self, experiment: str, action: Label, features: Any = None) -> ApiCall[Info]:
+        """Add an action, with its ``features`` where actions have some."""
+        own = {} if features is None else {"features": encode_context(features)}
+        return change("POST", experiment_path(experiment, "actions"), {"action": action, **own})
 
     @CallMethod
     def retire_action(self, experiment: str, action: Label) -> ApiCall[Info]:

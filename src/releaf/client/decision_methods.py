@@ -17,6 +17,7 @@ from releaf.client.call_sequences import send_lines
 from releaf.client.method_descriptors import CallMethod, StreamMethod
 from releaf.client.request_encoding import (
     decision_number,
+    encode_actions,
     encode_context,
     encode_eligible,
     encode_eligible_of_many,
@@ -49,6 +50,8 @@ class DecisionMethods(BaseClient):
         context: Context,
         *,
         eligible: Sequence[Label] | None = None,
+        actions: Mapping[str, Context | None] | None = None,
+        k: int | None = None,
         key: str | None = None,
         subject: str | None = None,
         timeout: float | None = None,
@@ -64,6 +67,11 @@ class DecisionMethods(BaseClient):
             A mapping from features to values, or the values in order. None and NaN are missing values.
         eligible
             The actions that may be chosen this time; None for all of them.
+        actions
+            The actions to choose from, with the features of each, or None to keep those that the service has. For
+            experiments with ``action_features``.
+        k
+            The number of actions of a slate: ``decision.slate``. For policies that know features of actions.
         key
             Idempotency key: the same key gives the same decision again. By default each call draws one and uses it for
             all its attempts, so that a retry never decides twice. Pass your own, such as an order number, if your
@@ -81,9 +89,11 @@ class DecisionMethods(BaseClient):
         """
         plain, allowed = encode_context(context), encode_eligible(eligible)
         _require_eligible(default, allowed)
+        many: Info = {} if actions is None else {"actions": encode_actions(actions)}
+        many |= {} if k is None else {"k": k}
         return _post(
             experiment_path(experiment, "decide"),
-            {"context": plain, "key": key or uuid4().hex, **_given(allowed), **_about("subject", subject)},
+            {"context": plain, "key": key or uuid4().hex, **_given(allowed), **many, **_about("subject", subject)},
             decode_decision,
             self.decide_timeout if timeout is None else timeout,
             None if default is None else lambda error: Decision.of_default(default, plain, error),
@@ -187,7 +197,8 @@ class DecisionMethods(BaseClient):
         decision
             The decision, or its ``id``.
         reward
-            A number; or one for each action, if the policy learns from all.
+            A number; or one for each action, if the policy learns from all. Of a slate, a mapping from its actions to
+            the rewards that were observed, or the number of its first action.
         receipt
             The decision's ``receipt``, if ``decision`` is a number and the experiment has signed rewards.
         timeout

@@ -53,6 +53,13 @@ def encode_context(context: Any) -> Any:
     return [None if is_missing(value) else value for value in context]
 
 
+def encode_actions(actions: Any) -> dict[str, Any]:
+    """Actions by name with the features of each; None where they are those that the service has."""
+    if not isinstance(actions, Mapping):
+        raise TypeError(f"actions must be a mapping from names to features, got {actions!r}")
+    return {str(name): None if own is None else encode_context(own) for name, own in actions.items()}
+
+
 def encode_eligible(eligible: Any) -> list[Any] | None:
     """Names of the eligible actions of a decision as a list."""
     if eligible is None:

@@ -36,6 +36,10 @@ class Decision:
         The features on which the estimate of each action depends; None while exploring.
     eligible
         The actions that could be chosen; None where all could.
+    slate
+        The actions of a slate, the best first; None without ``k``.
+    slate_probabilities
+        The probability of each action of the slate to be among them.
     receipt
         Needed with the reward, if the experiment has signed rewards; None otherwise. Clients send it with the decision.
     is_default
@@ -60,6 +64,8 @@ class Decision:
     context: Mapping[str, Any] | Sequence[Any] | None = None
     error: ServiceError | None = None
     eligible: tuple[Label, ...] | None = None
+    slate: tuple[Label, ...] | None = None
+    slate_probabilities: tuple[float, ...] | None = None
 
     @classmethod
     def of_default(cls, action: Label, context: Any, error: ServiceError) -> Self:
@@ -92,8 +98,14 @@ class Decision:
             estimates=answer["estimates"],
             relevant=answer["relevant"],
             receipt=answer.get("receipt"),
-            eligible=tuple(answer["eligible"]) if answer.get("eligible") is not None else None,
+            eligible=_tuple(answer.get("eligible")),
+            slate=_tuple(answer.get("slate")),
+            slate_probabilities=_tuple(answer.get("slate_probabilities")),
         )
+
+
+def _tuple(values: Sequence[Any] | None) -> tuple[Any, ...] | None:
+    return None if values is None else tuple(values)
 
 
 class Event(NamedTuple):

@@ -463,6 +463,20 @@ class ActionTablePolicy(CompiledPolicy):
         if choice.slate != entry.actions or not np.array_equal(choice._context, context):
             raise ValueError(f"{choice!r} was made by another learner: expected a decision of this one")
 
+    def pending_slate(self, decision: int) -> tuple[ActionName | None, ...] | None:
+        """The actions of a pending decision that is a slate; None for one that was removed."""
+        entry = self._shown.get(decision) if decision in self._pending else None
+        return entry.actions if entry is not None and entry.is_slate else None
+
+    def check_reward(self, decision: int, reward: Any) -> None:
+        """Raise the error that ``learn`` would raise for this reward of a decision; state is unchanged."""
+        entry = self._shown.get(decision)
+        if entry is None or not entry.is_slate:
+            super().check_reward(decision, reward)
+            return
+        for value in entry.rewards_of(reward, decision).values():
+            self._checked_reward(value)
+
     def _learn(self, context: Array, step: int, index: int, reward: float) -> None:
         entry = self._shown.get(step)
         profile = None if entry is None else entry.profile_of(self._action_names[index])

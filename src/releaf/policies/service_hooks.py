@@ -61,6 +61,10 @@ class ServiceHooks:
             return None
         return names_of(np.frombuffer(eligible, dtype=np.uint8), self._action_names[:actions])
 
+    def pending_slate(self, decision: int) -> tuple[ActionName | None, ...] | None:
+        """The actions of a pending decision that is a slate; None otherwise."""
+        return None
+
     def erase(self, decisions: set[int]) -> int:
         """Remove the contexts of decisions, given by their ids, and return how many the learner had.
 

@@ -25,7 +25,7 @@ class Shown(NamedTuple):
         return self.profiles[self.actions.index(action)] if action in self.actions else None
 
     def rewards_of(self, reward: Any, number: int) -> dict[ActionName, Any]:
-        """Rewards by action: those of a mapping, or a number for the first action."""
+        """Rewards by action, in the order of the slate: those of a mapping, or a number for the first action."""
         if not isinstance(reward, Mapping):
             if self.actions[0] is None:
                 raise ValueError(f"the first action of decision {number} was removed: expected rewards by action")
@@ -38,7 +38,7 @@ class Shown(NamedTuple):
             )
         if not reward:
             raise ValueError(f"rewards of decision {number} are empty: expected one, or call discard_pending")
-        return dict(reward)
+        return {name: reward[name] for name in self.actions if name is not None and name in reward}
 
 
 def without_settled(shown: dict[int, Shown], pending: Collection[int]) -> dict[int, Shown]:

@@ -30,6 +30,12 @@ Subject = Annotated[
 Receipt = Annotated[str, Meta(max_length=100, description="Of the decision's answer, if rewards are signed")]
 Number = Annotated[int, Meta(ge=1, le=2**53)]
 Reward = float | list[float] | dict[str, float]
+# Text as names of actions, since they are keys of JSON; null keeps the features that an action has.
+RequestedActions = Annotated[
+    dict[Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^(?!\.{1,2}\Z)")], Context | None],
+    Meta(min_length=1, max_length=10_000),
+]
+Features = Annotated[int, Meta(ge=1, le=2_000)] | Annotated[list[Text | Options], Meta(min_length=1, max_length=2_000)]
 
 
 class RequestMessage(Struct, forbid_unknown_fields=True, kw_only=True):
@@ -72,18 +78,20 @@ class RetentionRules(RequestMessage):
 class NewExperiment(RequestMessage):
     """An experiment to create. Features: a count, names (values in [0, 1]), or descriptions with a kind.
 
+    Actions are names; or, with ``action_features``, an object of names and the features of each, empty if all actions
+    come with the requests.
+
     Names of actions and features have at most 200 characters, and no bidirectional control characters.
     """
 
     name: Name
-    actions: Annotated[list[RequestAction], Meta(min_length=1, max_length=1000)]
-    features: (
-        Annotated[int, Meta(ge=1, le=2_000)] | Annotated[list[Text | Options], Meta(min_length=1, max_length=2_000)]
-    )
+    actions: Annotated[list[RequestAction], Meta(min_length=1, max_length=1000)] | dict[str, Context]
+    features: Features
     policy: PolicySpec = field(default_factory=PolicySpec)
     rewards: RewardRules = field(default_factory=RewardRules)
     retention: RetentionRules = field(default_factory=RetentionRules)
     model: Annotated[str, Meta(description="A learner saved with `save`, in base64, to continue from")] | None = None
+    action_features: Features | None = None
 
 
 class Counts(Struct):
@@ -166,6 +174,7 @@ class ExperimentInfo(Struct):
     messages: list[str]
     retention: RetentionRules
     alerts: list[AlertInfo]
+    action_features: list[dict[str, Any]] | None = None
 
 
 class ExperimentList(Struct):
@@ -191,9 +200,10 @@ class PolicyList(Struct):
 
 
 class NewAction(RequestMessage):
-    """An action to add."""
+    """An action to add, with its features where actions have some."""
 
     action: RequestAction
+    features: Context | None = None
 
 
 class NewShadow(RequestMessage):
@@ -237,6 +247,10 @@ class Ask(RequestMessage):
 
     ``eligible`` has the names of the actions that may be chosen, for all contexts; or, with ``contexts``, such a list
     for each context, null where all actions may be chosen.
+
+    ``actions`` has the actions to choose from with their features, where actions come with the requests: new ones are
+    added, null keeps the features of a known one. With ``k`` the decision is a slate of so many actions. Both go with
+    one context, and a policy for actions with features.
     """
 
     context: Context | UnsetType = UNSET
@@ -246,12 +260,15 @@ class Ask(RequestMessage):
     eligible: Eligible | None = None
     subject: Subject | None = None
     subjects: list[Subject | None] | None = None
+    actions: RequestedActions | None = None
+    k: Annotated[int, Meta(ge=1, le=10_000)] | None = None
 
 
 class Answer(Struct, gc=False, omit_defaults=True):
     """A decision. Keep its number until the reward is known, and its receipt if the experiment has signed rewards.
 
-    ``eligible`` has the actions that could be chosen, if not all could.
+    ``eligible`` has the actions that could be chosen, if not all could. ``slate`` has the actions of a slate, the best
+    first, and ``slate_probabilities`` the probability of each to be among them.
     """
 
     decision: int
@@ -264,6 +281,8 @@ class Answer(Struct, gc=False, omit_defaults=True):
     relevant: dict[str, list[str] | None] | None
     receipt: str | None = None
     eligible: list[RequestAction] | None = None
+    slate: list[RequestAction] | None = None
+    slate_probabilities: list[float] | None = None
 
 
 class Answers(Struct):
@@ -273,7 +292,10 @@ class Answers(Struct):
 
 
 class RewardOf(RequestMessage):
-    """The reward of a decision: a number, or one for each action if the policy learns from all."""
+    """The reward of a decision: a number, or one for each action if the policy learns from all.
+
+    Of a slate: the number of its first action, or an object with those of its actions whose rewards were observed.
+    """
 
     decision: Number
     reward: Reward
@@ -306,7 +328,8 @@ class Recorded(Struct):
     """A recorded decision. Outcome: waiting (pending), rewarded, default, dropped, or unasked.
 
     The context is empty if it is older than the experiment's retention, which may keep a keyed hash of it. ``subject``
-    is a keyed hash as well. ``eligible`` has the actions that could be chosen, null where all could.
+    is a keyed hash as well. ``eligible`` has the actions that could be chosen, null where all could. ``actions`` are
+    those that came with the request and their features.
     """
 
     decision: int
@@ -322,6 +345,9 @@ class Recorded(Struct):
     eligible: list[RequestAction] | None = None
     subject: str | None = None
     context_hash: str | None = None
+    actions: dict[str, Any] | None = None
+    slate: list[RequestAction] | None = None
+    slate_probabilities: list[float] | None = None
 
 
 class RecordedPage(Struct):

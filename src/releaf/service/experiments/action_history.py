@@ -8,7 +8,7 @@ from releaf.service.errors import invalid_request
 from releaf.service.log.events import ExperimentAction
 from releaf.service.messages import RewardRules
 
-Reward = float | list[float]
+Reward = float | list[float] | dict[str, float]
 
 
 class ActionHistory:
@@ -58,6 +58,8 @@ class ActionHistory:
 
     def is_same_reward(self, decision: int, logged: Any, reward: Any) -> bool:
         """Whether a reward equals the logged one, perhaps logged before an action was retired."""
+        if isinstance(logged, dict) or (isinstance(reward, dict) and not isinstance(logged, list)):  # of a slate
+            return bool(logged == reward)
         plain = list(reward.values()) if isinstance(reward, dict) else reward
         return bool(logged == self.normalize_reward(decision, reward) or logged == plain)
 

@@ -57,6 +57,7 @@ async def export_decisions(experiment: ServedExperiment, address: str, file_form
         names=list(inputs),
         kinds=[feature.kind for feature in inputs.values()],
         wants_all=experiment.live().learner.wants_all,
+        has_slates=experiment.live().learner.traits.takes_action_features,
     )
     await experiment.flush()
     command = (sys.executable, "-m", "releaf.service.log.export_files")

@@ -39,13 +39,24 @@ def decision_answers(
                 event.explored,
                 event.wants_reward,
                 format_timestamp(event.at + within) if within is not None and event.wants_reward else None,
-                None if event.estimates is None else dict(zip(labels, event.estimates, strict=True)),
+                _name_estimates(event, labels),
                 named,
                 None if receipts is None else receipts.make(event.number),
                 None if event.eligible is None else list(event.eligible),
+                None if event.many is None or event.many.slate is None else list(event.many.slate),
+                None if event.many is None or event.many.probabilities is None else list(event.many.probabilities),
             )
         )
     return answers
+
+
+def _name_estimates(event: Decided, labels: list[str]) -> dict[str, float] | None:
+    """Estimates by action: of all actions, or of the eligible ones only, as policies for many actions have them."""
+    if event.estimates is None:
+        return None
+    if event.eligible is not None and len(event.eligible) == len(event.estimates):
+        labels = [str(action) for action in event.eligible]
+    return dict(zip(labels, event.estimates, strict=True))
 
 
 def _name_features(

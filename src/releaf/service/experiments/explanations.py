@@ -44,7 +44,7 @@ def relevance(state: ExperimentState) -> RelevanceInfo:
         relevance=None if found is None else found.tolist(),
         meaning=meaning,
         certainty=_certainties(learner),
-        least_certainty=1.0 - FALSE_RELEVANCE / (len(learner.actions) * len(learner.schema.names)),
+        least_certainty=1.0 - FALSE_RELEVANCE / (max(len(learner.actions), 1) * len(learner.schema.names)),
         explained=None if explained is None else explained.tolist(),
     )
 
@@ -107,9 +107,14 @@ async def explain_decision(state: ExperimentState, event: Decided) -> Explanatio
     """Explain a decision of the log. What takes long is done in a thread, so that decisions go on."""
     (answer,) = decision_answers([event], state)
     learner, actions = state.learner, state.actions.at(event.number)
-    is_own = state.ordinal(event.number) > state.slot.since and actions == list(learner.actions[: len(actions)])
+    is_own = state.ordinal(event.number) > state.slot.since
+    if learner.traits.takes_action_features and event.eligible is not None:
+        actions = list(event.eligible)
+        is_own = is_own and event.action in learner.actions
+    else:
+        is_own = is_own and actions == list(learner.actions[: len(actions)])
     if is_own and learner.traits.explains and event.context:  # which the experiment's retention may have dropped
-        own = _restore_decision(state, event)
+        own = _restore_decision(state, event, actions)
         why = await asyncio.to_thread(learner.explain, own)
         text = why.text.replace(f"Decision {own.id} ", f"Decision {event.number} ", 1)
         return _info(event.number, answer, text, why)
@@ -151,14 +156,13 @@ def _info(decision: int | None, answer: Answer, text: str, why: Explanation | No
     return ExplanationInfo(decision, *own, text, data, eligible=answer.eligible)
 
 
-def _restore_decision(state: ExperimentState, event: Decided) -> Decision:
-    """Restore the learner's own decision from the log."""
-    learner = state.learner
-    return learner.restore_decision(
+def _restore_decision(state: ExperimentState, event: Decided, actions: list[ExperimentAction]) -> Decision:
+    """Restore the learner's own decision from the log, with the actions that its estimates are of."""
+    restored = state.learner.restore_decision(
         state.slot.step(state.ordinal(event.number)),
         event.context,
         event.action,
-        actions=state.actions.at(event.number),
+        actions=actions,
         explored=event.explored,
         wants_reward=event.wants_reward,
         probability=event.probability,
@@ -166,6 +170,8 @@ def _restore_decision(state: ExperimentState, event: Decided) -> Decision:
         relevant=event.relevant,
         eligible=event.eligible,
     )
+    restored.slate = None if event.many is None else event.many.slate
+    return restored
 
 
 def _describe(answer: Answer, number: int) -> str:

@@ -13,19 +13,20 @@ from typing import Any
 
 import msgspec
 
-from releaf import Schema, StateError, ensembles, from_bytes, policies
+from releaf import ActionTable, Schema, StateError, ensembles, from_bytes, policies
 from releaf.core.runtime import state_file
 from releaf.policies.class_lookup import policy_classes
 from releaf.policies.parameters import parameter_defaults, parameters_of
 from releaf.policy import ServedPolicy
 from releaf.service.errors import ApiError, invalid_request
-from releaf.service.messages import NewExperiment, PolicyInfo, PolicySpec
+from releaf.service.messages import Features, NewExperiment, PolicyInfo, PolicySpec
 
 MAX_TUPLES = 1_000_000  # of features for which RELEAF keeps cells
 MAX_BYTES = 256 << 20  # of a learner: snapshots and changes of the actions copy it
 MAX_PENDING = 10_000_000  # some 7 GB
 MAX_VALUES = 1_000_000  # categories and quantile samples of all features together
 SIZE_CHECK_FROM = 2_000  # actions times features from which the size of a learner is estimated first
+MAX_TABLE = 10_000  # actions with features, unless an experiment's ``max_actions`` is set
 TIMED_DECISIONS = 5  # the fastest counts: the others waited for something else
 POLICIES = policy_classes(policies)
 ENSEMBLES = tuple(policy_classes(ensembles))  # as uploaded models only
@@ -49,7 +50,9 @@ def make_learner(spec: NewExperiment) -> ServedPolicy:
     if len({str(action) for action in spec.actions}) < len(spec.actions):
         raise invalid_request(f"actions must differ as text, got {spec.actions}")
     if spec.model is None:
-        return build_policy(spec.policy, tuple(spec.actions), schema)
+        return build_policy(spec.policy, make_actions(spec), schema)
+    if isinstance(spec.actions, dict) or spec.action_features is not None:
+        raise invalid_request("model can't be given where actions have features: expected one or the other")
     try:
         content = base64.b64decode(spec.model, validate=True)
         _validate_model_header(state_file.from_bytes(content, "content")[0], spec.actions, schema)
@@ -62,6 +65,8 @@ def make_learner(spec: NewExperiment) -> ServedPolicy:
 
 def _validate_model_header(header: dict[str, Any], actions: list[Any], schema: Schema) -> None:
     """Reject a model of another experiment, or one that is too large, by its header, before loading it."""
+    if header.get("action_schema") is not None:
+        raise StateError("its actions have features, which an uploaded model can't have")
     name, labels, features = header["class"], header["actions"], Schema.from_dict(header["schema"])
     if not isinstance(name, str) or name not in (*POLICIES, *ENSEMBLES):
         raise StateError(f"its class is {name!r}: expected one of {', '.join((*POLICIES, *ENSEMBLES))}")
@@ -82,7 +87,38 @@ def policy_spec(learner: ServedPolicy) -> PolicySpec:
 
 def make_schema(spec: NewExperiment) -> Schema:
     """Make the schema of an experiment from a count, names, or descriptions of features."""
-    features = spec.features
+    return _schema_of(spec.features, "features")
+
+
+def make_actions(spec: NewExperiment) -> tuple[Any, ...] | ActionTable:
+    """Make the names of an experiment's actions, or the table of actions that have features."""
+    described, actions = spec.action_features, spec.actions
+    if not isinstance(actions, dict):
+        if described is not None:
+            raise invalid_request(
+                "action_features is given, but actions has names only: expected an object of names and their features, "
+                "{} if all actions come with the requests"
+            )
+        return tuple(actions)
+    if described is None:
+        raise invalid_request("actions have features: expected their description in action_features")
+    if isinstance(described, int):
+        described = [f"y{place}" for place in range(described)]
+    schema = _schema_of(described, "action_features")
+    try:
+        return ActionTable(actions, schema)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise invalid_request(f"actions are invalid: {error}") from None
+
+
+def describe_action_features(spec: NewExperiment) -> list[dict[str, Any]] | None:
+    """Describe the features of an experiment's actions; None where they have none."""
+    actions = make_actions(spec)
+    return actions.schema.to_dict() if isinstance(actions, ActionTable) and actions.schema is not None else None
+
+
+def _schema_of(features: Features, field: str) -> Schema:
+    """Make a schema from the field of a request."""
     try:
         if isinstance(features, int):
             return Schema.of(features)
@@ -95,7 +131,7 @@ def make_schema(spec: NewExperiment) -> Schema:
         return schema
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
         hint = error if isinstance(error, ValueError | TypeError) else f"{error} is missing or not a kind"
-        raise invalid_request(f"features are invalid: {hint}") from None
+        raise invalid_request(f"{field} are invalid: {hint}") from None
 
 
 def _describe(feature: Any) -> dict[str, Any]:
@@ -107,7 +143,7 @@ def _describe(feature: Any) -> dict[str, Any]:
     return dict(feature)
 
 
-def build_policy(policy: PolicySpec, actions: tuple[Any, ...], schema: Schema) -> ServedPolicy:
+def build_policy(policy: PolicySpec, actions: tuple[Any, ...] | ActionTable, schema: Schema) -> ServedPolicy:
     """Build a learner by the name of its policy. Without a seed, one is drawn here, so that the log has it."""
     if policy.name not in POLICIES:
         known = ", ".join(POLICIES)
@@ -118,6 +154,11 @@ def build_policy(policy: PolicySpec, actions: tuple[Any, ...], schema: Schema) -
         raise invalid_request(f"{policy.name} has no parameter {unknown[0]!r}: see /v1/policies")
     if "seed" in parameter_defaults(make) and arguments.get("seed") is None:
         arguments["seed"] = policy.parameters["seed"] = secrets.randbits(32)
+    if isinstance(actions, ActionTable):
+        if not make.traits.takes_action_features:
+            raise invalid_request(f"{policy.name} knows no features of actions: expected the policy JointReleaf")
+        if arguments.get("max_actions") is None:
+            arguments["max_actions"] = policy.parameters["max_actions"] = max(MAX_TABLE, len(actions))
     try:
         _validate_size(policy.name, actions, schema, arguments)
         learner: ServedPolicy = make(actions, schema, **arguments)
@@ -126,7 +167,9 @@ def build_policy(policy: PolicySpec, actions: tuple[Any, ...], schema: Schema) -
         raise invalid_request(f"{policy.name} can't be built: {error}") from None
 
 
-def _validate_size(name: str, actions: tuple[Any, ...], schema: Schema, arguments: dict[str, Any]) -> None:
+def _validate_size(
+    name: str, actions: tuple[Any, ...] | ActionTable, schema: Schema, arguments: dict[str, Any]
+) -> None:
     """Reject parameters with which a learner would take too much memory."""
     make = POLICIES[name]
     pending = arguments.get("max_pending", 1)
@@ -139,7 +182,12 @@ def _validate_size(name: str, actions: tuple[Any, ...], schema: Schema, argument
             raise invalid_request(
                 f"{len(schema)} features have {tuples:,} tuples of {2 * size}: expected at most {MAX_TUPLES:,}"
             )
-    if len(actions) * len(schema) > SIZE_CHECK_FROM:
+    if isinstance(actions, ActionTable):  # which may grow
+        described, most = actions.schema, max(arguments["max_actions"], len(actions))
+        _validate_bytes(
+            name, most, lambda few: make(ActionTable.without_values(range(few), described), schema, **arguments)
+        )
+    elif len(actions) * len(schema) > SIZE_CHECK_FROM:
         _validate_bytes(name, len(actions), lambda few: make(actions[:few], schema, **arguments))
 
 
@@ -162,6 +210,8 @@ def precompile(learner: ServedPolicy) -> float:
     """
     clone = copy.deepcopy(learner)
     context = [_example_value(feature) for feature in clone.schema.inputs.values()]
+    if clone.traits.takes_action_features:
+        _precompile_slates(clone, context)
     choice = clone.preview(context)
     if clone.traits.explains:
         clone.explain(choice)
@@ -173,6 +223,15 @@ def precompile(learner: ServedPolicy) -> float:
         clone.learn(choice, [low] * len(clone.actions) if clone.wants_all else low)
     clone.decide_many([context, context])
     return min(_seconds(lambda: clone.decide(context)) for _ in range(TIMED_DECISIONS))
+
+
+def _precompile_slates(clone: Any, context: list[Any]) -> None:
+    """Compile what decides on slates, and on actions of a request, of which one at least is there afterwards."""
+    requested = None
+    if clone.action_features is not None:
+        requested = {"example": [_example_value(feature) for feature in clone.action_features.inputs.values()]}
+    choice = clone.decide(context, k=1, actions=requested)
+    clone.learn(choice, {choice.action: clone.reward_range[0]})
 
 
 def _seconds(do: Callable[[], object]) -> float:

@@ -69,6 +69,13 @@ class LearnerSlot:
             self.estimate.refused += 1
             self.discard(ordinal)
 
+    def learn_slate(self, ordinal: int, rewards: dict[str, float]) -> None:
+        """Learn the rewards of actions of a slate, by the text of their names, if the learner still waits for them."""
+        step = self.step(ordinal)
+        slate = self.learner.pending_slate(step)
+        if slate is not None:
+            self.learner.learn(step, {name: rewards[str(name)] for name in slate if str(name) in rewards})
+
     def discard(self, ordinal: int) -> None:
         """Discard a decision whose reward will not come."""
         self.learner.discard_pending(self.step(ordinal))

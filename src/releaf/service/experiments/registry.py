@@ -258,8 +258,8 @@ class ExperimentRegistry:
 
 def _precompile_for(spec: NewExperiment) -> None:
     if spec.policy.name in learner_factory.POLICIES:
-        schema = learner_factory.make_schema(spec)
-        learner_factory.precompile(learner_factory.build_policy(spec.policy, tuple(spec.actions), schema))
+        actions, schema = learner_factory.make_actions(spec), learner_factory.make_schema(spec)
+        learner_factory.precompile(learner_factory.build_policy(spec.policy, actions, schema))
 
 
 def _validate_policy(requested: PolicySpec, own: PolicySpec) -> None:

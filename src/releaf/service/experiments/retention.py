@@ -129,7 +129,10 @@ class RetentionRunner:
         hashed = None
         if level == HASHED:
             hashed = self._experiment.hashes.context(event.context) if event.context else event.context_hash
-        return msgspec.structs.replace(event, context=[], context_hash=hashed)
+        many = event.many
+        if many is not None and many.actions is not None:  # their features may tell of the context
+            many = msgspec.structs.replace(many, actions=dict.fromkeys(many.actions))
+        return msgspec.structs.replace(event, context=[], context_hash=hashed, many=many)
 
 
 def _limit(now: float, days: float | None) -> float | None:

@@ -41,6 +41,7 @@ class ExperimentRecord(Struct, rename=_STORED_AS):
     series: TimeSeries
     diverged: int | None
     retention: RetentionRules | None = None  # None in snapshots of earlier versions, which had none
+    has_requested_actions: bool = False
 
 
 def freeze(state: ExperimentState) -> Callable[[], bytes]:
@@ -61,6 +62,7 @@ def freeze(state: ExperimentState) -> Callable[[], bytes]:
         series=msgspec.Raw(_encode(state.series)),  # type: ignore[arg-type]  # encoded at once, because it changes
         diverged=state.diverged,
         retention=state.retention,
+        has_requested_actions=state.has_requested_actions,
     )
 
     def to_bytes() -> bytes:
@@ -86,6 +88,7 @@ def from_bytes(content: bytes) -> ExperimentState:
     state.actions, state.last_at, state.retired = ActionHistory(record.actions), record.last_at, record.retired
     state.pending, state.keys, state.gaps = pending, keys, record.gaps
     state.retention = record.retention or record.spec.retention
+    state.has_requested_actions = record.has_requested_actions
     state.series.upgrade(state.ordinal(state.decisions))
     state.settle_unaccounted()
     return state

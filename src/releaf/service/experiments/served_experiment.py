@@ -26,12 +26,20 @@ from releaf.service.experiments.policy_versions import PolicyVersions
 from releaf.service.experiments.receipts import Receipts
 from releaf.service.experiments.serialization import EXPERIMENT_FORMAT
 from releaf.service.experiments.state import ExperimentState
-from releaf.service.log.events import AnyEvent, Decided, EligibleActions, ExperimentAction, Rewarded, decode_page
+from releaf.service.log.events import (
+    AnyEvent,
+    Decided,
+    EligibleActions,
+    ExperimentAction,
+    Rewarded,
+    decode_page,
+)
 from releaf.service.log.group_commit import GroupCommit
 from releaf.service.log.page_chain import LogPosition
 from releaf.service.log.recovery import LogDamaged, Recovery
 from releaf.service.log.snapshots import SnapshotWriter
 from releaf.service.log.state_format import compress, decompress
+from releaf.service.many_actions import ManyActions
 from releaf.service.messages import ExperimentInfo, Learnt, NewExperiment, NewShadow, RewardOf
 from releaf.service.settings import ServiceSettings
 from releaf.service.store.base import ChangeRow, EventStore, ExperimentRow, RewardRow
@@ -169,15 +177,16 @@ class ServedExperiment:
         keys: Sequence[str | None],
         eligible: EligibleActions | None = None,
         subjects: Sequence[str | None] | None = None,
+        many: ManyActions | None = None,
     ) -> list[Decided]:
         """Decide and commit. A context whose idempotency key is known gets its earlier decision."""
         distinct = distinct_keys(keys)
         if distinct:
             known = self.live().keys.known(distinct)
             if known:
-                return await self._decide_new(contexts, keys, known, eligible, subjects or [None] * len(contexts))
+                return await self._decide_new(contexts, keys, known, eligible, subjects or [None] * len(contexts), many)
         at, hashed = self.now(), None if subjects is None else self.hashes.subjects(subjects)
-        made = self._change(lambda state: state.decide(contexts, keys, at, eligible, hashed))
+        made = self._change(lambda state: state.decide(contexts, keys, at, eligible, hashed, many))
         await self._group_commit.append(self, made)
         return made
 
@@ -188,6 +197,7 @@ class ServedExperiment:
         known: dict[str, int],
         eligible: EligibleActions | None,
         subjects: Sequence[str | None],
+        many: ManyActions | None,
     ) -> list[Decided]:
         """Decide only for the contexts whose idempotency key is new."""
         decisions, hashed = {}, self.hashes.subjects(subjects)
@@ -196,6 +206,8 @@ class ServedExperiment:
                 decisions[index] = recorded = await self.read_decision(known[key])
                 if not self._is_of_context(recorded, self.live().to_rows([contexts[index]])[0]):
                     raise ApiError(409, "key_reused", f"key {key!r} was used for another context: use another key")
+                if not _is_same_request(recorded.many, many):
+                    raise ApiError(409, "key_reused", f"key {key!r} was used with other actions or k: use another key")
                 if not self._has_eligible(recorded, None if eligible is None else eligible[index]):
                     message = f"key {key!r} was used with other eligible actions: use another key"
                     raise ApiError(409, "key_reused", message)
@@ -205,12 +217,14 @@ class ServedExperiment:
         if new:
             allowed = None if eligible is None else [eligible[index] for index in new]
             own, named, people = ([values[index] for index in new] for values in (contexts, keys, subjects))
-            made = await self.decide(own, named, allowed, people)
+            made = await self.decide(own, named, allowed, people, many)
             decisions |= dict(zip(new, made, strict=True))
         return [decisions[index] for index in range(len(contexts))]
 
     def _has_eligible(self, event: Decided, eligible: Sequence[ExperimentAction] | None) -> bool:
         """Whether a decision chose among these actions; None for all of them."""
+        if eligible is None and self.live().has_requested_actions:  # the log names all of that time
+            return True
         actions = set(self.live().actions.at(event.number))
         return set(event.eligible or actions) == (actions if eligible is None else set(eligible))
 
@@ -286,8 +300,9 @@ class ServedExperiment:
         at, before = self.now(), _changeable_fields(self.live())
         event = self._change(lambda state: getattr(state, what)(*arguments, at))
         after = _changeable_fields(self.live())
+        growth = max(len(after["actions"]), 1) / max(len(before["actions"]), 1)  # estimate; each start measures it
         for slot in (self.live().slot, *self.live().shadows):
-            slot.decision_seconds *= len(after["actions"]) / len(before["actions"])  # estimate; each start measures it
+            slot.decision_seconds *= growth
         if sender is not None:
             subject = arguments[0] if arguments and isinstance(arguments[0], str | int) else None
             changes = [record_change(at, sender, self.name, what, subject, before, after)]
@@ -344,7 +359,7 @@ class ServedExperiment:
             status=RETIRED if state and state.retired else self.status,
             created=format_timestamp(self.created),
             policy=state.slot.policy if state else self.spec.policy,
-            actions=action_names(state.learner) if state else self.spec.actions,
+            actions=action_names(state.learner) if state else list(self.spec.actions),
             features=learner_factory.make_schema(self.spec).to_dict(),
             rewards=self.spec.rewards,
             counts=state.counts() if state else None,
@@ -356,6 +371,7 @@ class ServedExperiment:
             messages=self.messages,
             retention=state.retention if state else self.spec.retention,
             alerts=self.monitor.alerts(state, self.now()) if state else [],
+            action_features=learner_factory.describe_action_features(self.spec),
         )
 
     # --- recovery and snapshots ---------------------------------------------------------------------------------
@@ -416,6 +432,11 @@ def _changeable_fields(state: ExperimentState) -> dict[str, Any]:
         "retired": state.retired,
         "retention": state.retention,
     }
+
+
+def _is_same_request(recorded: ManyActions | None, many: ManyActions | None) -> bool:
+    """Whether two requests had the same actions with features, and the same size of a slate."""
+    return many is None if recorded is None else recorded.is_same_request(many)
 
 
 def _learn_rewards(

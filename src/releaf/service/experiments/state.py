@@ -12,7 +12,8 @@ from collections.abc import Iterable, Sequence
 from itertools import count, repeat
 from typing import Any, cast
 
-from releaf.decision import Decision
+from releaf.decision import ActionName, Decision
+from releaf.policies.action_table_policy import ActionTablePolicy
 from releaf.policy import ServedPolicy
 from releaf.service.errors import ApiError, invalid_request
 from releaf.service.experiments.action_history import ActionHistory, Reward
@@ -21,9 +22,18 @@ from releaf.service.experiments.idempotency import IdempotencyKeys
 from releaf.service.experiments.learner_slot import LearnerSlot, action_names, deserialize_learner, serialize_learner
 from releaf.service.experiments.pending_decisions import NotPending, PendingDecision, PendingDecisions
 from releaf.service.experiments.shadow_estimate import ShadowEstimate
-from releaf.service.experiments.time_series import TimeSeries
+from releaf.service.experiments.time_series import OTHERS, TimeSeries
 from releaf.service.log import events
-from releaf.service.log.events import AnyEvent, Decided, EligibleActions, ExperimentAction, Expired, LogEvent, Rewarded
+from releaf.service.log.events import (
+    AnyEvent,
+    Decided,
+    EligibleActions,
+    ExperimentAction,
+    Expired,
+    LogEvent,
+    Rewarded,
+)
+from releaf.service.many_actions import ManyActions
 from releaf.service.messages import Counts, NewExperiment, PolicySpec, RetentionRules
 from releaf.service.store.base import RewardRow
 from releaf.service.timestamps import format_timestamp
@@ -68,6 +78,7 @@ class ExperimentState:
         self.retired = False
         self.retention = spec.retention
         self.diverged: int | None = None  # first decision for which a replay chose another action than the log has
+        self.has_requested_actions = False  # whether actions came with a request: later events name all eligible ones
         self.rows_erased = 0  # contexts that the latest erasure removed from learners
         self.outcomes: list[RewardRow] = []  # since the last call of take_outcomes
 
@@ -94,22 +105,28 @@ class ExperimentState:
         at: float,
         eligible: EligibleActions | None = None,
         subjects: Iterable[str | None] | None = None,
+        many: ManyActions | None = None,
     ) -> list[Decided]:
         """Decide for each context, among its eligible actions; invalid input raises before the first decision.
 
-        ``subjects`` are keyed hashes.
+        ``subjects`` are keyed hashes. ``many``, which goes with one context, has the actions of the request, and the
+        size of the slate.
         """
         self._require_not_retired()
+        if many is not None:
+            self._require_many_actions(many)
         if self.learner.observation_mode != "never":
             self.pending.require_capacity_for(len(contexts), self.spec)
         rows = self.to_rows(contexts)
         try:
-            choices = _decide(self.learner, rows, eligible)
+            choices = _decide(self.learner, rows, eligible, many)
         except (ValueError, TypeError, OverflowError) as error:
             raise invalid_request(str(error)) from None
         shadow_choices = self._shadow_choices(rows, eligible)
+        is_open = self.has_requested_actions or (many is not None and many.actions is not None)
+        everyone = tuple(self.learner.actions) if is_open else None
         made = [
-            Decided.of(at, number, row, choice, key, others, subject)
+            Decided.of(at, number, row, choice, key, others, subject, many, everyone)
             for number, row, choice, key, others, subject in zip(
                 count(self.counters.decisions + 1), rows, choices, keys, shadow_choices, subjects or repeat(None)
             )
@@ -138,9 +155,22 @@ class ExperimentState:
         if pending[2] is not None and pending[2] <= at:
             message = f"the reward of decision {decision} is too late: its deadline was {format_timestamp(pending[2])}"
             raise ApiError(410, "too_late", message)
-        value = self.actions.normalize_reward(decision, reward)
+        step = self.slot.step(self.ordinal(decision))
+        slate = self.learner.pending_slate(step) if isinstance(reward, dict) else None
+        is_gone = self.learner.traits.takes_action_features and not self.learner.is_pending(step)
+        if isinstance(reward, dict) and reward and (slate is not None or is_gone):
+            value: Reward = {name: float(earned) for name, earned in reward.items()}
+        elif slate is not None:
+            raise invalid_request(f"rewards of decision {decision} are empty: expected one")
+        else:
+            value = self.actions.normalize_reward(decision, reward)
         try:
-            self.learner.check_reward(self.slot.step(self.ordinal(decision)), value)
+            if isinstance(value, dict) and slate is None:  # all its actions made room for others: nothing is learnt
+                for earned in value.values():
+                    self.learner.check_reward(step, earned)
+            else:
+                named = _by_name(value, slate) if isinstance(value, dict) and slate else value
+                self.learner.check_reward(step, named)
         except (ValueError, TypeError) as error:
             raise invalid_request(str(error)) from None
         return value
@@ -163,17 +193,22 @@ class ExperimentState:
         self._expire(event)
         return event
 
-    def add_action(self, action: ExperimentAction, at: float) -> AnyEvent:
-        """Add an action to all learners."""
+    def add_action(self, action: ExperimentAction, features: Any, at: float) -> AnyEvent:
+        """Add an action to all learners, perhaps with features of its own."""
         self._require_not_retired()
+        has_features = getattr(self.learner, "action_features", None) is not None
+        if features is not None and not has_features:
+            raise invalid_request(f"action {action!r} has features, but actions of this experiment have none")
+        if has_features and not isinstance(action, str):
+            raise invalid_request(f"action is {action!r}: expected text, as of all actions with features")
         if str(action) in map(str, self.learner.actions):
             raise ApiError(409, "conflict", f"the experiment already has an action {str(action)!r}")
         if len(self.learner.actions) >= MAX_ACTIONS:
             raise ApiError(
                 409, "conflict", f"the experiment already has {MAX_ACTIONS:,} actions, the maximum: retire one first"
             )
-        self._dry_run("add_action", action)
-        event = events.ActionAdded(at, action)
+        self._dry_run("add_action", action, *_given(features))
+        event = events.ActionAdded(at, action, features)
         self.apply(event)
         return event
 
@@ -195,6 +230,8 @@ class ExperimentState:
                 "would spend its budget on rewards that never come. Leave the budget out",
             )
         self._require_not_retired()
+        if getattr(self.learner, "action_features", None) is not None:
+            raise ApiError(409, "conflict", "an experiment whose actions have features can't have shadows")
         if len(self.shadows) >= MAX_SHADOWS:
             raise ApiError(
                 409, "conflict", f"the experiment already has {MAX_SHADOWS} shadows, the maximum: remove one first"
@@ -271,9 +308,9 @@ class ExperimentState:
                     self.series.note_reward(at)
             case Expired():
                 self._expire(event)
-            case events.ActionAdded(_, action):
+            case events.ActionAdded(_, action, features):
                 for slot in (self.slot, *self.shadows):
-                    slot.learner.add_action(action)
+                    slot.learner.add_action(action, *_given(features))
                 self._actions_changed()
             case events.ActionRemoved(_, action):
                 self._remove_action(action, event.at)
@@ -306,7 +343,8 @@ class ExperimentState:
             self.series.add_marker(event.at, self.counters.decisions, change, name)
 
     def _replay_decision(self, event: Decided) -> None:
-        choice = self.learner.decide(event.context, event.eligible)
+        requested = event.many is not None and event.many.actions is not None
+        (choice,) = _decide(self.learner, [event.context], None if requested else [event.eligible], event.many)
         if (choice.action, choice.explored) != (event.action, event.explored) and self.diverged is None:
             self.diverged = event.number
         for shadow in self.shadows:
@@ -318,6 +356,8 @@ class ExperimentState:
     def _record(self, made: list[Decided]) -> None:
         """Record decisions that the learners have just made, all at the same time."""
         counters, last = self.counters, made[-1]
+        if last.many is not None and last.many.actions is not None:
+            self.has_requested_actions = True
         explored, asked = [event.explored for event in made], [event.wants_reward for event in made]
         counters.decisions, self.last_at = last.number, last.at
         counters.explored += sum(explored)
@@ -342,6 +382,9 @@ class ExperimentState:
     def _learn(self, decision: int, pending: PendingDecision, reward: Reward) -> None:
         """Pass a validated reward to all learners, and update the estimates of the shadows."""
         action, ordinal = pending[0], self.ordinal(decision)
+        if isinstance(reward, dict):
+            self._learn_slate(decision, pending, reward)
+            return
         eligible = self.learner.eligible_actions(self.slot.step(ordinal))
         self.slot.learn(ordinal, reward, action)
         for shadow in self.shadows:
@@ -354,7 +397,25 @@ class ExperimentState:
         self.series.add_reward(ordinal, action, pending[1], known)
         del self.pending[decision]
 
-    def _update_estimate(self, shadow: LearnerSlot, decision: int, pending: PendingDecision, reward: Reward) -> None:
+    def _learn_slate(self, decision: int, pending: PendingDecision, rewards: dict[str, float]) -> None:
+        """Learn the rewards of actions of a slate. Counts and series have that of the first one.
+
+        Where it was not observed, they have the mean of the others, which no action is credited with.
+        """
+        action, ordinal = pending[0], self.ordinal(decision)
+        self.slot.learn_slate(ordinal, rewards)
+        if str(action) in rewards:
+            earned = rewards[str(action)]
+            self.series.add_reward(ordinal, action, pending[1], earned)
+        else:
+            earned = sum(rewards.values()) / len(rewards)
+            self.series.add_reward(ordinal, cast("ExperimentAction", OTHERS), None, earned)
+        self.counters.reward_sum += earned
+        del self.pending[decision]
+
+    def _update_estimate(
+        self, shadow: LearnerSlot, decision: int, pending: PendingDecision, reward: float | list[float]
+    ) -> None:
         action, probability, _, choices = pending
         choice = choices.get(shadow.name) if choices and self.ordinal(decision) > shadow.estimate.since else None
         if choice is None:
@@ -436,11 +497,23 @@ class ExperimentState:
         except (ValueError, TypeError) as error:
             raise invalid_request(str(error)) from None
 
-    def _dry_run(self, change: str, action: ExperimentAction) -> None:
+    def _require_many_actions(self, many: ManyActions) -> None:
+        """Raise unless actions may come with a request, or form a slate."""
+        name = type(self.learner).__name__
+        if not self.learner.traits.takes_action_features:
+            raise invalid_request(f"{name} takes neither actions nor k with a request: expected the policy JointReleaf")
+        if many.actions is not None and getattr(self.learner, "action_features", None) is None:
+            raise invalid_request(
+                "actions came with the request, but actions of this experiment have no features: expected eligible"
+            )
+        if self.shadows:
+            raise ApiError(409, "conflict", "shadows choose single actions: remove them before a request with k")
+
+    def _dry_run(self, change: str, action: ExperimentAction, *features: Any) -> None:
         """Try a change of the actions on copies: either all learners make it or none."""
         try:
             for slot in (self.slot, *self.shadows):
-                getattr(copy.deepcopy(slot.learner), change)(action)
+                getattr(copy.deepcopy(slot.learner), change)(action, *features)
         except (ValueError, TypeError) as error:
             known = action in self.learner.actions
             status, code = (404, "unknown_action") if change == "remove_action" and not known else (409, "conflict")
@@ -481,9 +554,27 @@ class ExperimentState:
 
 
 def _decide(
-    learner: ServedPolicy, rows: list[list[Any]], eligible: EligibleActions | None = None
+    learner: ServedPolicy,
+    rows: list[list[Any]],
+    eligible: EligibleActions | None = None,
+    many: ManyActions | None = None,
 ) -> Sequence[Decision]:
     """Decide for all contexts; an error leaves the learner unchanged."""
+    if many is not None:
+        allowed = None if eligible is None else eligible[0]
+        joint = cast("ActionTablePolicy", learner)
+        return [joint.decide(rows[0], allowed, k=many.k, actions=many.actions)]
     if len(rows) == 1:
         return [learner.decide(rows[0], None if eligible is None else eligible[0])]
     return learner.decide_many(rows, eligible)
+
+
+def _given(features: Any) -> tuple[Any, ...]:
+    """Features of an action as further arguments: most policies take none."""
+    return () if features is None else (features,)
+
+
+def _by_name(rewards: dict[str, float], slate: Sequence[ActionName | None]) -> dict[Any, float]:
+    """Rewards by the names of the actions of a slate; keys of JSON are their text."""
+    names = {str(name): name for name in slate}
+    return {names.get(text, text): earned for text, earned in rewards.items()}

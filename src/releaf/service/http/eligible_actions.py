@@ -1,4 +1,4 @@
-"""Eligible actions of a request for decisions."""
+"""Eligible actions, and actions with features, of a request for decisions."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import cast
 
 from releaf.service.errors import invalid_request
+from releaf.service.http.name_checks import check_name
+from releaf.service.many_actions import ManyActions
 from releaf.service.messages import Ask
 
 Names = list[str | int]
@@ -34,3 +36,14 @@ def eligible_of_many(ask: Ask, count: int) -> EligibleActions | None:
     if len(given) != count:
         raise invalid_request(f"got {len(given)} lists of eligible actions for {count} contexts: expected one for each")
     return cast("EligibleActions", given)
+
+
+def many_actions_of(ask: Ask) -> ManyActions | None:
+    """The actions that came with a request, and the size of its slate; None without either."""
+    if ask.actions is None and ask.k is None:
+        return None
+    if ask.actions is not None and ask.eligible is not None:
+        raise invalid_request("actions names the eligible actions already: expected no eligible")
+    for name in ask.actions or ():
+        check_name("action", name)
+    return ManyActions(ask.actions, ask.k)

@@ -20,12 +20,18 @@ from releaf.service.experiments.policy_versions import is_known
 from releaf.service.experiments.series_summary import MAX_SERIES_POINTS, SeriesCopy
 from releaf.service.experiments.served_experiment import LIVE, RECOVERING, ServedExperiment
 from releaf.service.http.asgi import RawResponse, find_header
-from releaf.service.http.eligible_actions import EligibleActions, eligible_of, eligible_of_many
+from releaf.service.http.eligible_actions import (
+    EligibleActions,
+    eligible_of,
+    eligible_of_many,
+    many_actions_of,
+)
 from releaf.service.http.endpoint import decode_json, encoder
 from releaf.service.http.metrics import CONTENT_TYPE
 from releaf.service.http.name_checks import check_experiment_names, check_name
 from releaf.service.http.operation import ApiRequest
 from releaf.service.http.server_sent_events import open_feed
+from releaf.service.many_actions import ManyActions
 from releaf.service.messages import (
     AllLearnt,
     Answer,
@@ -116,15 +122,15 @@ async def retire_experiment(request: ApiRequest) -> ExperimentInfo:
     return experiment.info()
 
 
-async def _change(request: ApiRequest, change: str, subject: Any) -> ExperimentInfo:
+async def _change(request: ApiRequest, change: str, subject: Any, *further: Any) -> ExperimentInfo:
     experiment = _experiment(request)
-    await experiment.change(change, subject, sender=_sender(request))
+    await experiment.change(change, subject, *further, sender=_sender(request))
     return experiment.info()
 
 
 async def add_action(request: ApiRequest) -> ExperimentInfo:
     check_name("action", request.body.action)
-    return await _change(request, "add_action", request.body.action)
+    return await _change(request, "add_action", request.body.action, request.body.features)
 
 
 async def retire_action(request: ApiRequest) -> ExperimentInfo:
@@ -172,7 +178,9 @@ async def decide(request: ApiRequest) -> Answer | Answers | RawResponse:
         if ask.subjects is not None:
             raise invalid_request("subjects go with contexts; expected subject")
         one, subjects = eligible_of(ask), None if ask.subject is None else [ask.subject]
-        return (await _decide(request, experiment, [ask.context], [ask.key or header_key], one, subjects))[0]
+        key, many = ask.key or header_key, many_actions_of(ask)
+        return (await _decide(request, experiment, [ask.context], [key], one, subjects, many))[0]
+    _require_no_many_actions(ask)
     if ask.key is not None:
         raise invalid_request("key goes with context; expected keys, one for each context")
     if ask.subject is not None:
@@ -203,8 +211,9 @@ async def _decide(
     keys: list[str | None],
     eligible: EligibleActions | None,
     subjects: Sequence[str | None] | None = None,
+    many: ManyActions | None = None,
 ) -> list[Answer]:
-    events = await experiment.decide(contexts, keys, eligible, subjects)
+    events = await experiment.decide(contexts, keys, eligible, subjects, many)
     request.metrics.recent_decisions(experiment.name).add([event.explored for event in events])
     return decision_answers(events, experiment.live(), experiment.receipts)
 
@@ -234,7 +243,14 @@ async def _decide_lines(request: ApiRequest, experiment: ServedExperiment) -> Ra
 def _require_one_context(ask: Ask) -> None:
     if ask.context is UNSET or ask.contexts is not UNSET or ask.keys is not None or ask.subjects is not None:
         raise invalid_request("expected a context in each line")
+    _require_no_many_actions(ask)
     eligible_of(ask)
+
+
+def _require_no_many_actions(ask: Ask) -> None:
+    if ask.actions is not None or ask.k is not None:
+        name = "k" if ask.actions is None else "actions"
+        raise invalid_request(f"{name} goes with one context: expected one decision in each request")
 
 
 def _read_line(decoder: msgspec.json.Decoder[Any], line: bytes, check: Callable[[Any], None]) -> Any:
@@ -363,6 +379,8 @@ async def get_series(request: ApiRequest) -> SeriesInfo:
 async def get_summary(request: ApiRequest) -> SummaryInfo:
     copy, (since, until) = _series(request), _time_range(request)
     actions = action_names(_experiment(request).live().learner)
+    if not actions:
+        raise ApiError(409, "conflict", "the experiment has no actions yet: decide with actions in the request first")
     name = request.query.get("baseline", str(actions[0]))
     baseline = next((action for action in actions if str(action) == name), None)
     if baseline is None:

@@ -20,9 +20,9 @@ def check_experiment_names(experiment: NewExperiment) -> None:
     """Raise an error with status 422 if an action or a feature of a new experiment has a name that is not allowed."""
     for action in experiment.actions:
         check_name("action", action)
-    features = experiment.features if isinstance(experiment.features, list) else []
-    for feature in features:
-        check_name("feature", feature.get("name") if isinstance(feature, dict) else feature)
+    for features in (experiment.features, experiment.action_features):
+        for feature in features if isinstance(features, list) else []:
+            check_name("feature", feature.get("name") if isinstance(feature, dict) else feature)
 
 
 def check_name(what: str, name: Any) -> None:

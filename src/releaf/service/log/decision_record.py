@@ -12,6 +12,7 @@ from releaf.service.timestamps import format_timestamp
 
 def decision_record(event: Decided, row: RewardRow | None, names: tuple[str, ...], is_pending: bool) -> Recorded:
     """A decision with its outcome."""
+    many = event.many
     outcome = row.outcome if row is not None else "waiting" if is_pending else "dropped"
     if not event.wants_reward:
         outcome = "unasked"
@@ -29,4 +30,7 @@ def decision_record(event: Decided, row: RewardRow | None, names: tuple[str, ...
         rewarded_at=None if row is None or row.reward is None else format_timestamp(row.at),
         subject=event.subject,
         context_hash=event.context_hash,
+        actions=None if many is None else many.actions,
+        slate=None if many is None or many.slate is None else list(many.slate),
+        slate_probabilities=None if many is None or many.probabilities is None else list(many.probabilities),
     )

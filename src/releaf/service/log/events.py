@@ -13,11 +13,12 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from releaf.service.many_actions import ManyActions
 from releaf.service.messages import PolicySpec, RetentionRules
 
 ExperimentAction = str | int  # name of an action: text or an integer, as JSON has it
 EligibleActions = Sequence[Sequence[ExperimentAction] | None]  # of each context; None for all actions
-Reward = float | list[float]
+Reward = float | list[float] | dict[str, float]  # a mapping from actions of a slate
 
 
 class LogEvent(Struct, array_like=True, gc=False):  # never part of a reference cycle
@@ -29,7 +30,8 @@ class LogEvent(Struct, array_like=True, gc=False):  # never part of a reference 
 class Decided(LogEvent, tag=1):
     """The learner in charge chose an action for a context. ``shadows``: the choices of the shadows.
 
-    ``eligible``: the actions that could be chosen; None where all could, as in logs of earlier versions.
+    ``eligible``: the actions that could be chosen; None where all could, as in logs of earlier versions. Once actions
+    come with requests, it is never None. Estimates are those of all actions, or of the eligible ones.
     """
 
     number: int
@@ -45,6 +47,7 @@ class Decided(LogEvent, tag=1):
     eligible: tuple[ExperimentAction, ...] | None = None
     subject: str | None = None  # a keyed hash of it, never itself
     context_hash: str | None = None  # in place of a context that retention hashed
+    many: ManyActions | None = None
 
     @classmethod
     def of(
@@ -56,11 +59,16 @@ class Decided(LogEvent, tag=1):
         key: str | None,
         shadows: Any,
         subject: str | None = None,
+        many: ManyActions | None = None,
+        everyone: tuple[Any, ...] | None = None,
     ) -> Decided:
-        """The event of a learner's decision."""
+        """The event of a learner's decision; ``everyone`` is eligible where the decision names nobody."""
         chance, explored, wanted = choice.probability, choice.explored, choice.wants_reward
         answer = (choice.action, chance, explored, wanted, choice.estimates, choice.relevant)
-        return cls(at, number, context, *answer, key, shadows, choice.eligible, subject)
+        eligible = choice.eligible if choice.eligible is not None else everyone
+        if many is not None:
+            many = ManyActions(many.actions, many.k, choice.slate, choice.slate_probabilities)
+        return cls(at, number, context, *answer, key, shadows, eligible, subject, None, many)
 
 
 class Rewarded(LogEvent, tag=2):
@@ -77,9 +85,10 @@ class Expired(LogEvent, tag=3):
 
 
 class ActionAdded(LogEvent, tag=4):
-    """The experiment has one more action from now on."""
+    """The experiment has one more action from now on, perhaps with features of its own."""
 
     action: ExperimentAction
+    features: Any = None
 
 
 class ActionRemoved(LogEvent, tag=5):

@@ -34,7 +34,7 @@ FORMATS = {
 
 
 class ExportTask(msgspec.Struct):
-    """What to export: an experiment of a store, its features, and whether rewards are those of all actions."""
+    """What to export: an experiment of a store, its features, and what rewards are of."""
 
     store: str
     experiment: int
@@ -42,6 +42,7 @@ class ExportTask(msgspec.Struct):
     names: list[str]
     kinds: list[str]
     wants_all: bool
+    has_slates: bool = False  # whether decisions may be slates
 
 
 async def export_chunks(reader: SqlQueries, task: ExportTask) -> AsyncIterator[bytes]:
@@ -69,7 +70,7 @@ async def _with_rewards(reader: SqlQueries, task: ExportTask, events: list[Decid
 class _ExportColumns:
     """Column names of an export: a feature with the name of a fixed column gets the prefix ``context.``."""
 
-    fixed = (
+    fixed: tuple[str, ...] = (
         *("decision", "at", "action", "probability", "explored", "wants_reward", "outcome", "reward", "rewarded_at"),
         "eligible",
     )
@@ -77,6 +78,8 @@ class _ExportColumns:
     def __init__(self, task: ExportTask) -> None:
         names = tuple(task.names)
         self.kinds = task.kinds
+        if task.has_slates:
+            self.fixed = (*self.fixed, "slate", "slate_probabilities", "slate_rewards")
         self.named = [self._prefixed(name, names) if name in self.fixed else name for name in names]
 
     def _prefixed(self, name: str, names: tuple[str, ...]) -> str:
@@ -84,7 +87,10 @@ class _ExportColumns:
         return self._prefixed(prefixed, names) if prefixed in names else prefixed
 
     def row(self, record: Recorded) -> dict[str, Any]:
-        values = {name: getattr(record, name) for name in self.fixed}
+        values = {name: getattr(record, name, None) for name in self.fixed}
+        if isinstance(record.reward, dict):  # the reward of a slate is that of its first action, if it was observed
+            values["slate_rewards"] = json.dumps(record.reward)
+            values["reward"] = record.reward.get(str(record.action))
         if isinstance(record.reward, list):
             values["reward"] = json.dumps(record.reward)
         dropped = [None] * len(self.named)  # by the experiment's retention
@@ -124,7 +130,8 @@ class _CsvWriter:
             self._has_header = True
         for record in rows:
             values = columns.row(record)
-            values["eligible"] = join_names(values["eligible"])
+            for name in ("eligible", "slate", "slate_probabilities"):
+                values[name] = join_names(values.get(name))
             writer.writerow([neutralize_formula(values[name]) for name in names])
         return text.getvalue().encode()
 
@@ -155,6 +162,11 @@ class _ParquetWriter:
         kinds = {"categorical": pa.string(), "boolean": pa.bool_(), "datetime": pa.string()}
         self._types = [kinds.get(kind, pa.float64()) for kind in columns.kinds]
         time = pa.timestamp("ms", tz="UTC")
+        slates = {
+            "slate": pa.list_(pa.string()),
+            "slate_probabilities": pa.list_(pa.float64()),
+            "slate_rewards": pa.string(),
+        }
         self._schema = pa.schema(
             [
                 ("decision", pa.int64()),
@@ -168,6 +180,7 @@ class _ParquetWriter:
                 ("reward", pa.string() if self._all else pa.float64()),
                 ("rewarded_at", time),
                 ("eligible", pa.list_(pa.string())),
+                *((name, slates[name]) for name in columns.fixed if name in slates),
             ]
         )
         self._sink = _ChunkBuffer()
@@ -183,6 +196,8 @@ class _ParquetWriter:
             values = [row[field.name] for row in values_by_row]
             if field.type == pa.string():
                 arrays.append(pa.array([None if value is None else str(value) for value in values], pa.string()))
+            elif field.name == "slate_probabilities":
+                arrays.append(pa.array(values, field.type))
             elif pa.types.is_list(field.type):
                 lists = [None if names is None else [str(name) for name in names] for names in values]
                 arrays.append(pa.array(lists, field.type))
