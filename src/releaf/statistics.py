@@ -12,6 +12,7 @@ from releaf.arrays import Array
 Z95 = 1.959963984540054  # 97.5 % quantile of the standard normal distribution
 # 97.5 % quantiles of Student's t distribution for 1, 2, … degrees of freedom; the last one is used for more.
 T95 = (12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120)
+MAX_WEIGHT_BIAS = 0.2  # difference of the mean weight from 1 up to which an estimate counts as supported
 
 
 def standard_error(values: Array) -> float:
@@ -60,3 +61,22 @@ def snips_variance(w: float, wr: float, ww: float, wwr: float, wwrr: float) -> f
 def effective_sample_size(w: float, ww: float) -> float:
     """Kish's effective sample size (Σ w)² / Σ w², from the sums of weights and of squared weights."""
     return w * w / ww if ww else 0.0
+
+
+def is_weight_supported(w: float, ww: float, count: int) -> bool:
+    """Whether importance weights are 1 on average over a number of decisions, up to random variation.
+
+    They are less if the policy in charge never takes some of the actions that they stand for.
+
+    Parameters
+    ----------
+    w, ww
+        Sums of the weights, and of their squares.
+    count
+        The decisions, also those with the weight 0.
+    """
+    if not count:
+        return False
+    mean = w / count
+    error = math.sqrt(max(ww / count - mean * mean, 0.0) / count)
+    return abs(mean - 1.0) <= MAX_WEIGHT_BIAS + 3.0 * error

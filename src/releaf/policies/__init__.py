@@ -1,6 +1,7 @@
 """Policies, one class per file. Importing this package registers every policy for ``load``."""
 
 from releaf.policies.adaptive import AdaptiveReleaf
+from releaf.policies.apprentice import Apprentice
 from releaf.policies.base import OnlinePolicy
 from releaf.policies.cmab_rl import CMABRL
 from releaf.policies.epsilon_greedy import EpsilonGreedy
@@ -20,6 +21,7 @@ __all__ = [
     "CMABRL",
     "UCB1",
     "AdaptiveReleaf",
+    "Apprentice",
     "ContextualZooming",
     "EpsilonGreedy",
     "GreedyReleaf",

@@ -7,7 +7,7 @@ import threading
 from abc import abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -22,7 +22,23 @@ from releaf.policies.pending_decisions import PendingDecision, are_eligible, as_
 from releaf.schema import Encoder, Schema
 
 MOST_STEPS = 2**53  # decision ids that every JSON parser reads exactly
-_REGISTRY: dict[str, type[Serializable]] = {}
+_REGISTRY: dict[str, type[Revivable]] = {}
+
+
+class Revivable(Protocol):
+    """A class that ``load`` can rebuild from a state file."""
+
+    @classmethod
+    def _revive(cls, header: dict[str, Any], arrays: dict[str, Array]) -> Self: ...
+
+
+R = TypeVar("R", bound=type[Revivable])
+
+
+def register(made: R) -> R:
+    """Register a class for ``load`` by its name."""
+    _REGISTRY[made.__name__] = made
+    return made
 
 
 class Serializable:
@@ -40,7 +56,7 @@ class Serializable:
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        _REGISTRY[cls.__name__] = cls
+        register(cls)
 
     @abstractmethod
     def _arrays(self) -> dict[str, Array]:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import math
-
 from msgspec import Struct
 
 from releaf import statistics
-
-MAX_WEIGHT_BIAS = 0.2  # difference of the mean weight from 1 up to which an estimate counts as supported
 
 
 class ActionSums(Struct, array_like=True, gc=False):
@@ -65,7 +61,7 @@ class ActionSums(Struct, array_like=True, gc=False):
 
     def is_supported(self, rewarded: int) -> bool:
         """Whether rewards tell what the action would earn everywhere."""
-        return is_weight_supported(self.w, self.ww, rewarded)
+        return statistics.is_weight_supported(self.w, self.ww, rewarded)
 
     def value(self) -> float:
         """Self-normalised estimate (SNIPS) of the mean reward if the action were always taken."""
@@ -79,22 +75,3 @@ class ActionSums(Struct, array_like=True, gc=False):
         """Covariance of the estimate with the mean reward of all decisions, times their number (delta method)."""
         value = self.value()
         return (self.wrr - (mean + value) * self.wr + mean * value * self.w) / self.w
-
-
-def is_weight_supported(w: float, ww: float, count: int) -> bool:
-    """Whether importance weights are 1 on average over a number of decisions, up to random variation.
-
-    They are less if the policy in charge never takes some of the actions that they stand for.
-
-    Parameters
-    ----------
-    w, ww
-        Sums of the weights, and of their squares.
-    count
-        The decisions, also those with the weight 0.
-    """
-    if not count:
-        return False
-    mean = w / count
-    error = math.sqrt(max(ww / count - mean * mean, 0.0) / count)
-    return abs(mean - 1.0) <= MAX_WEIGHT_BIAS + 3.0 * error

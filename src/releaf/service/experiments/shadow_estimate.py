@@ -6,7 +6,6 @@ from msgspec import Struct, field
 
 from releaf import statistics
 from releaf.confidence_sequence import PairedDifference
-from releaf.service.experiments.action_sums import is_weight_supported
 
 
 class ShadowEstimate(Struct):
@@ -72,7 +71,7 @@ class ShadowEstimate(Struct):
         If the policy in charge never takes the actions that the shadow prefers, no reward tells their value, and the
         estimate would only cover the decisions on which both agree.
         """
-        return is_weight_supported(self.w, self.ww, self.seen)
+        return statistics.is_weight_supported(self.w, self.ww, self.seen)
 
     def value(self) -> tuple[float | None, float | None, float | None]:
         """Self-normalised estimate (SNIPS) of the mean reward, with its 95 % confidence interval (delta method).
