@@ -10,7 +10,7 @@ RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
 NO, UNMEASURED = "no", "not measured"
 HEADINGS = ["", "**releaf**", "VowpalWabbit", "MABWiser", "contextualbandits", "River", "obp"]
 FEATURES = [
-    ["finds the features that matter to each action", "yes", NO, NO, NO, NO, NO],
+    ["finds the features that matter to each action", "yes", "weights", NO, NO, NO, NO],
     ["explains a decision, with intervals", "yes", NO, NO, NO, NO, NO],
     ["asks only for the rewards that it needs", "yes", NO, NO, NO, NO, NO],
     ["learns a late reward by the decision's id", "yes", NO, NO, NO, NO, NO],

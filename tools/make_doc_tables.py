@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import capacity_tables
 import comparison_table
 import evidence_verdicts
 import numpy as np
@@ -205,6 +206,8 @@ def pages() -> dict[Path, str]:
     wanted[ROOT / "docs" / "explanation" / "explanations.md"] = intervals()
     scale = {name: _table(headings, lines) for name, (headings, lines) in scale_tables.tables().items()}
     wanted[ROOT / "docs" / "explanation" / "scale.md"] = scale
+    capacity = {name: _table(headings, lines) for name, (headings, lines) in capacity_tables.tables().items()}
+    wanted[ROOT / "docs" / "how-to" / "capacity.md"] = capacity
     return {path: _with_tables(path, tables) for path, tables in wanted.items()}
 
 
