@@ -30,7 +30,9 @@ def test_a_bare_import_takes_little_more_than_that_of_numpy() -> None:
     assert seconds("releaf") <= 3 * seconds("numpy")
 
 
-@pytest.mark.parametrize("name", ["ensembles", "evaluate", "executors", "plot", "river", "sklearn", "streams"])
+@pytest.mark.parametrize(
+    "name", ["ensembles", "evaluate", "executors", "mlflow", "plot", "river", "sklearn", "streams"]
+)
 def test_a_module_is_reachable_after_a_bare_import(name: str) -> None:
     program = f"import releaf; print('{name}' in dir(releaf), releaf.{name}.__name__)"
     if name in ("river", "sklearn"):

@@ -33,6 +33,7 @@ ABOUT = {
     "executors": "cores, or a Ray cluster",
     "sklearn": "scikit-learn's protocol",
     "river": "River's protocol",
+    "mlflow": "MLflow's models",
     "ensembles": "base classifiers that vote",
     "policies": "everything that decides, one class a file",
     "theory": "theorems as functions",

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from releaf import ensembles as ensembles
     from releaf import evaluate as evaluate
     from releaf import executors as executors
+    from releaf import mlflow as mlflow
     from releaf import plot as plot
     from releaf import river as river
     from releaf import sklearn as sklearn
@@ -98,7 +99,7 @@ _LATER = {
     "load": "releaf.ensembles",  # the highest layer with policies: it knows all of them
 }
 # Modules that are reachable after `import releaf`, imported on first use too.
-_MODULES = ("ensembles", "evaluate", "executors", "plot", "river", "sklearn", "streams")
+_MODULES = ("ensembles", "evaluate", "executors", "mlflow", "plot", "river", "sklearn", "streams")
 
 
 def __getattr__(name: str) -> Any:
