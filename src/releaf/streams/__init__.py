@@ -4,6 +4,7 @@ from releaf.streams.batches import Batch, read_log
 from releaf.streams.breast_cancer import breast_cancer
 from releaf.streams.clicks import clicks
 from releaf.streams.data_files import DataError
+from releaf.streams.dsjson import read_dsjson
 from releaf.streams.intrusion import intrusion
 from releaf.streams.planted_log import PlantedLog, planted_log
 from releaf.streams.stream import Log, Stream
@@ -26,6 +27,7 @@ __all__ = [
     "log",
     "open_bandit",
     "planted_log",
+    "read_dsjson",
     "read_log",
     "read_yahoo",
     "table",
