@@ -20,7 +20,7 @@ from benchmarks.measure import Finding, Say, machine
 # Memory and start come first, when this process has not filled the caches of the machine yet.
 NAMES = (
     *("memory", "start", "replay", "libraries", "adaptive", "estimators", "linear", "policies", "tuning", "scaling"),
-    *("train", "off_policy", "frozen", "actions"),
+    *("train", "off_policy", "frozen", "actions", "budgets"),
 )
 TABLED = ("quality", "labels")  # with tables of their own
 APART = (

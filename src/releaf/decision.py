@@ -44,6 +44,8 @@ class Decision:
         ``probability`` the probability of that action to be the first.
     slate_probabilities
         Inclusion probability of each action of the slate: that it is one of the k.
+    costs
+        The cost of each action in this decision; None where costs do not matter. ``cost`` is that of the action.
     """
 
     id: int
@@ -60,6 +62,12 @@ class Decision:
     eligible: tuple[ActionName, ...] | None = None
     slate: tuple[ActionName, ...] | None = None
     slate_probabilities: tuple[float, ...] | None = None
+    costs: tuple[float, ...] | None = None
+
+    @property
+    def cost(self) -> float | None:
+        """Cost of the action; None where costs do not matter."""
+        return None if self.costs is None else self.costs[self.index]
 
     @property
     def context(self) -> Row:

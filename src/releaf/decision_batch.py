@@ -74,6 +74,21 @@ class Decisions(Sequence[Decision]):
     _learner: int
     _actions: tuple[ActionName, ...]
     _masks: Array | None = None  # a 1 for each eligible action; None where all are
+    _costs: Array | tuple[float, ...] | None = None  # of all rows, or a row for each decision
+
+    @property
+    def costs(self) -> Array | None:
+        """The cost of each chosen action; None where costs do not matter."""
+        if self._costs is None:
+            return None
+        table = np.asarray(self._costs, dtype=np.float64)
+        taken: Array = table[self.indices] if table.ndim == 1 else table[np.arange(len(self)), self.indices]
+        return taken
+
+    def _costs_at(self, row: int) -> tuple[float, ...] | None:
+        if self._costs is None or isinstance(self._costs, tuple):
+            return self._costs
+        return tuple(self._costs[row].tolist())
 
     @property
     def eligible(self) -> list[tuple[ActionName, ...] | None]:
@@ -122,6 +137,7 @@ class Decisions(Sequence[Decision]):
             self._learner,
             names,
             eligible,
+            costs=self._costs_at(position),
         )
 
     def __repr__(self) -> str:

@@ -38,7 +38,8 @@ class ActionExplanation(NamedTuple):
     ``unknown`` are the features with values outside of those for which the action was rewarded: the interval is then
     the whole range of rewards. ``eligible`` tells whether the decision could take the action. ``outside`` are such
     features as ``unknown``, but while others are certain to matter, these are not: the interval is as if they had no
-    effect.
+    effect. ``cost`` is that of the action, None where costs do not matter, and ``weighted_cost`` what it
+    counts for, in units of the reward.
     """
 
     action: ActionName
@@ -52,6 +53,13 @@ class ActionExplanation(NamedTuple):
     eligible: bool = True
     base_rate_of: str = ""
     outside: tuple[str, ...] = ()
+    cost: float | None = None
+    weighted_cost: float = 0.0
+
+    @property
+    def net(self) -> float:
+        """Estimate less weighted cost, by which actions are compared."""
+        return (self.estimate or 0.0) - self.weighted_cost
 
 
 class Counterfactual(NamedTuple):
@@ -75,8 +83,8 @@ class Explanation:
     action
         The chosen action.
     actions
-        An explanation of each action's estimate, the highest first; of more than 32 actions, the others have their
-        estimate only.
+        An explanation of each action's estimate, the highest (net of weighted cost) first; of more than 32 actions,
+        the others have their estimate only.
     counterfactual
         Smallest change of one feature that would change the decision; None where no change of one feature does.
     headline, closing
@@ -132,6 +140,7 @@ class Explanation:
                     "unknown": list(known.unknown),
                     "eligible": known.eligible,
                     "outside": list(known.outside),
+                    **({} if known.cost is None else {"cost": known.cost, "weighted_cost": known.weighted_cost}),
                 }
                 for known in self.actions
             ],
@@ -211,6 +220,9 @@ class Explanation:
         rows += [(shown(term.effect, "+"), _label(term)) for term in _largest(known.terms, high - low)]
         width = max((len(amount) for amount, _ in rows), default=0)
         lines += [f"    {amount:>{width}}  {label}" for amount, label in rows]
+        if known.cost is not None:
+            weighted, net = shown(known.weighted_cost, ""), shown(known.net, "")
+            lines.append(f"    its cost of {known.cost:g} counts for {weighted}, which leaves {net}")
         return [*lines, *(f"    {note}" for note in _notes(known))]
 
 

@@ -129,13 +129,13 @@ class Policy(Protocol):
 
     # --- decisions and rewards
 
-    def decide(self, context: Any, eligible: Sequence[ActionName] | None = None) -> Decision: ...
+    def decide(self, context: Any, eligible: Sequence[ActionName] | None = None, cost: Any = None) -> Decision: ...
 
-    def decide_many(self, contexts: Any, eligible: Any = None) -> Sequence[Decision]: ...
+    def decide_many(self, contexts: Any, eligible: Any = None, cost: Any = None) -> Sequence[Decision]: ...
 
-    def preview(self, context: Any, eligible: Sequence[ActionName] | None = None) -> Decision: ...
+    def preview(self, context: Any, eligible: Sequence[ActionName] | None = None, cost: Any = None) -> Decision: ...
 
-    def preview_actions(self, contexts: Any, *, seed: int = 0, eligible: Any = None) -> Array: ...
+    def preview_actions(self, contexts: Any, *, seed: int = 0, eligible: Any = None, cost: Any = None) -> Array: ...
 
     def estimate(self, contexts: Any) -> Array: ...
 
@@ -143,13 +143,13 @@ class Policy(Protocol):
 
     def discard_pending(self, choice: Decision | int) -> None: ...
 
-    def replay(self, contexts: Any, rewards: Any, eligible: Any = None) -> Trace: ...
+    def replay(self, contexts: Any, rewards: Any, eligible: Any = None, cost: Any = None) -> Trace: ...
 
     def set_random_state(self, state: int) -> None: ...
 
     # --- actions
 
-    def add_action(self, action: ActionName | None = None) -> ActionName: ...
+    def add_action(self, action: ActionName | None = None, *, cost: float | None = None) -> ActionName: ...
 
     def remove_action(self, action: ActionName) -> None: ...
 
@@ -193,6 +193,12 @@ class ServedPolicy(Policy, Protocol):
 
     def erase(self, decisions: set[int]) -> int: ...
 
+    @property
+    def cost(self) -> tuple[float, ...] | None: ...
+
+    @property
+    def cost_weight(self) -> float | None: ...
+
     def check_reward(self, decision: int, reward: Any) -> None: ...
 
     def restore_decision(
@@ -231,6 +237,8 @@ class Trace:
         The reward of the action taken, observed or not.
     policy
         The name of the policy's class, if known; charts label its line with it.
+    costs
+        The cost of the action taken at each step; None where costs do not matter.
     """
 
     actions: Array
@@ -238,12 +246,13 @@ class Trace:
     observed: Array
     rewards: Array
     policy: str | None = None
+    costs: Array | None = None
 
     def __len__(self) -> int:
         return len(self.actions)
 
 
-def replay(policy: Replayable, contexts: Any, rewards: Any, eligible: Any = None) -> Trace:
+def replay(policy: Replayable, contexts: Any, rewards: Any, eligible: Any = None, cost: Any = None) -> Trace:
     """Replay a recorded stream: decide for each context, and learn the rewards that the policy requests.
 
     The decisions and the policy's state afterwards are those of ``decide`` and ``learn`` one by one, bit for bit;
@@ -261,6 +270,9 @@ def replay(policy: Replayable, contexts: Any, rewards: Any, eligible: Any = None
     eligible
         Which actions could be chosen: one sequence of names for all steps, one for each step (None: all actions), or a
         boolean mask (T × A). Rewards of other actions are not read.
+    cost
+        What each action costs: costs of all steps, a mapping or a row for each step, or a matrix (T × A); None for the
+        policy's fixed costs, or without any.
 
     Examples
     --------
@@ -273,10 +285,8 @@ def replay(policy: Replayable, contexts: Any, rewards: Any, eligible: Any = None
     """
     if not isinstance(policy, Replayable):
         raise TypeError(f"policy is a {type(policy).__name__} without a method replay(contexts, rewards)")
-    if eligible is None:
-        trace = policy.replay(contexts, rewards)
-    else:
-        trace = policy.replay(contexts, rewards, eligible=eligible)  # type: ignore[call-arg]
+    given = {name: value for name, value in (("eligible", eligible), ("cost", cost)) if value is not None}
+    trace = policy.replay(contexts, rewards, **given)
     return trace if trace.policy is not None else dataclasses.replace(trace, policy=type(policy).__name__)
 
 

@@ -89,6 +89,10 @@ def test_parameters_have_the_order_and_the_defaults_of_the_constructor() -> None
         "intercept": True,
         "reward_range": (0.0, 1.0),
         "max_pending": 100_000,
+        "cost": None,
+        "cost_weight": None,
+        "spend_budget": None,
+        "budget_period": 1_000,
     }
     assert list(parameter_defaults(ensembles.AdaBoost)) == ["seed", "reward_range"]
 

@@ -19,6 +19,7 @@ from releaf.decision import ActionName, Decision
 from releaf.decision_batch import Selection, Selections
 from releaf.policies.argument_checks import whole
 from releaf.policies.compiled import CompiledPolicy
+from releaf.policies.costs import Costs, as_cost_table
 from releaf.policies.eligibility import as_table, checked_mask
 from releaf.policies.pending_decisions import canonical, decision_id
 from releaf.policies.slate_decisions import Shown, shown_as_arrays, shown_of_arrays, without_settled
@@ -121,7 +122,9 @@ class ActionTablePolicy(CompiledPolicy):
             return f"the actions are {names!r}"
         return f"the actions are {', '.join(map(repr, names[:MOST_NAMED]))}, … ({len(names):,} in all)"
 
-    def add_action(self, action: ActionName | None = None, features: Any = None) -> ActionName:
+    def add_action(
+        self, action: ActionName | None = None, features: Any = None, *, cost: float | None = None
+    ) -> ActionName:
         """Add an action; what is known of other actions tells what to expect of its features.
 
         Parameters
@@ -215,6 +218,7 @@ class ActionTablePolicy(CompiledPolicy):
         self,
         context: Any,
         eligible: Sequence[ActionName] | None = None,
+        cost: Costs | None = None,
         *,
         k: int | None = None,
         actions: Mapping[Any, Any] | None = None,
@@ -227,6 +231,8 @@ class ActionTablePolicy(CompiledPolicy):
             As for any policy.
         eligible
             Names of the actions that may be chosen this time; None for all of them.
+        cost
+            None: this policy weighs no costs.
         k
             The number of actions of a slate, which are distinct and have exact inclusion probabilities; one action
             when None. A reward is taken to be that of its action: what an action gains by its place in the slate, or
@@ -246,8 +252,9 @@ class ActionTablePolicy(CompiledPolicy):
         >>> bandit.decide([0.9], actions={"cola": None, "juice": [0.6]}).eligible
         ('cola', 'juice')
         """
+        self._checked_costs(cost)
         if k is None and actions is None:
-            return super().decide(context, eligible)
+            return super().decide(context, eligible, cost)
         with self._lock:
             if eligible is not None and actions is not None:
                 raise ValueError("actions names the eligible actions already: expected eligible=None")
@@ -263,7 +270,7 @@ class ActionTablePolicy(CompiledPolicy):
                 mask = self._mask_of(self._apply(request))
             return self._decide_slate(unit, mask, k, request is not None)
 
-    def _decide_among(self, context: Any, eligible: Any) -> Decision:
+    def _decide_among(self, context: Any, eligible: Any, cost: Any = None) -> Decision:
         with self._lock:
             mask = self._checked_mask(eligible)
             unit = self._encode(context)
@@ -384,18 +391,19 @@ class ActionTablePolicy(CompiledPolicy):
         self._require_actions()
         return super()._choose(context)
 
-    def _choose_all(self, units: Array, masks: Array | None = None) -> Selections:
+    def _choose_all(self, units: Array, masks: Array | None = None, costs: Array | None = None) -> Selections:
         self._require_actions()
         count, table = len(units), as_table(masks, len(self._action_names))
+        priced = as_cost_table(costs, len(self._action_names))
         decisions, chances = np.empty(count, dtype=np.int64), np.empty(count)
         estimates = np.empty((count, len(self._action_names)))
-        self._entry_points.decide_all(self._pointer_table, units, table, decisions, chances, estimates)
+        self._entry_points.decide_all(self._pointer_table, units, table, priced, decisions, chances, estimates)
         self._set_eligible(None)
         return Selections(decisions >> 1, (decisions & 1).astype(np.bool_), chances, estimates, [None] * count)
 
-    def _replay(self, units: Array, rewards: Array, masks: Array | None = None) -> Trace:
+    def _replay(self, units: Array, rewards: Array, masks: Array | None = None, costs: Array | None = None) -> Trace:
         self._require_actions()
-        return super()._replay(units, rewards, masks)
+        return super()._replay(units, rewards, masks, costs)
 
     def _require_actions(self) -> None:
         if not self._action_names:
@@ -405,6 +413,7 @@ class ActionTablePolicy(CompiledPolicy):
         self,
         context: Any,
         eligible: Sequence[ActionName] | None = None,
+        cost: Costs | None = None,
         *,
         k: int | None = None,
         actions: Mapping[Any, Any] | None = None,
@@ -413,12 +422,12 @@ class ActionTablePolicy(CompiledPolicy):
 
         Parameters
         ----------
-        context, eligible, k, actions
+        context, eligible, cost, k, actions
             As for ``decide``.
         """
         if k is not None or actions is not None:
-            return copy.deepcopy(self).decide(context, eligible, k=k, actions=actions)
-        return super().preview(context, eligible)
+            return copy.deepcopy(self).decide(context, eligible, cost, k=k, actions=actions)
+        return super().preview(context, eligible, cost)
 
     def _estimates(self) -> tuple[float, ...]:
         """Estimates of the eligible actions in the latest decision, in their order."""

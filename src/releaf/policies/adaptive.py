@@ -23,6 +23,7 @@ from releaf.inspection import Effect
 from releaf.policies.adaptive_export import freeze_mixture
 from releaf.policies.adaptive_parameters import checked_forget, checked_observe
 from releaf.policies.argument_checks import positive, whole
+from releaf.policies.costs import Costs, as_cost_table, check_spending
 from releaf.policies.effects import Relevance, are_certain, effects, explained_shares, relevant_features
 from releaf.policies.eligibility import as_table
 from releaf.policies.explainer import Explainer
@@ -79,6 +80,13 @@ class AdaptiveReleaf(MixturePolicy):
         Lower bound on every action's probability, in decisions whose reward is wanted. Above 0, and if every reward is
         learnt, a log supports off-policy evaluation of any other policy. If rewards are requested, only decisions with
         a request do, and ``probability`` is conditional on the request. More than 1/A counts as 1/A.
+    cost
+        Fixed cost of each action, as a mapping or in the actions' order; None: with each decision, if at all.
+    cost_weight
+        Reward that a unit of cost is worth (λ): the policy maximises reward − λ·cost.
+    spend_budget, budget_period
+        Most to spend per so many decisions; a weight λ that is learnt online keeps to it. After t decisions the spend
+        is at most t·spend_budget/budget_period + spend_budget, wherever the cheapest eligible action is affordable.
 
     Examples
     --------
@@ -106,6 +114,7 @@ class AdaptiveReleaf(MixturePolicy):
         "fresh_knots",
         "fresh_levels",
         "sums",
+        "spending",
     )
 
     def __init__(
@@ -124,6 +133,10 @@ class AdaptiveReleaf(MixturePolicy):
         optimism: float = 0.35,
         least_probability: float = 0.0,
         max_pending: int = 100_000,
+        cost: Costs | None = None,
+        cost_weight: float | None = None,
+        spend_budget: float | None = None,
+        budget_period: int = 1_000,
     ) -> None:
         rules = {"label_budget": label_budget, "observation_cost": observation_cost, "delta": delta}
         rules_set = [name for name, value in rules.items() if value is not None]
@@ -147,6 +160,7 @@ class AdaptiveReleaf(MixturePolicy):
         self.least_probability = positive("least_probability", least_probability, zero=True, most=0.5)
         self._named: Relevant | None = None
         self._explainer = Explainer()
+        self._set_cost_rule(cost, cost_weight, spend_budget, budget_period)
         self._start()
 
     # --- the rule -----------------------------------------------------------------------------------------
@@ -251,9 +265,9 @@ class AdaptiveReleaf(MixturePolicy):
     def _grow_if_full(self) -> None:
         self._do_what_is_due()
 
-    def _replay(self, units: Array, rewards: Array, masks: Array | None = None) -> Trace:
+    def _replay(self, units: Array, rewards: Array, masks: Array | None = None, costs: Array | None = None) -> Trace:
         try:
-            return super()._replay(units, rewards, masks)
+            return super()._replay(units, rewards, masks, costs)
         finally:
             self._do_what_is_due()
 
@@ -268,24 +282,29 @@ class AdaptiveReleaf(MixturePolicy):
         estimates = tuple(self._state.estimates.tolist())
         return decision >> 1, False, probability, estimates, self._named or self._name_relevant()
 
-    def _choose_all(self, units: Array, masks: Array | None = None) -> Selections:
+    def _choose_all(self, units: Array, masks: Array | None = None, costs: Array | None = None) -> Selections:
         count, table = len(units), as_table(masks, len(self.actions))
+        priced = as_cost_table(costs, len(self.actions))
         decisions, chances = np.empty(count, dtype=np.int64), np.empty(count)
         estimates = np.empty((count, len(self.actions)))
-        self._entry_points.decide_all(self._pointer_table, units, table, decisions, chances, estimates)
+        self._entry_points.decide_all(self._pointer_table, units, table, priced, decisions, chances, estimates)
         self._set_eligible(None)
+        self._use_fixed_costs()
         relevant = [self._named or self._name_relevant()] * count
         return Selections(decisions >> 1, (decisions & 1).astype(np.bool_), chances, estimates, relevant)
 
-    def _choose_each(self, units: Array, states: Array, masks: Array | None = None) -> Array:
+    def _choose_each(
+        self, units: Array, states: Array, masks: Array | None = None, costs: Array | None = None
+    ) -> Array:
         time = int(self._state.clock[TIME]) + 1
         if time & (time - 1) == 0:  # levels are set from the sampled contexts then: once, not for each row
             set_levels(self._pointer_table)
             self._state.clock[TIME] = time
-        return super()._choose_each(units, states, masks)
+        return super()._choose_each(units, states, masks, costs)
 
     def _arrays_read_by_choice(self) -> list[Array]:
-        return [self._state.clock, self._state.sums]  # the sampled contexts matter to the next fit only
+        # the sampled contexts matter to the next fit only
+        return [self._state.clock, self._state.sums, self._state.spending]
 
     def _name_relevant(self) -> Relevant:
         """Relevant features of each action, cached until the next refit."""
@@ -310,7 +329,7 @@ class AdaptiveReleaf(MixturePolicy):
         self._use_engine(self._engine.with_actions(self._settings(len(kept)), kept))
 
     def _arrays(self) -> dict[str, Array]:
-        return self._engine.learnt_arrays()
+        return self._as_saved(self._engine.learnt_arrays())
 
     def _cached_arrays(self) -> dict[str, Array]:
         return self._engine.fitted_arrays()
@@ -321,7 +340,10 @@ class AdaptiveReleaf(MixturePolicy):
                 "it was saved by version 0.1, whose AdaptiveReleaf had another model: train a new learner on its log "
                 "(releaf.fit_log, or learn_log), or keep using that version"
             )
-        engine = MixtureEngine.from_arrays(self._settings(len(self.actions)), len(self.actions), arrays)
+        engine = MixtureEngine.from_arrays(
+            self._settings(len(self.actions)), len(self.actions), self._from_saved(arrays)
+        )
+        check_spending(engine.state.spending, self._spending_rule())
         if engine.state.clock[TIME] != self._steps:
             raise ValueError("its clock contradicts the rest")
         self._use_engine(engine)
@@ -416,4 +438,5 @@ class AdaptiveReleaf(MixturePolicy):
             )  # earlier actions may have been removed
             prepared = self._explainer.prepare(self._engine, self.actions, explained)
             is_pending = explained.id in self._pending
-        return self._explainer.explain(explained, prepared, self._encoder, self.reward_range, given, is_pending)
+            weight = self.cost_weight
+        return self._explainer.explain(explained, prepared, self._encoder, self.reward_range, given, is_pending, weight)

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import compress, count, repeat
+from itertools import compress, count, repeat, starmap
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,6 +19,7 @@ from releaf.decision import ActionName, Decision
 from releaf.decision_batch import Decisions, Selection, Selections
 from releaf.html_table import html_table
 from releaf.policies.argument_checks import whole
+from releaf.policies.costs import Costs
 from releaf.policies.eligibility import checked_mask, checked_masks, names_of
 from releaf.policies.log_learning import LogLearning
 from releaf.policies.optional_methods import OptionalMethods
@@ -193,7 +194,7 @@ class OnlinePolicy(Replays, Previews, LogLearning, Exportable, OptionalMethods, 
         """Number of decisions that were evicted while pending, since more than ``max_pending`` were."""
         return self._evicted
 
-    def decide(self, context: Any, eligible: Sequence[ActionName] | None = None) -> Decision:
+    def decide(self, context: Any, eligible: Sequence[ActionName] | None = None, cost: Costs | None = None) -> Decision:
         """Choose an action for a context.
 
         Parameters
@@ -205,9 +206,12 @@ class OnlinePolicy(Replays, Previews, LogLearning, Exportable, OptionalMethods, 
             them, and only their rewards can be learnt from this decision. With a single one there is nothing to
             explore: its probability is 1, ``explored`` is False, and its reward is wanted only by a learner that
             observes the rewards of exploitations too (``observe="always"`` or ``"labels"``).
+        cost
+            Cost of each action this time, as a mapping from actions or a sequence in their order; None for the fixed
+            costs. For learners with a ``cost_weight`` or a ``spend_budget``.
         """
-        if eligible is not None:
-            return self._decide_among(context, eligible)
+        if eligible is not None or cost is not None or self._needs_costs:
+            return self._decide_among(context, eligible, cost)
         if type(context) is np.ndarray and context.dtype is _FLOAT64 and context.shape == self._plain_shape:
             unit = context.copy()
         else:
@@ -215,18 +219,20 @@ class OnlinePolicy(Replays, Previews, LogLearning, Exportable, OptionalMethods, 
         with self._lock:
             return self._record_decision(unit, self._choose(unit))
 
-    def _decide_among(self, context: Any, eligible: Any) -> Decision:
-        """Choose one of the eligible actions."""
+    def _decide_among(self, context: Any, eligible: Any, cost: Any = None) -> Decision:
+        """Choose one of the eligible actions, at these costs."""
         with self._lock:
-            mask = checked_mask(eligible, self._action_names)
+            mask, costs = checked_mask(eligible, self._action_names), self._checked_costs(cost)
             unit = self._encode(context)
-            return self._record_decision(unit, self._choose_among(unit, mask), mask)
+            return self._record_decision(unit, self._choose_among(unit, mask, costs), mask, costs)
 
-    def _choose_among(self, unit: Array, mask: Array | None) -> Selection:
-        with self._restricted_to(mask):
+    def _choose_among(self, unit: Array, mask: Array | None, costs: Array | None = None) -> Selection:
+        with self._restricted_to(mask), self._priced_at(costs):
             return self._choose(unit)
 
-    def _record_decision(self, unit: Array, selection: Selection, mask: Array | None = None) -> Decision:
+    def _record_decision(
+        self, unit: Array, selection: Selection, mask: Array | None = None, costs: Array | None = None
+    ) -> Decision:
         """Make the decision for an encoded context, and store it as pending if its reward is wanted. Needs the lock."""
         index, explored, probability, estimates, relevant = selection
         if estimates is not None and not self._is_unit:
@@ -239,11 +245,13 @@ class OnlinePolicy(Replays, Previews, LogLearning, Exportable, OptionalMethods, 
             if len(self._pending) > self.max_pending and self._evicts:
                 self._evict()
         own = None if mask is None else names_of(mask, names)
-        return Decision(
+        choice = Decision(
             step, names[index], index, explored, wants_reward, probability, estimates, relevant, unit, token, names, own
         )
+        choice.costs = self.cost if costs is None else tuple(costs.tolist())
+        return choice
 
-    def decide_many(self, contexts: Any, eligible: Any = None) -> Decisions:
+    def decide_many(self, contexts: Any, eligible: Any = None, cost: Any = None) -> Decisions:
         """Choose an action for each of many contexts, before any of their rewards is known.
 
         Decisions are the same as one by one, except that invalid input anywhere raises before the first decision.
@@ -256,6 +264,8 @@ class OnlinePolicy(Replays, Previews, LogLearning, Exportable, OptionalMethods, 
         eligible
             As for ``decide``: one sequence of names for all contexts, one for each (None: all actions), or a boolean
             mask (T × A).
+        cost
+            As for ``decide``: costs of all contexts, a mapping or a row for each, or a matrix (T × A).
 
         Returns
         -------
@@ -263,20 +273,25 @@ class OnlinePolicy(Replays, Previews, LogLearning, Exportable, OptionalMethods, 
             Columns such as ``actions`` and ``probabilities``, and a sequence of decisions.
         """
         with self._lock:
-            if eligible is None:
+            if eligible is None and cost is None and not self._needs_costs:
                 units = self._encode_many(contexts)
                 return self._record_decisions(units, self._choose_all(units))
             contexts = contexts if hasattr(contexts, "__len__") else list(contexts)
             masks = checked_masks(eligible, len(contexts), self._action_names)
+            costs = self._checked_cost_table(cost, len(contexts))
             units = self._encode_many(contexts)
-            return self._record_decisions(units, self._choose_all(units, masks), masks)
+            return self._record_decisions(units, self._choose_all(units, masks, costs), masks, costs)
 
-    def _choose_all(self, units: Array, masks: Array | None = None) -> Selections:
+    def _choose_all(self, units: Array, masks: Array | None = None, costs: Array | None = None) -> Selections:
         """Choose for encoded contexts one by one; policies with a compiled loop override it."""
-        chosen = map(self._choose, units) if masks is None else map(self._choose_among, units, masks)
+        no_rows = repeat(None)
+        rows = zip(units, no_rows if masks is None else masks, no_rows if costs is None else costs, strict=False)
+        chosen = map(self._choose, units) if masks is None and costs is None else starmap(self._choose_among, rows)
         return Selections.collect(chosen, len(self._action_names))
 
-    def _record_decisions(self, units: Array, chosen: Selections, masks: Array | None = None) -> Decisions:
+    def _record_decisions(
+        self, units: Array, chosen: Selections, masks: Array | None = None, costs: Array | None = None
+    ) -> Decisions:
         """Make the decisions for encoded contexts, like ``_record_decision``. Needs the lock."""
         ids = np.arange(self._steps + 1, self._steps + 1 + len(units))
         wanted = chosen.explored & (self.observation_mode != "never") | self._always_wants
@@ -291,6 +306,7 @@ class OnlinePolicy(Replays, Previews, LogLearning, Exportable, OptionalMethods, 
         return Decisions(
             *(ids, chosen.indices, chosen.explored, wanted, chosen.probabilities, estimates),
             *(chosen.relevant, rows, self._token, names, masks),
+            self.cost if costs is None else costs,
         )
 
     def learn(self, choice: Decision | int, reward: Any, action: ActionName | None = None) -> None:
@@ -374,16 +390,19 @@ class OnlinePolicy(Replays, Previews, LogLearning, Exportable, OptionalMethods, 
                     "override replay as well"
                 )
 
-    def add_action(self, action: ActionName | None = None) -> ActionName:
+    def add_action(self, action: ActionName | None = None, *, cost: float | None = None) -> ActionName:
         """Add an action; it starts without observations, so the policy explores it.
 
         Parameters
         ----------
         action
             Its name; when None, the number of actions so far, or the next integer that is not a name yet.
+        cost
+            Its fixed cost, where actions have fixed costs.
         """
         with self._lock:
             name = self._name_of_new(action)
+            self.cost = self._with_cost_of_new(name, cost)
             self._add_action()
             self._action_names = (*self._action_names, name)
         return name
@@ -410,6 +429,8 @@ class OnlinePolicy(Replays, Previews, LogLearning, Exportable, OptionalMethods, 
             index = self._index_of(action)
             if len(self._action_names) == 1:
                 raise ValueError(f"action {action!r} can't be removed: it is the only one, and one must remain")
+            if self.cost is not None:
+                self.cost = self.cost[:index] + self.cost[index + 1 :]
             self._remove_action(index)
             self._action_names = self._action_names[:index] + self._action_names[index + 1 :]
             self._pending = without_action(self._pending, index)

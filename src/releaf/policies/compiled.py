@@ -13,6 +13,7 @@ from releaf.core.runtime.primitives import RANDOM, SINCE, TIME
 from releaf.decision_batch import Relevant, Selection
 from releaf.policies.argument_checks import whole
 from releaf.policies.base import OnlinePolicy
+from releaf.policies.costs import as_cost_table, check_spending
 from releaf.policies.eligibility import as_table, write_mask
 from releaf.policies.reward_checks import UNIT
 from releaf.policy import Actions, Trace
@@ -52,6 +53,7 @@ class CompiledPolicy(OnlinePolicy):
 
     def _use_state(self, state: Any) -> None:
         """Switch to a state; the only way to replace it."""
+        self._connect_costs(state)
         self._state, self._pointer_table = state, state.pointer_table
 
     def _stretch(self) -> Array:
@@ -99,8 +101,8 @@ class CompiledPolicy(OnlinePolicy):
     def _set_eligible(self, mask: Array | None) -> None:
         write_mask(self._state.eligible, mask)
 
-    def _replay(self, units: Array, rewards: Array, masks: Array | None = None) -> Trace:
-        table = as_table(masks, len(self.actions))
+    def _replay(self, units: Array, rewards: Array, masks: Array | None = None, costs: Array | None = None) -> Trace:
+        table, priced = as_table(masks, len(self.actions)), as_cost_table(costs, len(self.actions))
         actions = np.zeros(len(units), dtype=np.int64)
         explored = np.zeros(len(units), dtype=np.bool_)
         reached = 0
@@ -108,10 +110,11 @@ class CompiledPolicy(OnlinePolicy):
             while 0 <= reached < len(units):
                 self._grow_if_full()
                 reached = self._entry_points.replay(
-                    self._pointer_table, units, rewards, table, reached, actions, explored
+                    self._pointer_table, units, rewards, table, priced, reached, actions, explored
                 )
         finally:  # also after an interrupt
             self._set_eligible(None)
+            self._use_fixed_costs()
             self._steps = int(self._state.clock[TIME])
         if reached < 0:
             row = -1 - reached
@@ -130,7 +133,9 @@ class CompiledPolicy(OnlinePolicy):
 
     # --- previews ---------------------------------------------------------------------------------------------
 
-    def _choose_each(self, units: Array, states: Array, masks: Array | None = None) -> Array:
+    def _choose_each(
+        self, units: Array, states: Array, masks: Array | None = None, costs: Array | None = None
+    ) -> Array:
         decide, chosen = self._entry_points.decide, np.zeros(len(units), dtype=np.int64)
         if self._state.grows:
             self._grow_if_full()
@@ -140,6 +145,8 @@ class CompiledPolicy(OnlinePolicy):
             clock[RANDOM] = state
             if masks is not None:
                 self._set_eligible(masks[row])
+            if costs is not None:
+                self._state.costs[:] = costs[row]
             chosen[row] = decide(pointer_table, unit)
             for array, before in changed:
                 array[...] = before
@@ -201,10 +208,12 @@ class CompiledPolicy(OnlinePolicy):
         self._state.clock[RANDOM] = state
 
     def _arrays(self) -> dict[str, Array]:
-        return self._state.learnt_arrays()  # type: ignore[no-any-return]
+        return self._as_saved(self._state.learnt_arrays())
 
     def _load_state(self, arrays: dict[str, Array]) -> None:
-        state = self._build(len(self.actions)).with_learnt(arrays)
+        state = self._build(len(self.actions)).with_learnt(self._from_saved(arrays))
+        if hasattr(state, "spending"):
+            check_spending(state.spending, self._spending_rule())
         if state.clock[TIME] != self._steps:
             raise ValueError("its clock contradicts the rest")
         self._check_state(state)

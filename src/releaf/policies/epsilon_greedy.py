@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from releaf.core.baselines.context_free import EPSILON_GREEDY, Means, new_means
+from releaf.policies.costs import Costs
 from releaf.policies.policy_export import Rule
 from releaf.policies.random_exploration import RandomExploration
 from releaf.policy import Actions
@@ -25,6 +26,8 @@ class EpsilonGreedy(RandomExploration):
         Amount of exploration (c; the c/d² of Auer et al.): about c·A·ln t of t decisions.
     epsilon
         Explore with this probability at every step (ε), instead of one that falls.
+    cost, cost_weight, spend_budget, budget_period
+        As for :class:`releaf.AdaptiveReleaf`.
 
     Examples
     --------
@@ -50,9 +53,14 @@ class EpsilonGreedy(RandomExploration):
         epsilon: float | None = None,
         reward_range: tuple[float, float] = (0.0, 1.0),
         max_pending: int = 100_000,
+        cost: Costs | None = None,
+        cost_weight: float | None = None,
+        spend_budget: float | None = None,
+        budget_period: int = 1_000,
     ) -> None:
         super().__init__(actions, features, "always", seed, max_pending, reward_range)
         self._set_exploration(exploration, epsilon)
+        self._set_cost_rule(cost, cost_weight, spend_budget, budget_period)
         self._start()
 
     def _build(self, actions: int) -> Means:

@@ -83,11 +83,12 @@ class Explainer:
         reward_range: _Range,
         given: dict[int, float] | None,
         is_pending: bool,
+        cost_weight: float | None = None,
     ) -> Explanation:
         """Explain a decision by the state of the learner that ``prepare`` returned.
 
         ``given`` are the values of quantile features, if a context is explained; of a decision, their ranks are left.
-        ``is_pending`` tells whether its reward is still to come.
+        ``is_pending`` tells whether its reward is still to come, and ``cost_weight`` what cost counts for.
         """
         context, actions = np.array(choice.context), prepared.actions
         values = ContextValues(encoder, context, given or {})
@@ -103,7 +104,8 @@ class Explainer:
             }
             self._known = {name: known for name, known in self._known.items() if name in actions}
         found += self._estimates_only(prepared, reward_range)
-        found.sort(key=lambda known: -float(known.estimate or 0.0))
+        found = [_with_cost(known, choice, cost_weight) for known in found]
+        found.sort(key=lambda known: -known.net)
         found = [known._replace(eligible=was_eligible(choice, known.action)) for known in found]
         possible = [known for known in found if known.eligible]
         leads = choice.action == possible[0].action
@@ -112,7 +114,7 @@ class Explainer:
             tuple(found),
             _headline(choice, possible, given is not None),
             _closing(choice, prepared.steps, is_pending or given is not None),
-            self._counterfactual(prepared, values, choice) if leads else None,
+            self._counterfactual(prepared, values, choice) if leads and cost_weight is None else None,
             reward_range,
         )
 
@@ -179,21 +181,31 @@ class Explainer:
         return Counterfactual(name, value, actions[change.action], text)
 
 
+def _with_cost(known: ActionExplanation, choice: Decision, cost_weight: float | None) -> ActionExplanation:
+    """The explanation of an action with its cost in a decision, unless the action is newer than that."""
+    if choice.costs is None or cost_weight is None or known.action not in choice._actions:
+        return known
+    cost = choice.costs[choice._actions.index(known.action)]
+    return known._replace(cost=cost, weighted_cost=cost_weight * cost)
+
+
 def _headline(choice: Decision, found: list[ActionExplanation], is_preview: bool) -> str:
     """Why the decision took its action, among the eligible ones."""
     chance = "" if choice.probability is None else f", with probability {choice.probability:.3g}"
     chose = f"It would choose {choice.action!r}" if is_preview else f"Decision {choice.id} chose {choice.action!r}"
-    best = [known.action for known in found if known.estimate == found[0].estimate]
+    best = [known.action for known in found if known.net == found[0].net]
+    what = "estimated reward" if choice.costs is None else "estimated reward less weighted cost"
     if len(found) == 1 and choice.eligible is not None:
         return f"{chose}{chance}: it {'is' if is_preview else 'was'} the only eligible action."
     among = "" if choice.eligible is None else " of the eligible actions"
     if choice.action in best:
-        why = f"its estimated reward is the highest{among}" if len(best) == 1 else "no other is estimated higher"
+        why = f"its {what} is the highest{among}" if len(best) == 1 else "no other is estimated higher"
         return f"{chose}{chance}: {why}."
     if not choice.explored:
-        return f"{chose}{chance}: its estimated reward was the highest then; now that of {best[0]!r} is."
+        rest = "" if choice.costs is None else " of those within the budget"
+        return f"{chose}{chance}: its {what} was the highest{rest} then; now that of {best[0]!r} is."
     own = next(known for known in found if known.action == choice.action)
-    hopeful = own.high is not None and found[0].estimate is not None and own.high >= found[0].estimate
+    hopeful = own.high is not None and found[0].estimate is not None and own.high - own.weighted_cost >= found[0].net
     why = "its reward could be higher" if hopeful else "each action is tried now and then"
     return f"{chose}{chance}: {best[0]!r} is estimated higher, but {why}."
 

@@ -20,7 +20,7 @@ LEAST_RIDGE = 1e-8
 class LinearPolicy(CompiledPolicy):
     """Ridge regression for each action; a subclass defines the rule of choice."""
 
-    _changed_by_choice = ("clock", "taken")
+    _changed_by_choice = ("clock", "taken", "spending")
 
     def __init__(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from releaf.core.baselines.ridge import LINEAR_EPSILON_GREEDY
+from releaf.policies.costs import Costs
 from releaf.policies.linear import LinearPolicy
 from releaf.policies.policy_export import Rule
 from releaf.policies.random_exploration import RandomExploration
@@ -24,6 +25,8 @@ class LinearEpsilonGreedy(LinearPolicy, RandomExploration):
         As for :class:`releaf.EpsilonGreedy`.
     ridge, intercept
         As for :class:`releaf.LinUCB`.
+    cost, cost_weight, spend_budget, budget_period
+        As for :class:`releaf.AdaptiveReleaf`.
 
     Examples
     --------
@@ -48,9 +51,14 @@ class LinearEpsilonGreedy(LinearPolicy, RandomExploration):
         intercept: bool = True,
         reward_range: tuple[float, float] = (0.0, 1.0),
         max_pending: int = 100_000,
+        cost: Costs | None = None,
+        cost_weight: float | None = None,
+        spend_budget: float | None = None,
+        budget_period: int = 1_000,
     ) -> None:
         super().__init__(actions, features, seed, ridge, intercept, max_pending, reward_range)
         self._set_exploration(exploration, epsilon)
+        self._set_cost_rule(cost, cost_weight, spend_budget, budget_period)
         self._start()
 
     @property

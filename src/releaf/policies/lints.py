@@ -8,6 +8,7 @@ import numpy as np
 
 from releaf.core.baselines.ridge import LINTS, probability_of_highest
 from releaf.policies.argument_checks import positive
+from releaf.policies.costs import Costs
 from releaf.policies.linear import LinearPolicy
 from releaf.policy import Actions
 from releaf.schema import Features
@@ -30,6 +31,8 @@ class LinTS(LinearPolicy):
         which grows with time.
     ridge, intercept
         As for :class:`releaf.LinUCB`.
+    cost, cost_weight, spend_budget, budget_period
+        As for :class:`releaf.AdaptiveReleaf`.
 
     Examples
     --------
@@ -52,9 +55,14 @@ class LinTS(LinearPolicy):
         intercept: bool = True,
         reward_range: tuple[float, float] = (0.0, 1.0),
         max_pending: int = 100_000,
+        cost: Costs | None = None,
+        cost_weight: float | None = None,
+        spend_budget: float | None = None,
+        budget_period: int = 1_000,
     ) -> None:
         super().__init__(actions, features, seed, ridge, intercept, max_pending, reward_range)
         self.spread = positive("spread", spread)
+        self._set_cost_rule(cost, cost_weight, spend_budget, budget_period)
         self._start()
 
     @property
@@ -62,10 +70,10 @@ class LinTS(LinearPolicy):
         return self.spread, 0.0
 
     def _probability(self, action: int) -> float | None:
-        eligible = self._state.eligible.astype(bool)
+        eligible = self._state.choosable.astype(bool)
         if not eligible.all():
             action = int(np.count_nonzero(eligible[:action]))
-        means, spreads = self._state.estimates[eligible], self._state.spreads[eligible]
+        means, spreads = self._state.net[eligible], self._state.spreads[eligible]
         if len(means) == 1 and len(eligible) > 1:
             return 1.0
         if not spreads.any():  # a context of zeros without an intercept: the first action it is

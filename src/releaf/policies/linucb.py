@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from releaf.core.baselines.ridge import LINUCB
 from releaf.policies.argument_checks import positive
+from releaf.policies.costs import Costs
 from releaf.policies.linear import LinearPolicy
 from releaf.policies.policy_export import Rule
 from releaf.policy import Actions
@@ -31,6 +32,8 @@ class LinUCB(LinearPolicy):
         Ridge penalty (λ).
     intercept
         Whether to add a feature that is always 1.
+    cost, cost_weight, spend_budget, budget_period
+        As for :class:`releaf.AdaptiveReleaf`.
 
     Examples
     --------
@@ -58,9 +61,14 @@ class LinUCB(LinearPolicy):
         intercept: bool = True,
         reward_range: tuple[float, float] = (0.0, 1.0),
         max_pending: int = 100_000,
+        cost: Costs | None = None,
+        cost_weight: float | None = None,
+        spend_budget: float | None = None,
+        budget_period: int = 1_000,
     ) -> None:
         super().__init__(actions, features, seed, ridge, intercept, max_pending, reward_range)
         self.alpha = positive("alpha", alpha, zero=True)
+        self._set_cost_rule(cost, cost_weight, spend_budget, budget_period)
         self._start()
 
     @property

@@ -73,6 +73,7 @@ class MixturePolicy(CompiledPolicy):
         if self.reward_range != other.reward_range:
             ranges = f"{self.reward_range} and {other.reward_range}"
             raise ValueError(f"learners with different reward_range can't be merged: {ranges}")
+        self._require_mergeable_costs([other])
         one, mine, encoder = self._frozen_engine()
         two, theirs, other_encoder = other._frozen_engine()
         require_same_quantiles(encoder, other_encoder)

@@ -9,7 +9,8 @@ from types import MappingProxyType
 from typing import Any
 
 PROBLEM = ("actions", "features")  # arguments that describe the problem, not the policy
-ATTRIBUTE_OF = {"observe": "observation_mode"}  # where it differs from the parameter's name: observe() is a method
+# Where it differs from the parameter's name: observe() is a method, and cost_weight the current weight.
+ATTRIBUTE_OF = {"observe": "observation_mode", "cost_weight": "_weight_given"}
 
 
 @cache
@@ -22,8 +23,8 @@ def parameter_defaults(policy: type[Any]) -> Mapping[str, Any]:
     Examples
     --------
     >>> import releaf
-    >>> dict(parameter_defaults(releaf.UCB1))
-    {'seed': None, 'confidence': 2.0, 'reward_range': (0.0, 1.0), 'max_pending': 100000}
+    >>> list(parameter_defaults(releaf.UCB1))
+    ['seed', 'confidence', 'reward_range', 'max_pending', 'cost', 'cost_weight', 'spend_budget', 'budget_period']
     """
     signature = inspect.signature(policy).parameters
     excluded = (*PROBLEM, *policy._array_arguments)
@@ -36,7 +37,7 @@ def parameters_of(policy: Any) -> dict[str, Any]:
     Examples
     --------
     >>> import releaf
-    >>> parameters_of(releaf.UCB1(actions=2, features=1, confidence=0.5))
-    {'seed': None, 'confidence': 0.5, 'reward_range': (0.0, 1.0), 'max_pending': 100000}
+    >>> parameters_of(releaf.UCB1(actions=2, features=1, confidence=0.5))["confidence"]
+    0.5
     """
     return {name: getattr(policy, ATTRIBUTE_OF.get(name, name)) for name in parameter_defaults(policy.__class__)}

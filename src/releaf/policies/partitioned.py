@@ -136,7 +136,9 @@ class PartitionedPolicy(OnlinePolicy):
     def _set_eligible(self, mask: Array | None) -> None:
         write_mask(self._engine.state.eligible, mask)
 
-    def _choose_each(self, units: Array, states: Array, masks: Array | None = None) -> Array:
+    def _choose_each(
+        self, units: Array, states: Array, masks: Array | None = None, costs: Array | None = None
+    ) -> Array:
         chosen = np.zeros(len(units), dtype=np.int64)
         if not len(units):
             return chosen
@@ -160,7 +162,7 @@ class PartitionedPolicy(OnlinePolicy):
     def _learn_all(self, context: Array, step: int, rewards: Array) -> None:
         self._engine.learn_all(context, step, rewards)
 
-    def _replay(self, units: Array, rewards: Array, masks: Array | None = None) -> Trace:
+    def _replay(self, units: Array, rewards: Array, masks: Array | None = None, costs: Array | None = None) -> Trace:
         try:
             actions, explored, observed, reached = self._engine.replay(units, rewards, masks)
         finally:  # also after an interrupt

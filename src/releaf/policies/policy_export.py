@@ -28,6 +28,7 @@ class Exportable:
     _schema: Schema
     _encoder: Encoder
     _steps: int
+    _weighs_costs: bool
     _lock: threading.RLock
 
     def export(self, path: str | os.PathLike[str]) -> None:
@@ -60,6 +61,11 @@ class Exportable:
         So another thread can make it while this one continues to decide.
         """
         with self._lock:
+            if self._weighs_costs:
+                raise ValueError(
+                    "a policy that weighs costs can't be exported: evaluators of frozen policies know no costs; "
+                    "expected cost_weight=None and spend_budget=None"
+                )
             rule, quantiles = self._freeze_rule(), self._encoder.quantile_samples()
             names, steps = self._action_names, self._steps
         name, schema = type(self).__name__, self._schema

@@ -14,6 +14,7 @@ from releaf.arrays import Array
 from releaf.decision import ActionName, Decision
 from releaf.decision_batch import Selection
 from releaf.policies.context_encoding import ContextEncoding
+from releaf.policies.costs import Costs, CostWeighing
 from releaf.policies.eligibility import Restriction, checked_masks
 from releaf.policies.pending_decisions import PendingDecision
 from releaf.policies.serialization import Serializable
@@ -26,7 +27,7 @@ def preview_states(seed: int, count: int) -> Array:
     return np.random.default_rng([seed, PREVIEWS]).integers(-(2**63), 2**63 - 1, count)
 
 
-class Previews(Restriction, Serializable, ContextEncoding):
+class Previews(Restriction, CostWeighing, Serializable, ContextEncoding):
     """Mixin of a policy: decides and estimates, then restores what that has changed."""
 
     _action_names: tuple[ActionName, ...]
@@ -38,7 +39,7 @@ class Previews(Restriction, Serializable, ContextEncoding):
     _steps: int
 
     @abstractmethod
-    def decide(self, context: Any, eligible: Any = None) -> Decision: ...
+    def decide(self, context: Any, eligible: Any = None, cost: Any = None) -> Decision: ...
 
     @abstractmethod
     def set_random_state(self, state: int) -> None: ...
@@ -46,26 +47,29 @@ class Previews(Restriction, Serializable, ContextEncoding):
     @abstractmethod
     def _choose(self, context: Array) -> Selection: ...
 
-    def preview(self, context: Any, eligible: Sequence[ActionName] | None = None) -> Decision:
+    def preview(
+        self, context: Any, eligible: Sequence[ActionName] | None = None, cost: Costs | None = None
+    ) -> Decision:
         """Return the decision that the policy would make now; state and random generator are unchanged.
 
         Parameters
         ----------
-        context, eligible
+        context, eligible, cost
             As for ``decide``.
         """
+        given = {name: value for name, value in (("eligible", eligible), ("cost", cost)) if value is not None}
         with self._lock:
             arrays, encoder = self._changed_by_decision(), self._encoder.state()
             steps, evicts, self._evicts = self._steps, self._evicts, False
             try:
-                return self.decide(context) if eligible is None else self.decide(context, eligible)
+                return self.decide(context, **given)
             finally:
                 self._pending.pop(steps + 1, None)
                 self._steps, self._evicts = steps, evicts
                 self._undo_decision(arrays)
                 self._encoder.restore(encoder)
 
-    def preview_actions(self, contexts: Any, *, seed: int = 0, eligible: Any = None) -> Array:
+    def preview_actions(self, contexts: Any, *, seed: int = 0, eligible: Any = None, cost: Any = None) -> Array:
         """Positions of the actions that the policy would take now in each of many contexts; state is unchanged.
 
         Each row is decided as if it came next, so no row affects another: ``preview`` for many contexts. A randomised
@@ -77,21 +81,25 @@ class Previews(Restriction, Serializable, ContextEncoding):
             A matrix, a table, or a sequence of contexts.
         seed
             Seed of the draws; the policy's own random generator is unchanged.
-        eligible
+        eligible, cost
             As for ``decide_many``.
         """
         with self._lock:
             units, twin = self._encode_many(contexts, learns=False), copy.deepcopy(self)
             masks = checked_masks(eligible, len(units), self._action_names)
-        return twin._choose_each(units, preview_states(seed, len(units)), masks)
+            costs = self._checked_cost_table(cost, len(units))
+        return twin._choose_each(units, preview_states(seed, len(units)), masks, costs)
 
-    def _choose_each(self, units: Array, states: Array, masks: Array | None = None) -> Array:
+    def _choose_each(
+        self, units: Array, states: Array, masks: Array | None = None, costs: Array | None = None
+    ) -> Array:
         """Choose for each encoded context from the same state, but for that of the random generator."""
         chosen = np.zeros(len(units), dtype=np.int64)
         for row, (unit, state) in enumerate(zip(units, states.tolist(), strict=True)):
             changed = self._changed_by_decision()
             self.set_random_state(state)
-            with self._restricted_to(None if masks is None else masks[row]):
+            restricted = self._restricted_to(None if masks is None else masks[row])
+            with restricted, self._priced_at(None if costs is None else costs[row]):
                 chosen[row] = self._choose(unit)[0]
             self._undo_decision(changed)
         return chosen

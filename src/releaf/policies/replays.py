@@ -27,10 +27,12 @@ class Replays(Previews):
     def _require_standard_steps(self) -> None: ...
 
     @abstractmethod
-    def _record_decision(self, unit: Array, selection: Selection, mask: Array | None = None) -> Decision: ...
+    def _record_decision(
+        self, unit: Array, selection: Selection, mask: Array | None = None, costs: Array | None = None
+    ) -> Decision: ...
 
     @abstractmethod
-    def _choose_among(self, unit: Array, mask: Array | None) -> Selection: ...
+    def _choose_among(self, unit: Array, mask: Array | None, costs: Array | None = None) -> Selection: ...
 
     @abstractmethod
     def _learn(self, context: Array, step: int, index: int, reward: float) -> None: ...
@@ -38,7 +40,7 @@ class Replays(Previews):
     @abstractmethod
     def _learn_all(self, context: Array, step: int, rewards: Array) -> None: ...
 
-    def replay(self, contexts: Any, rewards: Any, eligible: Any = None) -> Trace:
+    def replay(self, contexts: Any, rewards: Any, eligible: Any = None, cost: Any = None) -> Trace:
         """Replay a recorded stream; see :func:`releaf.replay`."""
         if not hasattr(contexts, "__len__"):
             raise TypeError(f"contexts must be a matrix, a table or a sequence of contexts, got {contexts!r}")
@@ -47,24 +49,28 @@ class Replays(Previews):
             table = checked_table(rewards, len(contexts), self._action_names, self.reward_range)
             shares = scaled(table, self.reward_range)
             masks = checked_masks(eligible, len(contexts), self._action_names)
+            costs = self._checked_cost_table(cost, len(contexts))
             backup = self._snapshot() if np.isnan(table).any() else None  # to restore where a needed reward is NaN
             try:
                 units = self._encode_many(contexts)
-                trace = self._replay(units, shares) if masks is None else self._replay(units, shares, masks)
+                given = (masks, costs) if costs is not None else (masks,) if masks is not None else ()
+                trace = self._replay(units, shares, *given)
             except ValueError:
                 if backup is not None:
                     self._restore(backup)
                 raise
             taken = table[np.arange(len(table)), trace.actions]
-            return replace(trace, rewards=taken, policy=type(self).__name__)
+            spent = self._costs_of(trace.actions, costs)
+            return replace(trace, rewards=taken, costs=spent, policy=type(self).__name__)
 
-    def _replay(self, units: Array, rewards: Array, masks: Array | None = None) -> Trace:
+    def _replay(self, units: Array, rewards: Array, masks: Array | None = None, costs: Array | None = None) -> Trace:
         """Replay encoded contexts and scaled rewards step by step; policies with a compiled loop override it."""
         actions = np.zeros(len(units), dtype=np.int64)
         explored, observed = np.zeros(len(units), dtype=np.bool_), np.zeros(len(units), dtype=np.bool_)
         for step, unit in enumerate(units):
             unit, mask = unit.copy(), None if masks is None else masks[step]
-            choice = self._record_decision(unit, self._choose_among(unit, mask), mask)
+            own = None if costs is None else costs[step]
+            choice = self._record_decision(unit, self._choose_among(unit, mask, own), mask, own)
             actions[step], explored[step], observed[step] = choice.index, choice.explored, choice.wants_reward
             if choice.wants_reward:
                 self._learn_row(choice, unit, rewards[step], mask, step)

@@ -20,6 +20,7 @@ from releaf.schema import Encoder
 class ServiceHooks:
     """Mixin for learners whose decisions a service stores by id."""
 
+    cost: tuple[float, ...] | None
     _action_names: tuple[ActionName, ...]
     _steps: int
     _token: int
@@ -122,4 +123,5 @@ class ServiceHooks:
         return Decision(
             *(number, action, index, explored, wants_reward, probability, estimates, relevant),
             *(unit, self._token, names, eligible),
+            costs=self.cost if names == self._action_names else None,
         )

@@ -8,6 +8,7 @@ from releaf.core.baselines.context_free import UCB1 as ENTRY_POINTS
 from releaf.core.baselines.context_free import Means, new_means
 from releaf.policies.argument_checks import positive
 from releaf.policies.compiled import CompiledPolicy
+from releaf.policies.costs import Costs
 from releaf.policies.policy_export import Rule
 from releaf.policy import Actions
 from releaf.schema import Features
@@ -26,6 +27,8 @@ class UCB1(CompiledPolicy):
         As for :class:`releaf.Releaf`. Nothing is drawn at random, so the seed changes nothing.
     confidence
         Width of the confidence bounds (c); the authors' regret bound is for 2.
+    cost, cost_weight, spend_budget, budget_period
+        As for :class:`releaf.AdaptiveReleaf`.
 
     Examples
     --------
@@ -49,9 +52,14 @@ class UCB1(CompiledPolicy):
         confidence: float = 2.0,
         reward_range: tuple[float, float] = (0.0, 1.0),
         max_pending: int = 100_000,
+        cost: Costs | None = None,
+        cost_weight: float | None = None,
+        spend_budget: float | None = None,
+        budget_period: int = 1_000,
     ) -> None:
         super().__init__(actions, features, "always", seed, max_pending, reward_range)
         self.confidence = positive("confidence", confidence, zero=True)
+        self._set_cost_rule(cost, cost_weight, spend_budget, budget_period)
         self._start()
 
     def _build(self, actions: int) -> Means:

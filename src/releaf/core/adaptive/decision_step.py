@@ -54,6 +54,7 @@ from releaf.core.runtime.entry_points import EntryPoints, state_entry_point
 from releaf.core.runtime.jit import inlined, outlined
 from releaf.core.runtime.primitives import RANDOM, TIME, best_eligible, count_eligible, is_forced
 from releaf.core.runtime.random_generator import unit
+from releaf.core.runtime.spending import set_net
 
 OPTIMISM_LEVELS = 16  # from which one is drawn
 MOST_OPTIMISM = 2.0  # times the parameter
@@ -199,7 +200,7 @@ def bonus_of(state, model, spread):
 def choose(state, context):
     observe_context(state, context)
     estimate(state, context, False)
-    leader = best_eligible(state.estimates, state.eligible)
+    leader = best_eligible(set_net(state), state.eligible)
     if state.params[RULE] != ALWAYS:
         if is_forced(state.eligible) or not requests_reward(state, context, leader):
             state.chance[0] = 1.0
@@ -216,8 +217,8 @@ def choose(state, context):
 def set_probabilities(state):
     """Set each action's probability under randomised UCB, one draw of optimism for all actions (Vaswani et al. 2020).
 
-    For each level of optimism the action with the highest estimate plus so many bonuses is chosen, and ties are broken
-    uniformly; so the probabilities are exact. Those of actions that are not eligible are 0.
+    For each level of optimism the action with the highest estimate, net of weighted cost, plus so many bonuses is
+    chosen, and ties are broken uniformly; so the probabilities are exact. Those of actions that are not eligible are 0.
     """
     actions, count = len(state.estimates), count_eligible(state.eligible)
     floor = min(state.params[FLOOR], 1.0 / count)
@@ -228,13 +229,13 @@ def set_probabilities(state):
         optimism = MOST_OPTIMISM * state.params[OPTIMISM] * (level + 0.5) / OPTIMISM_LEVELS
         highest, equal = -math.inf, 0
         for action in range(actions):
-            upper = state.estimates[action] + optimism * state.bonuses[action]
+            upper = state.net[action] + optimism * state.bonuses[action]
             if state.eligible[action]:
                 if upper > highest:
                     highest, equal = upper, 0
                 equal += upper == highest
         for action in range(actions):
-            if state.eligible[action] and state.estimates[action] + optimism * state.bonuses[action] == highest:
+            if state.eligible[action] and state.net[action] + optimism * state.bonuses[action] == highest:
                 state.chances[action] += sure / (OPTIMISM_LEVELS * equal)
 
 

@@ -43,6 +43,7 @@ from releaf.core.adaptive.state import (
     Sample,
 )
 from releaf.core.adaptive.state_check import check_state
+from releaf.core.runtime.spending import SPENDING_LENGTH
 
 # A fit is due each time an action's rewards have grown by a factor: the more there are, the less one changes.
 GROWTHS = ((512, 1.25), (4096, 1.5), (math.inf, 2.0))  # rewards up to which it holds, and the factor
@@ -396,7 +397,8 @@ def _fitted_arrays(settings: Settings, given: Fit) -> dict[str, Array]:
 def _unknown_steps(arrays: Mapping[str, Array]) -> dict[str, Array]:
     """Arrays that files of earlier versions lack."""
     counts = {"seen_steps": len(arrays["seen_keys"]), "sample_steps": len(arrays["sample_keys"])}
-    return {name: np.zeros(count, dtype=np.int64) for name, count in counts.items()}
+    steps = {name: np.zeros(count, dtype=np.int64) for name, count in counts.items()}
+    return {"spending": np.zeros(SPENDING_LENGTH), **steps}
 
 
 def _samples_from(settings: Settings, actions: int, arrays: Mapping[str, Array]) -> list[Sample]:

@@ -24,6 +24,7 @@ from releaf.core.adaptive.state import (
 from releaf.core.adaptive.trees import TREE_COUNT
 from releaf.core.runtime.primitives import new_clock
 from releaf.core.runtime.random_generator import first_state
+from releaf.core.runtime.spending import no_spending
 
 FIRST_ROWS = 64  # capacity of a new sample
 FIRST_FIT = 8  # rewards
@@ -138,4 +139,5 @@ def new_state(settings: Settings, actions: int) -> Adaptive:
         estimates=np.zeros(actions),
         chances=np.zeros(actions),
         chance=np.ones(1),
+        **no_spending(actions),
     )

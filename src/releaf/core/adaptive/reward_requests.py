@@ -120,7 +120,7 @@ def error_probability(state, leader):
         if action != leader and state.eligible[action]:
             spread = math.hypot(state.doubts[leader], state.doubts[action])
             if spread > 0.0:
-                highest = max(highest, normal_cdf((state.estimates[action] - state.estimates[leader]) / spread))
+                highest = max(highest, normal_cdf((state.net[action] - state.net[leader]) / spread))
     return highest
 
 
@@ -132,7 +132,7 @@ def expected_loss(state, leader):
         if action != leader and state.eligible[action]:
             spread = math.hypot(state.doubts[leader], state.doubts[action])
             if spread > 0.0:
-                gap = (state.estimates[leader] - state.estimates[action]) / spread
+                gap = (state.net[leader] - state.net[action]) / spread
                 density = math.exp(-0.5 * gap * gap) / math.sqrt(2.0 * math.pi)
                 highest = max(highest, spread * (density - gap * normal_cdf(-gap)))
     return highest
@@ -142,9 +142,9 @@ def expected_loss(state, leader):
 def is_guaranteed(state, leader, epsilon):
     """Whether no action can be better than the leader by more than ε, by the confidence bounds of all actions."""
     width = state.params[WIDTH_OF_BOUNDS]
-    lowest = state.estimates[leader] - width * state.doubts[leader]
+    lowest = state.net[leader] - width * state.doubts[leader]
     for action in range(len(state.estimates)):
-        upper = state.estimates[action] + width * state.doubts[action]
+        upper = state.net[action] + width * state.doubts[action]
         if action != leader and state.eligible[action] and upper - lowest > epsilon:
             return False
     return True

@@ -12,6 +12,7 @@ from releaf.arrays import Array
 from releaf.core.adaptive.levels import MOST_LEVELS, STRETCH
 from releaf.core.adaptive.trees import TREE_COUNT
 from releaf.core.runtime.primitives import CLOCK_LENGTH
+from releaf.core.runtime.spending import PricedState
 from releaf.core.runtime.state import LearnerState, constant, learnt, scratch
 
 # Fields of the clock, besides time and generator: requested rewards, and whether a refit or more capacity is due.
@@ -108,7 +109,7 @@ class Model(LearnerState):
     certainties: Array = scratch(np.float64, "features")
 
 
-class Adaptive(LearnerState):
+class Adaptive(PricedState):
     """Contexts seen and their levels, losses of the experts, and addresses of each action's sample and model."""
 
     clock: Array = learnt(np.int64, CLOCK_LENGTH)

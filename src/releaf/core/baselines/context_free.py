@@ -23,6 +23,7 @@ from releaf.core.runtime.primitives import (
     nth_eligible,
 )
 from releaf.core.runtime.random_generator import integer_below
+from releaf.core.runtime.spending import PricedState, no_spending, set_net
 from releaf.core.runtime.state import LearnerState, constant, learnt, scratch
 
 CONFIDENCE = 0  # params of UCB1
@@ -39,9 +40,14 @@ class Uniform(LearnerState):
     chance: Array = scratch(np.float64, 1)
 
 
-class Means(Uniform):
+class Means(PricedState):
     """State of each action: times taken, times observed, and the sum of its rewards."""
 
+    clock: Array = learnt(np.int64, CLOCK_LENGTH)
+    limits: Array = constant(np.float64, "features")
+    eligible: Array = scratch(np.uint8, "actions")
+    estimates: Array = scratch(np.float64, "actions")
+    chance: Array = scratch(np.float64, 1)
     params: Array = constant(np.float64, "parameters")
     taken: Array = learnt(np.int64, "actions", least=0)
     counts: Array = learnt(np.int64, "actions", least=0)
@@ -62,7 +68,7 @@ def new_uniform(seed: int | None, limits: Array, actions: int) -> Uniform:
 def new_means(seed: int | None, limits: Array, actions: int, params: tuple[float, float]) -> Means:
     """Initial state without observations."""
     zeros = {name: np.zeros(actions) for name in ("taken", "counts", "sums", "estimates")}
-    further = {"eligible": np.ones(actions), "chance": np.zeros(1)}
+    further = {"eligible": np.ones(actions), "chance": np.zeros(1), **no_spending(actions)}
     return Means(clock=new_clock(seed), limits=limits, params=params, **further, **zeros)
 
 
@@ -99,14 +105,15 @@ def choose_ucb1(state, context):
     for count in state.counts:
         total += count
     scale = state.params[CONFIDENCE] * math.log(total)
-    chosen, highest = 0, -1.0
+    net = set_net(state)
+    chosen, highest = 0, -math.inf
     for action in range(len(state.counts)):
         if state.eligible[action]:
-            index = state.estimates[action] + math.sqrt(scale / state.counts[action])
+            index = net[action] + math.sqrt(scale / state.counts[action])
             if index > highest:
                 chosen, highest = action, index
     state.taken[chosen] += 1
-    return 2 * chosen + (state.estimates[chosen] < state.estimates[best_eligible(state.estimates, state.eligible)])
+    return 2 * chosen + (net[chosen] < net[best_eligible(net, state.eligible)])
 
 
 @inlined
@@ -118,7 +125,7 @@ def choose_epsilon_greedily(state, context):
         return 2 * unknown + 1
     steps = state.clock[TIME] - state.clock[SINCE]
     rate = exploration_rate(state.params[CONSTANT], state.params[FIXED], len(state.counts), steps)
-    decision = choose_epsilon_greedy(state.clock, state.estimates, rate, state.chance, state.eligible)
+    decision = choose_epsilon_greedy(state.clock, set_net(state), rate, state.chance, state.eligible)
     state.taken[decision >> 1] += 1
     return decision
 

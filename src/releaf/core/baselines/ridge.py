@@ -27,7 +27,8 @@ from releaf.core.runtime.primitives import (
     normal_cdf,
 )
 from releaf.core.runtime.random_generator import normal
-from releaf.core.runtime.state import LearnerState, constant, learnt, scratch
+from releaf.core.runtime.spending import PricedState, no_spending, set_net
+from releaf.core.runtime.state import constant, learnt, scratch
 
 ALPHA = 0  # params of LinUCB
 SPREAD = 0  # params of LinTS
@@ -35,7 +36,7 @@ CONSTANT, FIXED = 0, 1  # params of ε-greedy
 _MOST_POINTS = 4096
 
 
-class Ridge(LearnerState):
+class Ridge(PricedState):
     """State of each action: times taken, the inverse (d × d) and the weights (d).
 
     ``design`` is the layout of the d columns of a context.
@@ -83,6 +84,7 @@ def new_ridge(
         estimates=np.zeros(actions),
         spreads=np.zeros(actions),
         chance=np.zeros(1),
+        **no_spending(actions),
     )
 
 
@@ -132,15 +134,16 @@ def update(state, context, step, action, reward):
 def choose_linucb(state, context):
     lay_out(state.design, context, state.columns)
     estimate_with_spread(state)
+    net = set_net(state)
     chosen, highest = 0, -math.inf
     for action in range(len(state.estimates)):
-        index = state.estimates[action] + state.params[ALPHA] * state.spreads[action]
+        index = net[action] + state.params[ALPHA] * state.spreads[action]
         leads = index > highest or (index == highest and state.taken[action] < state.taken[chosen])
         if state.eligible[action] and leads:
             chosen, highest = action, index
     state.taken[chosen] += 1
     state.chance[0] = 1.0
-    return 2 * chosen + (state.estimates[chosen] < state.estimates[best_eligible(state.estimates, state.eligible)])
+    return 2 * chosen + (net[chosen] < net[best_eligible(net, state.eligible)])
 
 
 @inlined
@@ -151,14 +154,15 @@ def choose_lints(state, context):
     """
     lay_out(state.design, context, state.columns)
     estimate_with_spread(state)
+    net = set_net(state)
     chosen, highest = 0, -math.inf
     for action in range(len(state.estimates)):
         state.spreads[action] *= state.params[SPREAD]
         if state.eligible[action]:
-            drawn = state.estimates[action] + state.spreads[action] * normal(state.clock, RANDOM)
+            drawn = net[action] + state.spreads[action] * normal(state.clock, RANDOM)
             if drawn > highest:
                 chosen, highest = action, drawn
-    return 2 * chosen + (state.estimates[chosen] < state.estimates[best_eligible(state.estimates, state.eligible)])
+    return 2 * chosen + (net[chosen] < net[best_eligible(net, state.eligible)])
 
 
 @inlined
@@ -167,7 +171,7 @@ def choose_linear_epsilon_greedily(state, context):
     estimate(state)
     steps = state.clock[TIME] - state.clock[SINCE]
     rate = exploration_rate(state.params[CONSTANT], state.params[FIXED], len(state.estimates), steps)
-    return choose_epsilon_greedy(state.clock, state.estimates, rate, state.chance, state.eligible)
+    return choose_epsilon_greedy(state.clock, set_net(state), rate, state.chance, state.eligible)
 
 
 @entry_point

@@ -14,6 +14,7 @@ from typing import Any
 
 from releaf.core.runtime.jit import entry_point, inlined
 from releaf.core.runtime.primitives import check_context, is_forced, set_eligible
+from releaf.core.runtime.spending import PricedState, leave_affordable, restore_eligible, set_costs, spend
 from releaf.core.runtime.state import LearnerState
 
 Kernel = Callable[..., Any]
@@ -27,6 +28,16 @@ def always_has_capacity(state: Any) -> bool:
 @inlined
 def always_wants(state: Any, decision: Any) -> bool:
     return True
+
+
+@inlined
+def ignore_costs(state: Any, table: Any, row: Any) -> None:
+    pass
+
+
+@inlined
+def use_costs(state: Any, table: Any, row: Any) -> None:
+    set_costs(state.costs, table, row)
 
 
 @inlined
@@ -69,13 +80,15 @@ class EntryPoints:
         self._wants, self._has_capacity = wants, has_capacity
         self._observe_context = observe_context or choose
         self._rewards = rewards
+        self._is_priced = issubclass(state, PricedState)
+        self._set_costs: Kernel = use_costs if self._is_priced else ignore_costs
         self._rule = f"{choose.__name__}_{update.__name__}_{state.layout.hash:x}"  # the cache's key beside the sources
 
     def _compiled(self, kernel: Kernel) -> Kernel:
         return entry_point(kernel, cache_name=f"{kernel.__name__}_{self._rule}")
 
     def _choose_eligible(self) -> Kernel:
-        """Kernel that chooses, and makes the only eligible action certain."""
+        """Kernel that chooses, makes the only eligible action certain, and spends where actions have costs."""
         choose = self._choose
 
         def choose_eligible(state, context):
@@ -85,7 +98,16 @@ class EntryPoints:
                 decision -= decision & 1
             return decision
 
-        return inlined(choose_eligible)
+        chooses: Kernel = inlined(choose_eligible)
+
+        def choose_affordable(state, context):
+            leave_affordable(state)
+            decision = chooses(state, context)
+            restore_eligible(state)
+            spend(state, decision >> 1)
+            return decision
+
+        return inlined(choose_affordable) if self._is_priced else chooses
 
     @cached_property
     def decide(self) -> Kernel:
@@ -104,14 +126,15 @@ class EntryPoints:
 
     @cached_property
     def decide_all(self) -> Kernel:
-        """decide_all(pointer_table, contexts, masks, decisions, chances, estimates): for many checked contexts."""
-        open_state, choose = self._open, self._choose_eligible()
+        """decide_all(pointer_table, contexts, masks, costs, decisions, chances, estimates), for checked contexts."""
+        open_state, choose, take_costs = self._open, self._choose_eligible(), self._set_costs
 
-        def decide_all(pointer_table, contexts, masks, decisions, chances, estimates):
+        def decide_all(pointer_table, contexts, masks, costs, decisions, chances, estimates):
             state = open_state(pointer_table)
             for row in range(len(contexts)):
                 state.clock[0] += 1
                 set_eligible(state.eligible, masks, row)
+                take_costs(state, costs, row)
                 decisions[row] = choose(state, contexts[row])
                 chances[row] = state.chance[0]
                 for action in range(len(state.estimates)):
@@ -134,18 +157,19 @@ class EntryPoints:
 
     @cached_property
     def replay(self) -> Kernel:
-        """replay(pointer_table, contexts, rewards, masks, row, actions, explored): the row it reached.
+        """replay(pointer_table, contexts, rewards, masks, costs, row, actions, explored): the row it reached.
 
         Short of the end where the state's capacity is used up; -1 - row where a needed reward is NaN.
         """
         open_state, choose, has_capacity = self._open, self._choose_eligible(), self._has_capacity
-        learn_row = self._learn_row()
+        learn_row, take_costs = self._learn_row(), self._set_costs
 
-        def replay(pointer_table, contexts, rewards, masks, row, actions, explored):
+        def replay(pointer_table, contexts, rewards, masks, costs, row, actions, explored):
             state = open_state(pointer_table)
             while row < len(contexts) and has_capacity(state):
                 state.clock[0] += 1
                 set_eligible(state.eligible, masks, row)
+                take_costs(state, costs, row)
                 decision = choose(state, contexts[row])
                 actions[row] = decision >> 1
                 explored[row] = decision & 1 == 1

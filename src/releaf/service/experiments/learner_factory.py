@@ -25,6 +25,7 @@ MAX_TUPLES = 1_000_000  # of features for which RELEAF keeps cells
 MAX_BYTES = 256 << 20  # of a learner: snapshots and changes of the actions copy it
 MAX_PENDING = 10_000_000  # some 7 GB
 MAX_VALUES = 1_000_000  # categories and quantile samples of all features together
+COST_PARAMETERS = ("cost", "cost_weight", "spend_budget", "budget_period")
 SIZE_CHECK_FROM = 2_000  # actions times features from which the size of a learner is estimated first
 MAX_TABLE = 10_000  # actions with features, unless an experiment's ``max_actions`` is set
 TIMED_DECISIONS = 5  # the fastest counts: the others waited for something else
@@ -57,6 +58,7 @@ def make_learner(spec: NewExperiment) -> ServedPolicy:
         content = base64.b64decode(spec.model, validate=True)
         _validate_model_header(state_file.from_bytes(content, "content")[0], spec.actions, schema)
         learner: ServedPolicy = from_bytes(content)
+        _require_fixed_costs(learner)
         learner.keep_pending(set())  # no reward can come for what it decided elsewhere
         return learner
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, MemoryError, RecursionError) as error:
@@ -162,9 +164,16 @@ def build_policy(policy: PolicySpec, actions: tuple[Any, ...] | ActionTable, sch
     try:
         _validate_size(policy.name, actions, schema, arguments)
         learner: ServedPolicy = make(actions, schema, **arguments)
+        _require_fixed_costs(learner)
         return learner
     except (ValueError, TypeError, OverflowError, MemoryError) as error:
         raise invalid_request(f"{policy.name} can't be built: {error}") from None
+
+
+def _require_fixed_costs(learner: ServedPolicy) -> None:
+    """Raise for a learner that needs costs with each decision, which requests do not have."""
+    if learner.cost_weight is not None and learner.cost is None:
+        raise ValueError("cost is missing: expected a list of fixed costs, one for each action, in their order")
 
 
 def _validate_size(
@@ -188,7 +197,8 @@ def _validate_size(
             name, most, lambda few: make(ActionTable.without_values(range(few), described), schema, **arguments)
         )
     elif len(actions) * len(schema) > SIZE_CHECK_FROM:
-        _validate_bytes(name, len(actions), lambda few: make(actions[:few], schema, **arguments))
+        rest = {key: value for key, value in arguments.items() if key not in COST_PARAMETERS}  # of all actions
+        _validate_bytes(name, len(actions), lambda few: make(actions[:few], schema, **rest))
 
 
 def _validate_bytes(name: str, actions: int, make: Callable[[int], Any]) -> None:
