@@ -11,6 +11,7 @@ from conformance import NAMES, POLICIES, make
 from learner_comparison import full_state
 
 import releaf
+from releaf.policies.apprentice_comparison import ApprenticeComparison
 
 LOGGED = [(policy, name) for policy, name in zip(POLICIES, NAMES, strict=True) if policy.traits.learns_from_logs]
 OTHERS = [(policy, name) for policy, name in zip(POLICIES, NAMES, strict=True) if not policy.traits.learns_from_logs]
@@ -200,3 +201,21 @@ def test_the_report_shows_itself() -> None:
     assert report._repr_html_().startswith("<p>LinUCB, apprentice in 1 compared decisions</p><table>")
     assert report.to_dict()["can_promote"] is False
     assert report.to_dict()["choices"] == report.choices
+
+
+def test_with_a_wrong_model_the_estimate_is_unbiased_and_the_bounds_hold_while_one_peeks() -> None:
+    """Action 0 earns 0.4 and action 1 earns 0.5; the learner takes 1, and estimates 0.9 and 0.1."""
+    draw, misses, estimates, repetitions = np.random.default_rng(10), 0, [], 100
+    for _ in range(repetitions):
+        comparison, missed = ApprenticeComparison(), False
+        for first, luck in draw.random((300, 2)):
+            taken, chance = (0, 0.7) if first < 0.7 else (1, 0.3)
+            reward = float(luck < (0.4, 0.5)[taken])
+            comparison.add(taken, 1, reward, chance, {0: 0.9, 1: 0.1})
+            missed |= not comparison.low <= 0.07 <= comparison.high  # 0.5 - (0.7 · 0.4 + 0.3 · 0.5)
+        misses += missed
+        estimates.append(comparison.difference)
+    assert misses <= 0.05 * repetitions
+    known = np.array([estimate for estimate in estimates if estimate is not None])
+    assert len(known) == repetitions
+    assert abs(known.mean() - 0.07) < 3 * known.std() / np.sqrt(repetitions)
