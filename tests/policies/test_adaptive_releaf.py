@@ -262,11 +262,51 @@ def test_categories_missing_values_and_many_of_both() -> None:
         ({"optimism": -0.1}, "optimism must be"),
         ({"delta": 0.0, "epsilon": 0.1}, "delta must be"),
         ({"least_probability": 0.6}, "least_probability must be"),
+        ({"least_probability": "0.1"}, "least_probability must be a number of at least 0 and at most 0.5"),
+        ({"least_probability": {"x": 0.1}}, r"least_probability has an unknown action 'x': the actions are \(0, 1\)"),
+        ({"least_probability": {0: -0.1}}, "least_probability of 0 must be a number of at least 0 and at most 1"),
+        ({"least_probability": {0: 0.5, 1: 0.6}}, "numbers that sum to 1.1: expected at most 1, got {0: 0.5, 1: 0.6}"),
     ],
 )
 def test_arguments_that_make_no_sense_are_refused(arguments: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         releaf.AdaptiveReleaf(2, 3, **arguments)
+
+
+def test_each_action_can_have_a_lower_bound_of_its_own() -> None:
+    """The bad action has one of 0.2, the others none; and a saved learner, one less action, and one more keep to it."""
+    contexts, rewards = wave(2_000, features=3, actions=3)
+    rewards[:, 2] = 0.0
+    bandit = releaf.AdaptiveReleaf(["a", "b", 7], 3, seed=0, least_probability={7: 0.2})
+    trace = releaf.replay(bandit, contexts, rewards)
+    assert np.mean(trace.actions[500:] == 2) == pytest.approx(0.2, abs=0.04)
+    again = releaf.from_bytes(bandit.to_bytes())
+    assert again.least_probability == {7: 0.2}
+    assert (
+        again.decide_many(contexts[:200]).probabilities.tolist()
+        == bandit.decide_many(contexts[:200]).probabilities.tolist()
+    )
+    again.remove_action("a")
+    again.add_action("new")
+    choices = again.decide_many(contexts[:500])
+    of_floor = choices.probabilities[choices.indices == 1]
+    assert len(of_floor) > 50
+    assert of_floor.min() == pytest.approx(0.2)
+    again.remove_action(7)
+    assert again.least_probability == {}
+    assert again.add_action(7) == 7
+    copy = releaf.from_bytes(again.to_bytes())
+    assert copy.decide(contexts[0]).probability == again.decide(contexts[0]).probability
+
+
+def test_lower_bounds_that_sum_to_1_leave_nothing_to_choose() -> None:
+    contexts, rewards = wave(1_000)
+    bandit = releaf.AdaptiveReleaf(2, 3, seed=0, least_probability={0: 0.75, 1: 0.25})
+    trace = releaf.replay(bandit, contexts, rewards)
+    assert np.mean(trace.actions == 1) == pytest.approx(0.25, abs=0.05)
+    chances = {choice.index: choice.probability for choice in bandit.decide_many(contexts[:50])}
+    assert chances == {0: 0.75, 1: 0.25}
+    assert bandit.decide(contexts[0], eligible=[1]).probability == 1.0
 
 
 @pytest.mark.parametrize("forget", [None, "auto", LEAST_WINDOW, MOST_WINDOW])

@@ -53,6 +53,7 @@ def test_streams_hold_all_kinds_of_tables_and_effects() -> None:
     [
         {},
         {"least_probability": 0.3},
+        {"least_probability": {0: 0.05, 2: 0.25}},
         {"optimism": 5.0},
         {"observe": "labels"},
         {"label_budget": 80},

@@ -28,7 +28,7 @@ def decided(number: int, action: str | int, chance: float | None = 0.5) -> Decid
 def series_of(decisions: int, actions: int = 2) -> TimeSeries:
     series = TimeSeries(points=[], since=0, markers=[])
     for number in range(1, decisions + 1):
-        series.add_decisions(float(number), [decided(number, number % actions)], 0.0)
+        series.add_decisions(float(number), [decided(number, number % actions)], {})
     return series
 
 
@@ -48,7 +48,7 @@ def alerts(state: ExperimentState, now: float) -> list[AlertInfo]:
 def test_a_series_is_bounded_and_finer_for_later_decisions() -> None:
     series, lengths = TimeSeries(points=[], since=0, markers=[]), []
     for number in range(1, 200_001):
-        series.add_decisions(float(number), [decided(number, "a")], 0.0)
+        series.add_decisions(float(number), [decided(number, "a")], {})
         if number % 1_000 == 0:
             lengths.append(len(series.points))
     assert max(lengths) <= MAX_PER_SIZE * math.log2(FINEST)
@@ -67,7 +67,7 @@ def test_the_same_decisions_one_by_one_and_in_batches_give_the_same_points() -> 
     start, rng = 0, np.random.default_rng(0)
     while start < 20_000:
         end = min(20_000, start + int(rng.integers(1, 700)))
-        batched.add_decisions(float(end), [decided(number, number % 2) for number in range(start + 1, end + 1)], 0.0)
+        batched.add_decisions(float(end), [decided(number, number % 2) for number in range(start + 1, end + 1)], {})
         start = end
     told = [[(point.first, point.size, point.actions) for point in one.points] for one in (one_by_one, batched)]
     assert told[0] == told[1]
@@ -97,7 +97,7 @@ def test_adding_a_decision_costs_the_same_however_many_came_before() -> None:
 
     def cost(series: TimeSeries, first: int) -> float:
         numbers = iter(range(first + 1, first + 1_000_000))
-        step = lambda: series.add_decisions(1.0, [decided(next(numbers), "a")], 0.0)  # noqa: E731
+        step = lambda: series.add_decisions(1.0, [decided(next(numbers), "a")], {})  # noqa: E731
         return median(timeit.repeat(step, number=500, repeat=15))
 
     assert cost(series_of(100_000), 100_000) < 5 * cost(series_of(2_000), 2_000)
@@ -174,7 +174,7 @@ def test_the_lift_is_unknown_where_the_policy_never_takes_the_baseline() -> None
 def test_without_propensities_means_are_compared_and_flagged() -> None:
     series, rng = TimeSeries(points=[], since=0, markers=[]), np.random.default_rng(0)
     for number in range(1, 3_001):
-        series.add_decisions(float(number), [decided(number, number % 2, None)], 0.0)
+        series.add_decisions(float(number), [decided(number, number % 2, None)], {})
         series.add_reward(number, number % 2, None, float(rng.random() < (0.4, 0.6)[number % 2]))
     told = summarise(SeriesCopy.of(series, (0.0, 1.0)), None, None, 0, [0, 1])
     assert not told.adjusted
@@ -302,6 +302,12 @@ def test_rewards_that_never_come_are_reported() -> None:
     assert alerts(state, START + 60) == []
     (stalled,) = alerts(state, START + 0.2 * DAY)
     assert stalled.text.startswith("No reward has come yet: 300 decisions wait")
+
+
+def test_an_action_at_a_floor_of_its_own_is_reported() -> None:
+    parameters = {"least_probability": {"wait": 0.2}, "seed": 0}
+    state = new_state({"name": "AdaptiveReleaf", "parameters": parameters})
+    assert state.propensity_floors() == {"wait": 0.2}
 
 
 def test_an_action_at_the_propensity_floor_is_reported() -> None:

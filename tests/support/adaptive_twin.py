@@ -67,7 +67,7 @@ def twin_of(bandit: releaf.AdaptiveReleaf) -> PlainAdaptive:
         features,
         seed=bandit.seed,
         optimism=optimism,
-        floor=floor,
+        floor=bandit._state.floors.tolist() if floor < 0.0 else floor,
         rule=int(rule),
         limit=limit,
         width=width,

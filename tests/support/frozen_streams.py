@@ -21,6 +21,7 @@ NUMBERS = releaf.Schema.of(4)
 POLICIES: dict[str, Any] = {
     "AdaptiveReleaf": (releaf.AdaptiveReleaf, {}),
     "AdaptiveReleaf with a least probability": (releaf.AdaptiveReleaf, {"least_probability": 0.05}),
+    "AdaptiveReleaf with a floors of actions": (releaf.AdaptiveReleaf, {"least_probability": {"treat": 0.2, 3: 0.1}}),
     "AdaptiveReleaf of other rewards": (releaf.AdaptiveReleaf, {"reward_range": (-1.0, 3.0), "forget": 200}),
     "AdaptiveReleaf of labels": (releaf.AdaptiveReleaf, {"observe": "labels"}),
     "Releaf": (releaf.Releaf, {}),

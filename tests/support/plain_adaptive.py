@@ -178,7 +178,7 @@ class PlainAdaptive:
         *,
         seed: int,
         optimism: float = 0.5,
-        floor: float = 0.0,
+        floor: float | list[float] = 0.0,
         rule: int = ALWAYS,
         limit: float = 0.0,
         width: float = 0.0,
@@ -219,7 +219,7 @@ class PlainAdaptive:
         ):
             return Outcome(allowed[leader], False, False, 1.0, everything)
         bonuses = [self.bonus(self.actions[place], spreads[place]) for place in allowed]
-        chances = self.chances(estimates, bonuses)
+        chances = self.chances(estimates, bonuses, allowed)
         drawn = self.drawn(chances)
         explored = not forced and (drawn != leader or rule != ALWAYS or self.reward_sums[0] == 0.0)
         return Outcome(allowed[drawn], explored, True, chances[drawn], everything)
@@ -269,14 +269,17 @@ class PlainAdaptive:
         usual = action.model.wide.variance * weights * len(self.actions) / (1.0 + self.time)
         return spread * math.sqrt(1.0 + decision_step.EAGERNESS * max(math.log(spread**2 / usual), 0.0))
 
-    def chances(self, estimates: Any, bonuses: Any) -> Any:
-        """Probability of each action, for one draw of optimism for all."""
-        floor = min(self.floor, 1.0 / len(estimates))
-        count, drawn = decision_step.OPTIMISM_LEVELS, np.full(len(estimates), floor)
+    def chances(self, estimates: Any, bonuses: Any, allowed: list[int]) -> Any:
+        """Probability of each eligible action, for one draw of optimism for all."""
+        if isinstance(self.floor, list):
+            drawn = np.array([self.floor[place] for place in allowed])
+        else:
+            drawn = np.full(len(allowed), min(self.floor, 1.0 / len(allowed)))
+        count, sure = decision_step.OPTIMISM_LEVELS, max(1.0 - drawn.sum(), 0.0)
         for level in range(count):
             upper = estimates + 2 * self.optimism * (level + 0.5) / count * np.array(bonuses)
             best = upper == upper.max()
-            drawn[best] += (1.0 - len(estimates) * floor) / (count * best.sum())
+            drawn[best] += sure / (count * best.sum())
         return drawn
 
     def drawn(self, chances: Any) -> int:

@@ -573,6 +573,21 @@ def _weighted(cells: list[Any], n: int, s: int) -> float:
     return weighted / count
 
 
+def _floors(least: float | list[float], eligible: list[int], count: int) -> tuple[list[float], float]:
+    """Lower bounds of the actions' probabilities, one for all or one for each, and what is left of 1."""
+    chances = [0.0] * count
+    if isinstance(least, list):
+        sure = 1.0
+        for action in eligible:
+            chances[action] = least[action]
+            sure -= least[action]
+        return chances, max(sure, 0.0)
+    floor = min(least, 1.0 / len(eligible))
+    for action in eligible:
+        chances[action] = floor
+    return chances, 1.0 - len(eligible) * floor
+
+
 class _Adaptive:
     """AdaptiveReleaf: experts' estimates, mixed, and a drawn degree of optimism."""
 
@@ -588,9 +603,7 @@ class _Adaptive:
             means[action], bonuses[action] = self._estimate(action, row, rounded)
         if rule["optimism"] is None:
             return _certain(count, _best(means, eligible))
-        floor = min(rule["least_probability"], 1.0 / len(eligible))
-        sure = 1.0 - len(eligible) * floor
-        chances = [floor if action in means else 0.0 for action in range(count)]
+        chances, sure = _floors(rule["least_probability"], eligible, count)
         for optimism in rule["optimism"]:
             upper = {action: means[action] + optimism * bonuses[action] for action in eligible}
             highest = max(upper.values())

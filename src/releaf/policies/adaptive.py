@@ -21,7 +21,7 @@ from releaf.decision_batch import Relevant, Selection, Selections
 from releaf.explanation import Explanation
 from releaf.inspection import Effect
 from releaf.policies.adaptive_export import freeze_mixture
-from releaf.policies.adaptive_parameters import checked_forget, checked_observe
+from releaf.policies.adaptive_parameters import Floor, checked_floor, checked_forget, checked_observe
 from releaf.policies.argument_checks import positive, whole
 from releaf.policies.costs import Costs, as_cost_table, check_spending
 from releaf.policies.effects import Relevance, are_certain, effects, explained_shares, relevant_features
@@ -77,7 +77,8 @@ class AdaptiveReleaf(MixturePolicy):
     optimism
         Number of standard deviations that are added to an estimate, on average.
     least_probability
-        Lower bound on every action's probability, in decisions whose reward is wanted. Above 0, and if every reward is
+        Lower bound on every action's probability, in decisions whose reward is wanted; or a mapping from some of the
+        actions to their own, such as ``{"treat": 0.05}``, which sum to 1 at most. Above 0, and if every reward is
         learnt, a log supports off-policy evaluation of any other policy. If rewards are requested, only decisions with
         a request do, and ``probability`` is conditional on the request. More than 1/A counts as 1/A.
     cost
@@ -131,7 +132,7 @@ class AdaptiveReleaf(MixturePolicy):
         forget: int | Literal["auto"] | None = None,
         reward_range: tuple[float, float] = (0.0, 1.0),
         optimism: float = 0.35,
-        least_probability: float = 0.0,
+        least_probability: Floor = 0.0,
         max_pending: int = 100_000,
         cost: Costs | None = None,
         cost_weight: float | None = None,
@@ -157,7 +158,7 @@ class AdaptiveReleaf(MixturePolicy):
         self.epsilon = None if epsilon is None else positive("epsilon", epsilon, below=self._span)
         self.forget = checked_forget(forget, MOST_WINDOW)
         self.optimism = positive("optimism", optimism, zero=True, most=100.0)
-        self.least_probability = positive("least_probability", least_probability, zero=True, most=0.5)
+        self.least_probability = checked_floor(least_probability, self.actions)
         self._named: Relevant | None = None
         self._explainer = Explainer()
         self._set_cost_rule(cost, cost_weight, spend_budget, budget_period)
@@ -176,7 +177,8 @@ class AdaptiveReleaf(MixturePolicy):
             width = -NormalDist().inv_cdf(self.delta / max(actions, 2))
         window = 0 if self.forget is None else AUTO if self.forget == "auto" else self.forget
         optimism = 0.0 if self.observation_mode == "labels" else self.optimism  # nothing to explore
-        return optimism, self.least_probability, float(rule), limit, width, float(window)
+        floor = -1.0 if isinstance(self.least_probability, dict) else self.least_probability
+        return optimism, floor, float(rule), limit, width, float(window)
 
     def _settings(self, actions: int) -> Settings:
         categories = np.array([feature.categories for feature in self.schema.features], dtype=np.int64)
@@ -188,8 +190,11 @@ class AdaptiveReleaf(MixturePolicy):
     def _build(self, actions: int) -> Any:
         raise NotImplementedError("the engine builds the state")
 
-    def _use_engine(self, engine: MixtureEngine) -> None:
-        """Switch to an engine; the only way to replace it."""
+    def _use_engine(self, engine: MixtureEngine, names: tuple[ActionName, ...] | None = None) -> None:
+        """Switch to an engine, perhaps of other actions; the only way to replace it."""
+        if isinstance(self.least_probability, dict):
+            for place, name in enumerate(self._action_names if names is None else names):
+                engine.state.floors[place] = self.least_probability.get(name, 0.0)
         self._engine, self._named = engine, None
         self._use_state(engine.state)
 
@@ -326,7 +331,10 @@ class AdaptiveReleaf(MixturePolicy):
 
     def _remove_action(self, index: int) -> None:
         kept = [action for action in range(len(self._engine.samples)) if action != index]
-        self._use_engine(self._engine.with_actions(self._settings(len(kept)), kept))
+        if isinstance(self.least_probability, dict):
+            self.least_probability.pop(self._action_names[index], None)
+        names = tuple(self._action_names[action] for action in kept)
+        self._use_engine(self._engine.with_actions(self._settings(len(kept)), kept), names)
 
     def _arrays(self) -> dict[str, Array]:
         return self._as_saved(self._engine.learnt_arrays())

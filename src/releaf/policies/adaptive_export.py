@@ -41,7 +41,8 @@ from releaf.core.runtime.primitives import TIME
 def freeze_mixture(engine: MixtureEngine) -> Callable[[], dict[str, Any]]:
     """Copy the models, and return a function that describes the rule."""
     state, settings = engine.state, engine.settings
-    optimism, floor, always = state.params[OPTIMISM].item(), state.params[FLOOR].item(), state.params[RULE] == ALWAYS
+    optimism, always = state.params[OPTIMISM].item(), state.params[RULE] == ALWAYS
+    floor = state.floors.tolist() if state.params[FLOOR] < 0.0 else state.params[FLOOR].item()
     models = [model.copy() for model in engine.models]
     experts = [_expert_weights(state, action) for action in range(len(models))]
     next_decision = state.clock[TIME].item() + 1

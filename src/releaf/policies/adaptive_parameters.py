@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from releaf.policies.argument_checks import whole
+from releaf.decision import ActionName
+from releaf.policies.argument_checks import positive, whole
 
 LEAST_WINDOW = 32  # rewards after which a learner may forget
 
@@ -16,6 +18,30 @@ def checked_observe(observe: Any, rules: list[str]) -> str:
     if observe not in ("always", "labels") and not (observe == "explored" and rules):
         raise ValueError(f"observe must be 'always' or 'labels', got observe={observe!r}")
     return "explored" if rules else str(observe)
+
+
+Floor = float | Mapping[ActionName, float]
+
+
+def checked_floor(floor: Any, names: tuple[ActionName, ...]) -> float | dict[ActionName, float]:
+    """Validate ``least_probability``: a number for all actions, or a mapping from some of them to their own.
+
+    A state file and a request have names as text, so a text stands for the action that is written like it.
+    """
+    if not isinstance(floor, Mapping):
+        return positive("least_probability", floor, zero=True, most=0.5)
+    by_text: dict[Any, ActionName] = {str(name): name for name in names} | {name: name for name in names}
+    found: dict[ActionName, float] = {}
+    for name, least in floor.items():
+        if name not in by_text:
+            raise ValueError(f"least_probability has an unknown action {name!r}: the actions are {names!r}")
+        found[by_text[name]] = positive(f"least_probability of {name!r}", least, zero=True, most=1.0)
+    total = sum(found.values())
+    if total > 1.0 + 1e-12:
+        raise ValueError(
+            f"least_probability has numbers that sum to {total:g}: expected at most 1, got {dict(floor)!r}"
+        )
+    return found
 
 
 def checked_forget(forget: Any, most: int) -> Any:

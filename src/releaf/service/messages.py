@@ -17,6 +17,7 @@ Value = None | bool | Whole | float | str
 RequestAction = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^(?!\.{1,2}\Z)")] | Whole
 Context = list[Value] | dict[str, Value]
 Options = dict[str, Value | list[Value]]
+Parameters = dict[str, Value | list[Value] | dict[str, float]]
 Eligible = Annotated[list[RequestAction | list[RequestAction] | None], Meta(min_length=1)]
 Key = Annotated[str, Meta(min_length=1, max_length=200, description="The same key gives the same decision again")]
 Subject = Annotated[
@@ -49,7 +50,7 @@ class PolicySpec(RequestMessage):
     """A policy by its class name, and the arguments of its constructor."""
 
     name: Text = "AdaptiveReleaf"
-    parameters: Options = {}
+    parameters: Parameters = {}
 
 
 class RewardRules(RequestMessage):

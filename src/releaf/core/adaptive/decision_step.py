@@ -225,6 +225,8 @@ def set_probabilities(state):
     sure = 1.0 - count * floor
     for action in range(actions):
         state.chances[action] = floor if state.eligible[action] else 0.0
+    if floor < 0.0:
+        sure = set_floors(state)
     for level in range(OPTIMISM_LEVELS):
         optimism = MOST_OPTIMISM * state.params[OPTIMISM] * (level + 0.5) / OPTIMISM_LEVELS
         highest, equal = -math.inf, 0
@@ -237,6 +239,16 @@ def set_probabilities(state):
         for action in range(actions):
             if state.eligible[action] and state.net[action] + optimism * state.bonuses[action] == highest:
                 state.chances[action] += sure / (OPTIMISM_LEVELS * equal)
+
+
+@inlined
+def set_floors(state):
+    """Set each eligible action's probability to its own lower bound; returns what is left of 1."""
+    sure = 1.0
+    for action in range(len(state.chances)):
+        state.chances[action] = state.floors[action] if state.eligible[action] else 0.0
+        sure -= state.chances[action]
+    return max(sure, 0.0)
 
 
 @inlined

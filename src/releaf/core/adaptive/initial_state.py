@@ -107,6 +107,7 @@ def new_state(settings: Settings, actions: int) -> Adaptive:
     return Adaptive(
         clock=new_clock(settings.seed),
         params=settings.params,
+        floors=np.zeros(actions),
         limits=settings.limits,
         categories=settings.categories,
         first_category=settings.first_category,

@@ -17,8 +17,9 @@ from releaf.core.runtime.state import LearnerState, constant, learnt, scratch
 
 # Fields of the clock, besides time and generator: requested rewards, and whether a refit or more capacity is due.
 REQUESTED, DUE = 3, 4
-# Fields of the parameters: optimism; lower bound on every action's probability; rule of reward requests, its number,
-# and the width of its confidence bounds; window of latest rewards that count (0: all, AUTO: until a drift).
+# Fields of the parameters: optimism; lower bound on every action's probability, negative where each has its own; rule
+# of reward requests, its number, and the width of its confidence bounds; window of latest rewards that count (0: all,
+# AUTO: until a drift).
 OPTIMISM, FLOOR, RULE, LIMIT, WIDTH_OF_BOUNDS, WINDOW = range(6)
 ALWAYS, BUDGET, COST, GUARANTEE = range(4)
 AUTO = -1
@@ -114,6 +115,7 @@ class Adaptive(PricedState):
 
     clock: Array = learnt(np.int64, CLOCK_LENGTH)
     params: Array = constant(np.float64, "parameters")
+    floors: Array = constant(np.float64, "actions")
     limits: Array = constant(np.float64, "features")
     categories: Array = constant(np.int64, "features")
     first_category: Array = constant(np.int64, "features")

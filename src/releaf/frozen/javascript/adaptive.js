@@ -15,8 +15,11 @@ export function adaptive({ rule, encoded }) {
     const rounded = row.map(Math.fround), means = [], bonuses = [], chances = Array(models.length).fill(0);
     for (const action of among) [means[action], bonuses[action]] = estimate(models[action], row, rounded);
     if (rule.optimism === null) return certain(models.length, best(means, among));
-    const floor = Math.min(rule.least_probability, 1 / among.length), sure = 1 - among.length * floor;
-    for (const action of among) chances[action] = floor;
+    const least = rule.least_probability, floor = Math.min(least, 1 / among.length);
+    for (const action of among) chances[action] = Array.isArray(least) ? least[action] : floor;
+    const sure = Array.isArray(least)
+      ? Math.max(among.reduce((left, action) => left - least[action], 1), 0)
+      : 1 - among.length * floor;
     for (const optimism of rule.optimism) {
       const upper = means.map((mean, action) => mean + optimism * bonuses[action]);
       const equal = among.filter((action) => upper[action] === upper[best(upper, among)]);

@@ -101,13 +101,13 @@ def _drift(shift: Shift) -> AlertInfo:
 
 
 def _floors(state: ExperimentState, floored: list[ExperimentAction]) -> Iterator[AlertInfo]:
-    least = state.propensity_floor()
+    floors = state.propensity_floors()
     for action in floored:
-        if least > 0 and action in state.learner.actions:
+        if action in floors:
             yield AlertInfo(
                 "propensity_floor",
                 "info",
-                f"{action} is taken only as rarely as the policy allows, with probability {least:.3g}",
+                f"{action} is taken only as rarely as the policy allows, with probability {floors[action]:.3g}",
                 "Retire it if it is not needed; keep it if you want to notice that it gets better",
                 action,
             )

@@ -377,7 +377,7 @@ class ExperimentState:
             shadow.estimate.decisions += len(made)
             for event in made:
                 shadow.estimate.agreed += event.shadows is not None and event.shadows.get(shadow.name) == event.action
-        self.series.add_decisions(last.at, made, self.propensity_floor() * (1.0 + 1e-6))
+        self.series.add_decisions(last.at, made, self.propensity_floors())
 
     def _learn(self, decision: int, pending: PendingDecision, reward: Reward) -> None:
         """Pass a validated reward to all learners, and update the estimates of the shadows."""
@@ -482,10 +482,11 @@ class ExperimentState:
     def _actions_changed(self) -> None:
         self.actions.append(self.counters.decisions, action_names(self.learner))
 
-    def propensity_floor(self) -> float:
-        """Propensity of the actions that the policy in charge takes as rarely as it may; 0 without such a limit."""
-        least = float(getattr(self.learner, "least_probability", 0.0))
-        return least if least * len(self.learner.actions) < 1.0 else 0.0
+    def propensity_floors(self) -> dict[ExperimentAction, float]:
+        """Propensity of each action with which the policy in charge takes it as rarely as it may, if there is one."""
+        least, actions = getattr(self.learner, "least_probability", 0.0), action_names(self.learner)
+        floors = least if isinstance(least, dict) else dict.fromkeys(actions, float(least))
+        return {name: floor for name, floor in floors.items() if floor > 0.0} if sum(floors.values()) < 1.0 else {}
 
     # --- checks -------------------------------------------------------------------------------------------------
 

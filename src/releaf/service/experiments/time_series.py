@@ -8,6 +8,7 @@ than 400 points however long an experiment runs, and the last hour has a good re
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Mapping
 from operator import attrgetter
 from typing import Any
 
@@ -107,7 +108,7 @@ class TimeSeries(Struct, array_like=True):
     longest_silence: float = 0.0  # between two rewards, and forgotten in seven times its length
     asked_since: int = 0  # decisions that asked for a reward since the latest reward
 
-    def add_decisions(self, at: float, made: list[Any], floor: float) -> None:
+    def add_decisions(self, at: float, made: list[Any], floors: Mapping[Any, float]) -> None:
         """Add decisions made at the same time.
 
         Parameters
@@ -116,8 +117,8 @@ class TimeSeries(Struct, array_like=True):
             Their time.
         made
             Their events.
-        floor
-            Lowest propensity of an action, up to which a decision counts as ``floored``.
+        floors
+            Lowest propensity of each action, up to which a decision counts as ``floored``.
         """
         point = self.points[-1] if self.points else None
         for event in made:
@@ -130,7 +131,7 @@ class TimeSeries(Struct, array_like=True):
             sums = point.of(event.action)
             sums.decisions += 1
             chance = event.probability
-            if chance is not None and chance <= floor:
+            if chance is not None and chance <= floors.get(event.action, 0.0) * (1.0 + 1e-6):
                 sums.floored += 1
             self.asked_since += event.wants_reward
 
