@@ -55,6 +55,7 @@ SAMPLE_BYTES = 64 << 20  # of the samples of all actions
 MOST_ROWS, LEAST_MOST_ROWS = 1 << 18, 512
 MOST_WINDOW = LEAST_MOST_ROWS * 64  # rewards of an action that ``forget`` may keep
 MOST_HELD_OUT = 4096  # rows of a log from which the weights of the experts follow
+EARLIER_WATCH = 2  # fields of a sample's ``watch`` in files of before trends were watched
 ROWS_OF = ("contexts", "rewards", "keys", "numbers", "steps")  # arrays of a sample with one entry a row
 _FITTED_TO = ROWS_OF[:3]  # those that a model follows from
 Mapper = Callable[[Callable[[Any], Any], list[Any]], Iterable[Any]]  # applies a function to each task, as map does
@@ -374,7 +375,7 @@ class MixtureEngine:
         """Build an engine for merging from what ``learnt_arrays`` returned; it can't decide."""
         engine = object.__new__(cls)
         engine.settings = settings
-        arrays = {**_unknown_steps(arrays), **arrays}
+        arrays = _upgraded(arrays)
         engine.state = new_state(settings, actions).with_learnt(arrays)
         engine.samples = _samples_from(settings, actions, arrays)
         engine.models, engine._jobs = [], {}
@@ -394,11 +395,17 @@ def _fitted_arrays(settings: Settings, given: Fit) -> dict[str, Array]:
     return dict(fit(settings, given).items())
 
 
-def _unknown_steps(arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """Arrays that files of earlier versions lack."""
+def _upgraded(arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """Arrays of a file, with those that files of earlier versions lack: all of them, or the file is damaged."""
+    arrays = {"spending": np.zeros(SPENDING_LENGTH), **arrays}
+    if "seen_steps" in arrays or "sample_steps" in arrays:
+        return arrays
     counts = {"seen_steps": len(arrays["seen_keys"]), "sample_steps": len(arrays["sample_keys"])}
     steps = {name: np.zeros(count, dtype=np.int64) for name, count in counts.items()}
-    return {"spending": np.zeros(SPENDING_LENGTH), **steps}
+    watch = arrays["sample_watch"]
+    if watch.ndim == 2 and watch.shape[1] == EARLIER_WATCH:
+        watch = np.pad(watch, ((0, 0), (0, SINCE_TREND + 1 - EARLIER_WATCH)))
+    return {**arrays, **steps, "sample_watch": watch}
 
 
 def _samples_from(settings: Settings, actions: int, arrays: Mapping[str, Array]) -> list[Sample]:
@@ -414,7 +421,6 @@ def _samples_from(settings: Settings, actions: int, arrays: Mapping[str, Array])
         for name in Sample.layout.names("learnt"):
             array = arrays[f"sample_{name}"]
             own[name] = array[ends[action] - rows[action] : ends[action]] if name in ROWS_OF else array[action]
-        own["watch"] = np.pad(own["watch"], (0, SINCE_TREND + 1 - len(own["watch"])))  # earlier versions had two fields
         empty = new_sample(settings)
         capacity = max(FIRST_ROWS, 1 << int(rows[action]).bit_length())
         loaded = empty.with_learnt({**own, **{name: _padded(own[name], empty, name) for name in ROWS_OF}})
