@@ -24,7 +24,7 @@ FORGETFUL = [policy for policy in POLICIES if not issubclass(policy, Ensemble)]
 all_but_ensembles = pytest.mark.parametrize("policy", FORGETFUL, ids=[policy.__name__ for policy in FORGETFUL])
 all_that_read_logs = pytest.mark.parametrize("policy", LOGGED, ids=[policy.__name__ for policy in LOGGED])
 each_action = pytest.mark.parametrize("removed", range(3), ids=ACTIONS)
-ROWS_OF_SAMPLES = ("sample_contexts", "sample_rewards", "sample_keys", "sample_numbers")  # one action after the other
+ROWS_OF_SAMPLES = ("sample_contexts", "sample_rewards", "sample_keys", "sample_numbers", "sample_steps")
 # What belongs to no action: the time, the generator, and the contexts that came.
 SHARED = ("clock", "seen", "fresh_knots", "fresh_levels", "founders", "arrivals")
 

@@ -183,11 +183,11 @@ def test_a_change_whose_commit_fails_is_neither_made_nor_recorded(address: str) 
             experiment = await registry.create(NewExperiment(name="x", actions=["a"], features=1, policy=LINEAR))
             store.broken = True
             with pytest.raises(ApiError, match="the disk is full"):
-                await experiment.change("add_action", "b", sender=Sender("k", "r"))
+                await experiment.change("add_action", "b", None, sender=Sender("k", "r"))
             store.broken = False
             await experiment.recover()
             assert experiment.info().actions == ["a"]
-            await experiment.change("add_action", "c", sender=Sender("k", "r"))
+            await experiment.change("add_action", "c", None, sender=Sender("k", "r"))
             changes = await recorded(open_rows(store), "x")
             assert [(row.change, row.subject) for row in changes] == [("create", None), ("add_action", "c")]
         finally:
@@ -221,7 +221,7 @@ def test_any_name_of_an_action_can_be_recorded(address: str, name: str) -> None:
         await registry.start()
         try:
             experiment = await registry.create(NewExperiment(name="x", actions=["a"], features=1, policy=LINEAR))
-            await experiment.change("add_action", name, sender=Sender("k", "r"))
+            await experiment.change("add_action", name, None, sender=Sender("k", "r"))
             latest = (await registry.list_changes("x", MAX_ID, 1)).changes[0]
             assert latest.after == {"actions": ["a", name]}
             assert latest.subject == name.replace("\0", "\u2400")

@@ -73,7 +73,7 @@ class ApprenticeReport:
 
     @property
     def can_promote(self) -> bool:
-        """Whether the learner is shown to earn more than the application: ``low`` is above 0."""
+        """Whether the learner is shown to earn more than the application, since ``low`` is above 0."""
         return self.low > 0.0
 
     @property

@@ -153,7 +153,7 @@ class CostWeighing:
 
     @property
     def cost_weight(self) -> float | None:
-        """Current weight of cost (λ), in reward per unit of cost: the fixed one, or the one that keeps to the budget.
+        """Current weight λ of a unit of cost, which is the fixed one or the one that keeps to the budget.
 
         None where costs do not matter.
         """

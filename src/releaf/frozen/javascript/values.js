@@ -27,7 +27,8 @@ export const tuple = (values) => `(${values.map(shown).join(", ")}${values.lengt
 export function shown(value) {
   if (value == null) return "None";
   if (value === true || value === false) return value ? "True" : "False";
-  if (typeof value === "number") return String(value).replace("NaN", "nan").replace("Infinity", "inf").replace(/e([+-])(\d)$/, "e$10$2");
+  const small = typeof value === "number" && value !== 0 && Math.abs(value) < 1e-4; // Python writes an exponent from there on
+  if (typeof value === "number") return (small ? value.toExponential() : String(value)).replace("NaN", "nan").replace("Infinity", "inf").replace(/e([+-])(\d)$/, "e$10$2");
   if (Array.isArray(value)) return `[${value.map(shown).join(", ")}]`;
   if (typeof value !== "string") return typeof value === "object" && !(value instanceof Date) ? `{${Object.entries(value).map(([key, one]) => `${shown(key)}: ${shown(one)}`).join(", ")}}` : String(value);
   const quote = value.includes("'") && !value.includes('"') ? '"' : "'";

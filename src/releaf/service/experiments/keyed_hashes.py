@@ -35,7 +35,7 @@ class KeyedHashes:
     --------
     >>> hashes = KeyedHashes(b"secret of the store", experiment=1)
     >>> hashes.subject("customer 7")
-    'Dv6UYHOYe4UWPrnvKWRpyA'
+    '0V8GjRDU-ciojHkoVL6elg'
     """
 
     def __init__(self, secret: bytes, experiment: int) -> None:
