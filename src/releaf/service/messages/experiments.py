@@ -1,0 +1,186 @@
+"""Messages on experiments: what to create, and what is known of one."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct, field
+
+from releaf.service.messages.fields import (
+    Context,
+    Features,
+    Name,
+    Parameters,
+    RequestAction,
+    RequestMessage,
+    Reward,
+    Text,
+)
+
+
+class PolicySpec(RequestMessage):
+    """A policy by its class name, and the arguments of its constructor."""
+
+    name: Text = "AdaptiveReleaf"
+    parameters: Parameters = {}  # noqa: RUF012 - msgspec copies it
+
+
+class RewardRules(RequestMessage):
+    """Deadline of rewards, the default reward of decisions that miss it, and whether rewards need a receipt.
+
+    With ``signed`` (recommended) each decision has a receipt, and a reward is rejected without the receipt of its
+    decision.
+    """
+
+    within_seconds: Annotated[float, Meta(gt=0, le=10 * 366 * 86_400)] | None = None
+    default: Reward | None = None
+    signed: bool = False
+
+
+class RetentionRules(RequestMessage):
+    """Days after which the log drops the contexts of decisions, and the decisions themselves; null keeps them.
+
+    With ``hash_contexts``, keyed hashes stay in place of contexts: equal contexts have equal hashes.
+    """
+
+    contexts_days: Annotated[float, Meta(gt=0, le=36_600)] | None = None
+    decisions_days: Annotated[float, Meta(gt=0, le=36_600)] | None = None
+    hash_contexts: bool = False
+
+
+class NewExperiment(RequestMessage):
+    """An experiment to create. Features: a count, names (values in [0, 1]), or descriptions with a kind.
+
+    Actions are names; or, with ``action_features``, an object of names and the features of each, empty if all actions
+    come with the requests.
+
+    Names of actions and features have at most 200 characters, and no bidirectional control characters.
+    """
+
+    name: Name
+    actions: Annotated[list[RequestAction], Meta(min_length=1, max_length=1000)] | dict[str, Context]
+    features: Features
+    policy: PolicySpec = field(default_factory=PolicySpec)
+    rewards: RewardRules = field(default_factory=RewardRules)
+    retention: RetentionRules = field(default_factory=RetentionRules)
+    model: Annotated[str, Meta(description="A learner saved with `save`, in base64, to continue from")] | None = None
+    action_features: Features | None = None
+
+
+class Counts(Struct):
+    """Counts of decisions and rewards of an experiment."""
+
+    decisions: int
+    explored: int
+    asked: int
+    rewards: int
+    defaults: int
+    dropped: int
+    waiting: int
+    mean_reward: float | None
+
+    @property
+    def unaccounted(self) -> int:
+        """Decisions that asked for a reward and are neither waiting nor have come to an end: always 0."""
+        return self.asked - self.rewards - self.defaults - self.dropped - self.waiting
+
+
+class ShadowInfo(Struct):
+    """A shadow: a policy that decides on the same contexts without effect, and the off-policy estimate of its value.
+
+    The value is null unless it is ``supported``: if the policy in charge hardly ever takes the actions that the shadow
+    prefers (its ``least_probability`` or ``epsilon`` is 0), no reward tells their value.
+
+    ``difference`` is what the shadow would have earned more per decision than the policy in charge, on the same
+    ``compared`` decisions, since it was added or another policy took charge; ``in_charge`` is what that one earned on
+    them. Its bounds hold at all times at once (a 95 % confidence sequence), so that one may look as often as one likes.
+    """
+
+    name: str
+    policy: PolicySpec
+    decisions: int
+    agreed: int
+    matched: int
+    value: float | None
+    low: float | None
+    high: float | None
+    effective: float
+    refused: int
+    overlap: float | None
+    supported: bool
+    compared: int
+    in_charge: float | None
+    difference: float | None
+    difference_low: float | None
+    difference_high: float | None
+
+
+class AlertInfo(Struct):
+    """Something that its owner should look at, and what to do about it.
+
+    ``kind`` is stalled_rewards, drift, propensity_floor or label_budget; ``severity`` is info, warning or critical.
+    """
+
+    kind: str
+    severity: str
+    text: str
+    advice: str
+    action: RequestAction | None = None
+
+
+class ExperimentInfo(Struct):
+    """An experiment and its status; counts are null if another process serves it."""
+
+    name: str
+    status: str  # live, standby, recovering, damaged, retired
+    created: str
+    policy: PolicySpec
+    actions: list[RequestAction]
+    features: list[dict[str, Any]]
+    rewards: RewardRules
+    counts: Counts | None
+    label_budget: int | None
+    labels_spent: int | None
+    shadows: list[ShadowInfo]
+    events: int
+    snapshot: int
+    messages: list[str]
+    retention: RetentionRules
+    alerts: list[AlertInfo]
+    action_features: list[dict[str, Any]] | None = None
+
+
+class ExperimentList(Struct):
+    """Experiments, in order of creation; pass ``next`` as ``after`` to get later ones."""
+
+    experiments: list[ExperimentInfo]
+    next: str | None = None
+
+
+class PolicyInfo(Struct):
+    """A policy that an experiment can use, with its parameters and their defaults."""
+
+    name: str
+    summary: str
+    parameters: dict[str, Any]
+
+
+class PolicyList(Struct):
+    """Policies; pass ``next`` as ``after`` to get the following ones."""
+
+    policies: list[PolicyInfo]
+    next: str | None = None
+
+
+class NewAction(RequestMessage):
+    """An action to add, with its features where actions have some."""
+
+    action: RequestAction
+    features: Context | None = None
+
+
+class NewShadow(RequestMessage):
+    """A shadow to add."""
+
+    name: Name
+    policy: PolicySpec
