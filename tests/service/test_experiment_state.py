@@ -17,8 +17,9 @@ from releaf.evaluate import effective_rows, snips
 from releaf.service.errors import ApiError
 from releaf.service.experiments import learner_factory
 from releaf.service.experiments.pending_decisions import NotPending
+from releaf.service.experiments.replayed_state import FORMER
 from releaf.service.experiments.serialization import EXPERIMENT_FORMAT, from_bytes
-from releaf.service.experiments.state import FORMER, ExperimentState
+from releaf.service.experiments.state import ExperimentState
 from releaf.service.log.events import AnyEvent, Decided, Expired, Promoted, Rewarded, decode_page, encode_page
 from releaf.service.messages import NewExperiment, PolicySpec, RewardRules
 from releaf.streams import Log

@@ -1,0 +1,333 @@
+"""Replay of an experiment: its state in memory, which follows from the events of its log.
+
+A request makes the same changes as its event does later, so that both lead to the same state, bit for bit.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, cast
+
+from releaf.decision import Decision
+from releaf.policies.action_table_policy import ActionTablePolicy
+from releaf.policy import ServedPolicy
+from releaf.service.errors import ApiError
+from releaf.service.experiments.action_history import ActionHistory, Reward
+from releaf.service.experiments.counters import ExperimentCounters
+from releaf.service.experiments.idempotency import IdempotencyKeys
+from releaf.service.experiments.learner_slot import LearnerSlot, action_names, deserialize_learner
+from releaf.service.experiments.pending_decisions import PendingDecision, PendingDecisions
+from releaf.service.experiments.shadow_estimate import ShadowEstimate
+from releaf.service.experiments.time_series import OTHERS, TimeSeries
+from releaf.service.log import events
+from releaf.service.log.events import (
+    AnyEvent,
+    Decided,
+    EligibleActions,
+    ExperimentAction,
+    Expired,
+    LogEvent,
+    Rewarded,
+)
+from releaf.service.many_actions import ManyActions
+from releaf.service.messages import Counts, NewExperiment
+from releaf.service.store.base import RewardRow
+
+FORMER = "former"  # name of the shadow that was in charge before a promotion
+MARKED: dict[type[LogEvent], str] = {  # named as in the audit log
+    events.ActionAdded: "add_action",
+    events.ActionRemoved: "remove_action",
+    events.ShadowAdded: "add_shadow",
+    events.ShadowRemoved: "remove_shadow",
+    events.Promoted: "promote",
+    events.Retired: "retire",
+    events.RetentionSet: "set_retention",
+}
+
+
+class ReplayedState:
+    """State of an experiment, in memory, as its log determines it.
+
+    Parameters
+    ----------
+    spec
+        The experiment as created.
+    learner
+        The first learner in charge.
+    """
+
+    def __init__(self, spec: NewExperiment, learner: ServedPolicy) -> None:
+        self.spec = spec
+        self.slot = LearnerSlot("", spec.policy, learner, 0)
+        self.shadows: list[LearnerSlot] = []
+        self.counters = ExperimentCounters()
+        self.pending = PendingDecisions()
+        self.keys = IdempotencyKeys()
+        self.series = TimeSeries(points=[], since=0, markers=[])
+        self.actions = ActionHistory([(0, action_names(learner))])
+        self.gaps: list[tuple[int, int]] = []  # (last decision before a gap, count of skipped numbers)
+        self.last_at = 0.0
+        self.retired = False
+        self.retention = spec.retention
+        self.diverged: int | None = None  # first decision for which a replay chose another action than the log has
+        self.has_requested_actions = False  # whether actions came with a request: later events name all eligible ones
+        self.rows_erased = 0  # contexts that the latest erasure removed from learners
+        self.outcomes: list[RewardRow] = []  # since the last call of take_outcomes
+
+    @property
+    def learner(self) -> ServedPolicy:
+        """The learner in charge."""
+        return self.slot.learner
+
+    @property
+    def decisions(self) -> int:
+        """Number of the latest decision."""
+        return self.counters.decisions
+
+    def is_pending(self, decision: int) -> bool:
+        """Whether a decision waits for its reward."""
+        return decision in self.pending
+
+    def unaccounted(self) -> int:
+        """Decisions that asked for a reward, less those rewarded, defaulted, dropped or pending: always 0."""
+        counters = self.counters
+        return counters.asked - counters.rewards - counters.defaults - counters.dropped - len(self.pending)
+
+    def settle_unaccounted(self) -> None:
+        """Count as dropped what earlier versions evicted, and let learners wait for pending decisions only."""
+        self.counters.dropped += max(self.unaccounted(), 0)
+        ordinals = {self.ordinal(number) for number in self.pending}
+        for slot in (self.slot, *self.shadows):
+            slot.learner.keep_pending({slot.step(ordinal) for ordinal in ordinals})
+
+    def counts(self) -> Counts:
+        """The counters for the API."""
+        return self.counters.to_message(len(self.pending))
+
+    def take_outcomes(self) -> list[RewardRow]:
+        """Return the outcomes of decisions since the last call."""
+        taken, self.outcomes = self.outcomes, []
+        return taken
+
+    # --- events of the log ----------------------------------------------------------------------------------------
+
+    def apply(self, event: AnyEvent) -> None:
+        """Replay an event of the log."""
+        match event:
+            case Decided():
+                self._replay_decision(event)
+            case Rewarded(at, decision, reward):
+                pending = self.pending.get(decision)
+                if pending is not None:
+                    self._learn(decision, pending, reward)
+                    self.counters.rewards += 1
+                    self.series.note_reward(at)
+            case Expired():
+                self._expire(event)
+            case events.ActionAdded(_, action, features):
+                for slot in (self.slot, *self.shadows):
+                    slot.learner.add_action(action, *features_argument(features))
+                self._actions_changed()
+            case events.ActionRemoved(_, action):
+                self._remove_action(action, event.at)
+            case events.ShadowAdded(_, name, policy, learner):
+                self.shadows.append(
+                    LearnerSlot(name, policy, deserialize_learner(learner), self.ordinal(self.decisions))
+                )
+            case events.ShadowRemoved(_, name):
+                self.shadows.remove(self._shadow(name))
+            case events.Promoted(_, name):
+                self._promote(name)
+            case events.Retired():
+                self.retired = True
+            case events.RetentionSet(_, retention):
+                self.retention = retention
+            case events.Erased(_, decisions):
+                self._erase(decisions, event.at)
+            case events.NumbersSkipped(_, decision):
+                self.gaps.append((self.counters.decisions, decision - self.counters.decisions))
+                self.counters.decisions = decision
+        self._mark(event)
+        self.last_at = event.at
+
+    def _mark(self, event: AnyEvent) -> None:
+        """Add a change of the experiment to the time series."""
+        change = MARKED.get(type(event))
+        if change is not None:
+            subject = getattr(event, "name", getattr(event, "action", None))
+            name = None if subject is None else str(subject)
+            self.series.add_marker(event.at, self.counters.decisions, change, name)
+
+    def _replay_decision(self, event: Decided) -> None:
+        requested = event.many is not None and event.many.actions is not None
+        (choice,) = decide_contexts(self.learner, [event.context], None if requested else [event.eligible], event.many)
+        if (choice.action, choice.explored) != (event.action, event.explored) and self.diverged is None:
+            self.diverged = event.number
+        for shadow in self.shadows:
+            shadow.learner.decide(event.context, event.eligible)
+        self._record([event])
+
+    # --- changes of the state -------------------------------------------------------------------------------------
+
+    def _record(self, made: list[Decided]) -> None:
+        """Record decisions that the learners have just made, all at the same time."""
+        counters, last = self.counters, made[-1]
+        if last.many is not None and last.many.actions is not None:
+            self.has_requested_actions = True
+        explored, asked = [event.explored for event in made], [event.wants_reward for event in made]
+        counters.decisions, self.last_at = last.number, last.at
+        counters.explored += sum(explored)
+        counters.asked += sum(asked)
+        within = self.spec.rewards.within_seconds
+        deadline = None if within is None else last.at + within
+        for event in made:
+            if event.wants_reward:
+                self.pending[event.number] = (event.action, event.probability, deadline, event.shadows)
+            else:
+                for shadow in self.shadows:  # one that wants this reward would wait forever
+                    shadow.discard(self.ordinal(event.number))
+            if event.key is not None:
+                self.keys[event.key] = event.number
+        self.keys.drop_oldest()
+        for shadow in self.shadows:
+            shadow.estimate.decisions += len(made)
+            for event in made:
+                shadow.estimate.agreed += event.shadows is not None and event.shadows.get(shadow.name) == event.action
+        self.series.add_decisions(last.at, made, self.propensity_floors())
+
+    def _learn(self, decision: int, pending: PendingDecision, reward: Reward) -> None:
+        """Pass a validated reward to all learners, and update the estimates of the shadows."""
+        action, ordinal = pending[0], self.ordinal(decision)
+        if isinstance(reward, dict):
+            self._learn_slate(decision, pending, reward)
+            return
+        eligible = self.learner.eligible_actions(self.slot.step(ordinal))
+        self.slot.learn(ordinal, reward, action)
+        for shadow in self.shadows:
+            self._update_estimate(shadow, decision, pending, reward)
+            shadow.learn(ordinal, reward, action)
+        known = reward if isinstance(reward, float) else self.actions.named_rewards(decision, reward)
+        if isinstance(known, dict) and eligible is not None:  # regret is against the best action that could be chosen
+            known = {name: earned for name, earned in known.items() if name in eligible}
+        self.counters.reward_sum += known if isinstance(known, float) else known.get(action, 0.0)
+        self.series.add_reward(ordinal, action, pending[1], known)
+        del self.pending[decision]
+
+    def _learn_slate(self, decision: int, pending: PendingDecision, rewards: dict[str, float]) -> None:
+        """Learn the rewards of actions of a slate. Counts and series have that of the first one.
+
+        Where it was not observed, they have the mean of the others, which no action is credited with.
+        """
+        action, ordinal = pending[0], self.ordinal(decision)
+        self.slot.learn_slate(ordinal, rewards)
+        if str(action) in rewards:
+            earned = rewards[str(action)]
+            self.series.add_reward(ordinal, action, pending[1], earned)
+        else:
+            earned = sum(rewards.values()) / len(rewards)
+            self.series.add_reward(ordinal, cast("ExperimentAction", OTHERS), None, earned)
+        self.counters.reward_sum += earned
+        del self.pending[decision]
+
+    def _update_estimate(
+        self, shadow: LearnerSlot, decision: int, pending: PendingDecision, reward: float | list[float]
+    ) -> None:
+        action, probability, _, choices = pending
+        choice = choices.get(shadow.name) if choices and self.ordinal(decision) > shadow.estimate.since else None
+        if choice is None:
+            return
+        low, high = self.learner.reward_range
+        if isinstance(reward, float):
+            shadow.estimate.add_logged(choice == action, probability, reward, (reward - low) / (high - low))
+            return
+        own, taken = (self.actions.reward_of_action(decision, name, reward) for name in (choice, action))
+        if own is not None and taken is not None:
+            shadow.estimate.add_pair(own, (own - low) / (high - low), (taken - low) / (high - low))
+
+    def _expire(self, event: Expired) -> None:
+        for number in event.decisions:
+            pending, value = self.pending[number], self.actions.default_reward(number, self.spec.rewards)
+            if value is None:
+                self._drop(number, event.at)
+            else:
+                self._learn(number, pending, value)
+                self.counters.defaults += 1
+                self.outcomes.append(RewardRow(number, "default", json.dumps(value), event.at))
+        self.last_at = event.at
+
+    def _remove_action(self, action: ExperimentAction, at: float) -> None:
+        for slot in (self.slot, *self.shadows):
+            slot.learner.remove_action(action)
+        for number in self.pending.with_action(action):
+            self._drop(number, at)
+        self._actions_changed()
+
+    def _drop(self, number: int, at: float) -> None:
+        """End a pending decision without a reward."""
+        del self.pending[number]
+        for slot in (self.slot, *self.shadows):
+            slot.discard(self.ordinal(number))
+        self.counters.dropped += 1
+        self.outcomes.append(RewardRow(number, "dropped", None, at))
+
+    def _erase(self, decisions: list[int], at: float) -> None:
+        """Remove what the state has of decisions: pending ones, idempotency keys, and contexts in learners."""
+        for number in decisions:
+            if number in self.pending:
+                self._drop(number, at)
+        erased, ordinals = set(decisions), {self.ordinal(number) for number in decisions}
+        for key in [key for key, number in self.keys.items() if number in erased]:
+            del self.keys[key]
+        self.rows_erased = sum(slot.erase(ordinals) for slot in (self.slot, *self.shadows))
+
+    def _promote(self, name: str) -> None:
+        promoted, before = self._shadow(name), self.slot
+        self.shadows = [slot for slot in self.shadows if slot is not promoted and slot.name != FORMER]
+        self.slot = promoted
+        former = LearnerSlot(FORMER, before.policy, before.learner, before.since)
+        former.offset = before.offset
+        former.decision_seconds = before.decision_seconds
+        self.shadows.append(former)
+        for shadow in self.shadows:  # compared with another policy from now on
+            shadow.estimate = ShadowEstimate(since=self.ordinal(self.decisions))
+
+    def ordinal(self, decision: int) -> int:
+        """Position of a decision among all decisions made: its number minus the numbers skipped before it."""
+        return decision - sum(lost for before, lost in self.gaps if decision > before)
+
+    def _actions_changed(self) -> None:
+        self.actions.append(self.counters.decisions, action_names(self.learner))
+
+    def propensity_floors(self) -> dict[ExperimentAction, float]:
+        """Propensity of each action with which the policy in charge takes it as rarely as it may, if there is one."""
+        least, actions = getattr(self.learner, "least_probability", 0.0), action_names(self.learner)
+        floors = least if isinstance(least, dict) else dict.fromkeys(actions, float(least))
+        return {name: floor for name, floor in floors.items() if floor > 0.0} if sum(floors.values()) < 1.0 else {}
+
+    def _shadow(self, name: str) -> LearnerSlot:
+        for shadow in self.shadows:
+            if shadow.name == name:
+                return shadow
+        raise ApiError(404, "unknown_shadow", f"unknown shadow {name!r}")
+
+
+def decide_contexts(
+    learner: ServedPolicy,
+    rows: list[list[Any]],
+    eligible: EligibleActions | None = None,
+    many: ManyActions | None = None,
+) -> Sequence[Decision]:
+    """Decide for all contexts; an error leaves the learner unchanged."""
+    if many is not None:
+        allowed = None if eligible is None else eligible[0]
+        joint = cast("ActionTablePolicy", learner)
+        return [joint.decide(rows[0], allowed, k=many.k, actions=many.actions)]
+    if len(rows) == 1:
+        return [learner.decide(rows[0], None if eligible is None else eligible[0])]
+    return learner.decide_many(rows, eligible)
+
+
+def features_argument(features: Any) -> tuple[Any, ...]:
+    """Features of an action as further arguments: most policies take none."""
+    return () if features is None else (features,)
