@@ -7,6 +7,7 @@ Each is a small SVG with a clear background, readable on light pages; dark ones 
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from contextlib import redirect_stdout
@@ -230,6 +231,31 @@ def readme() -> Any:
     return altair.hconcat(*titled, spacing=24).resolve_scale(color="independent").properties(background="white")
 
 
+def routing() -> Any:
+    """Quality of answers against spend, as the tutorial on routing prompts measures them."""
+    page, scope = (ROOT / "docs" / "tutorials" / "routing-prompts.md").read_text(encoding="utf-8"), dict[str, Any]()
+    measured = page.partition("## What goes where")[0]
+    with redirect_stdout(StringIO()):
+        for block in re.findall(r"^```python\n(.*?)^```", measured, flags=re.DOTALL | re.MULTILINE):
+            exec(block, scope)  # noqa: S102 - our own example
+    points = scope["points"]
+    ends = [point for point in points if point["router"].startswith("always")]
+    lines = [point for point in points if point not in ends]
+    x = altair.X("spend:Q", title="dollars per 1,000 prompts", scale=altair.Scale(domain=[0, 20]))
+    y = altair.Y("quality:Q", title="mean quality of the answers", scale=altair.Scale(domain=[0.4, 1.0]))
+    names = list(dict.fromkeys(point["router"] for point in lines))
+    colours = altair.Scale(domain=names, range=[BLUE, ORANGE, GREY])
+    curves = (
+        altair.Chart(altair.Data(values=lines))
+        .mark_line(point=altair.OverlayMarkDef(size=45), strokeWidth=2.5)
+        .encode(x=x, y=y, color=altair.Color("router:N", title=None, sort=names, scale=colours))
+    )
+    base = altair.Chart(altair.Data(values=ends)).encode(x=x, y=y)
+    mixed = base.mark_line(color=GREY, strokeDash=[4, 4], strokeWidth=1.5)
+    labels = base.mark_text(dy=18, dx=22, fontSize=12).encode(text="router:N")
+    return (mixed + curves + base.mark_circle(color=GREY, size=90) + labels).properties(width=WIDTH - 60, height=280)
+
+
 def _plain(drawn: Any) -> Any:
     """A chart without a style of its own, to be part of another one."""
     part = drawn.copy()
@@ -246,6 +272,7 @@ DRAWN: dict[str, Callable[[], Any]] = {
     "waterfall": waterfall,
     "weights": weights,
     "overlap": overlap,
+    "routing": routing,
 }
 
 

@@ -7,6 +7,7 @@ from releaf.streams.data_files import DataError
 from releaf.streams.dsjson import read_dsjson
 from releaf.streams.intrusion import intrusion
 from releaf.streams.planted_log import PlantedLog, planted_log
+from releaf.streams.prompts import Prompts, prompts
 from releaf.streams.stream import Log, Stream
 from releaf.streams.synthetic import draft, generate, lemma1
 from releaf.streams.tables import log, table
@@ -17,6 +18,7 @@ __all__ = [
     "DataError",
     "Log",
     "PlantedLog",
+    "Prompts",
     "Stream",
     "breast_cancer",
     "clicks",
@@ -27,6 +29,7 @@ __all__ = [
     "log",
     "open_bandit",
     "planted_log",
+    "prompts",
     "read_dsjson",
     "read_log",
     "read_yahoo",
