@@ -11,7 +11,7 @@ from learner_comparison import full_state
 
 import releaf
 from releaf.core.adaptive import engine
-from releaf.core.adaptive.state import LEARNT, NONE, ROWS, STARTED
+from releaf.core.adaptive.state import FORGET_TO, LEARNT, NONE, ROWS, STARTED
 from releaf.core.quantile_sketch import QuantileSketch
 from releaf.policies.base import OnlinePolicy
 
@@ -138,6 +138,46 @@ def test_a_file_of_an_earlier_version_has_no_decisions_of_its_rows_and_loads() -
     loaded = engine.MixtureEngine.from_arrays(bandit._engine.settings, 2, arrays)
     assert not any(sample.steps.any() for sample in loaded.samples)
     assert not loaded.state.seen_steps.any()
+
+
+@pytest.mark.parametrize("rule", [{}, {"label_budget": 400}, {"forget": 64}, {"forget": "auto"}], ids=str)
+def test_a_learner_decides_on_while_its_models_are_fitted_to_what_is_left(rule: dict[str, Any]) -> None:
+    """With its earlier models; once they are replaced, nothing of the erased contexts is left."""
+    bandit = releaf.AdaptiveReleaf(["a", "b"], FEATURES, seed=0, **rule)
+    secret = run(bandit, contexts(400), set(range(0, 400, 7)))
+    copy = releaf.from_bytes(bandit.to_bytes())
+    for one in (bandit, copy):
+        models = list(one._engine.models)
+        assert one.begin_erasure(set(secret)) > 0
+        assert all(model is before for model, before in zip(one._engine.models, models, strict=True))
+        assert not holds_secret(one)
+        between = contexts(150, seed=5)
+        between[75:, 2] = 1.0 - between[75:, 2]  # perhaps a drift, which fits at once
+        run(one, between)
+        one.add_action("c")
+        one.remove_action("b")
+        one.wait_for_erasure()
+        one.finish_erasure()
+        assert not any(model in models for model in one._engine.models)
+        assert not holds_secret(one)
+    assert full_state(bandit) == full_state(copy)
+    again = releaf.from_bytes(bandit.to_bytes())
+    for one in (bandit, again):
+        run(one, contexts(100, seed=6))
+    assert full_state(bandit) == full_state(again)
+
+
+def test_an_erasure_in_which_a_drift_is_found_leaves_no_model_of_before() -> None:
+    bandit = releaf.AdaptiveReleaf(["a", "b"], FEATURES, seed=0, forget="auto")
+    secret = run(bandit, contexts(300), set(range(0, 300, 7)))
+    models = list(bandit._engine.models)
+    bandit.begin_erasure(set(secret))
+    for sample in bandit._engine.samples:  # what a drift of one action leaves of the other
+        sample.counts[[STARTED, FORGET_TO]] = NONE, sample.counts[LEARNT] - 20
+    bandit.finish_erasure()
+    assert not any(model in models for model in bandit._engine.models)
+    assert all(sample.counts[ROWS] <= 20 for sample in bandit._engine.samples)
+    assert full_state(releaf.from_bytes(bandit.to_bytes())) == full_state(bandit)
 
 
 # --- quantiles ----------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -20,11 +21,12 @@ import pytest
 from event_stores import open_event_store, run_async
 from polling import TIMEOUT_SECONDS
 from service_api import Api, running_api
-from store_bytes import find_in_store
+from store_bytes import find_in_store, forms_of
 from typer.testing import CliRunner
 
 from releaf.cli import app
 from releaf.client import AsyncClient, Client
+from releaf.core.adaptive import engine, fitting
 from releaf.service.errors import ApiError
 from releaf.service.experiments import decision_export, decision_records, erasure, redaction
 from releaf.service.experiments.change_records import MAX_ID, Sender
@@ -112,8 +114,8 @@ def check(address: str) -> Any:
     return found
 
 
-def compact(address: str) -> None:
-    assert CliRunner().invoke(app, ["store", "compact", address]).exit_code == 0
+def compact(address: str, *options: str) -> None:
+    assert CliRunner().invoke(app, ["store", "compact", address, *options]).exit_code == 0
 
 
 async def listed(experiment: ServedExperiment) -> list[Any]:
@@ -246,6 +248,70 @@ def test_decisions_that_are_made_during_an_erasure_are_lost_by_nobody(address: s
 
     run_async(test())
     assert check(address)["findings"] == []
+
+
+def test_decisions_go_on_while_models_are_fitted_anew(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread that fits them waits here: so whatever happens before it goes on was not put off by it."""
+    asyncio.run(fill(address, "AdaptiveReleaf", count=30))
+    may_fit, fit = threading.Event(), fitting.fit
+
+    def fit_later(*arguments: Any) -> Any:
+        assert may_fit.wait(TIMEOUT_SECONDS)
+        return fit(*arguments)
+
+    async def test() -> None:
+        async with running(address) as registry:
+            experiment = registry.find("shop")
+            monkeypatch.setattr(engine, "FIRST_FIT", 1)
+            monkeypatch.setattr(engine, "fit", fit_later)
+            erasing = asyncio.create_task(erase(registry))
+            while not experiment.live().is_erasing:
+                await asyncio.sleep(0)
+            await decide(experiment, 3, rewarded=3)
+            snapshots = await registry.store.snapshots(experiment.id)
+            await experiment.save_snapshot()  # with what models know of her: not saved
+            assert await registry.store.snapshots(experiment.id) == snapshots
+            with pytest.raises(ApiError, match="after an erasure") as error:
+                await experiment.policy_versions.latest()
+            assert error.value.status == 503
+            with pytest.raises(ApiError, match="after an erasure"):
+                experiment.exportable()
+            assert not erasing.done()
+            may_fit.set()
+            proof = await erasing
+            assert proof.decisions >= 60
+            assert not experiment.live().is_erasing
+            states = [slot.learner.to_bytes() for slot in (experiment.live().slot, *experiment.live().shadows)]
+            await experiment.recover()
+            again = [experiment.live().slot, *experiment.live().shadows]
+            assert [slot.learner.to_bytes() for slot in again] == states
+            await erase(registry)
+
+    run_async(test())
+    assert check(address)["findings"] == []
+    compact(address)
+    assert asyncio.run(find_in_store(address, *HERS)) == set()
+
+
+def test_after_a_full_compaction_no_file_of_a_postgresql_table_has_a_byte_of_the_subject() -> None:
+    """A plain VACUUM leaves it in free space until other rows are written there, as the documentation says."""
+    with postgres_server.own_server() as server:
+        address = server.database()
+
+        async def test() -> None:
+            async with running(address) as registry:
+                await erase(registry)
+
+        asyncio.run(fill(address, "LinUCB"))
+        run_async(test())
+        compact(address)
+        left = {value for value in HERS[:3] for file in server.table_files() if any(f in file for f in forms_of(value))}
+        assert "order 4711" not in asyncio.run(find_in_store(address, *HERS))
+        assert HERS[0] in left
+        compact(address, "--full")
+        for value in HERS[:3]:
+            assert not any(form in file for form in forms_of(value) for file in server.table_files())
+        assert check(address)["findings"] == []
 
 
 # --- with retention -----------------------------------------------------------------------------------------

@@ -112,6 +112,11 @@ class PostgresServer:
         while self._folder.exists() and time.monotonic() < deadline:  # processes of a killed one may still write there
             subprocess.run(["rm", "-rf", self._folder], start_new_session=True)  # goes on where the tests are ended
 
+    def table_files(self) -> list[bytes]:
+        """Contents of the files of all tables and indexes, as they are on disk after a checkpoint."""
+        self._run("psql", "-h", "127.0.0.1", "-p", str(self.port), "-U", "postgres", "-c", "CHECKPOINT")
+        return [file.read_bytes() for file in (self._data / "base").rglob("*") if file.is_file()]
+
     def database(self) -> str:
         """The address of a new, empty database."""
         name = f"test_{next(self._numbers)}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -50,7 +51,7 @@ class HttpConnection:
             named.setdefault("Content-Type", "application/json")
         content = body if isinstance(body, bytes | None) else json.dumps(body).encode()
         try:
-            if self._connection is None:
+            if self._connection is None or self._was_closed():
                 self._connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=self._timeout)
             self._connection.request(method, path, content, named)
             answer = self._connection.getresponse()
@@ -60,6 +61,11 @@ class HttpConnection:
             raise NoResponse(str(error)) from error
         is_json = given and answer.headers.get_content_type() in ("application/json", "application/problem+json")
         return answer.status, answer.headers, json.loads(given) if is_json else given
+
+    def _was_closed(self) -> bool:
+        """Whether the service closed the connection, on which it waits for a request for seconds only."""
+        sock = self._connection.sock if self._connection is not None else None
+        return sock is not None and bool(select.select([sock], [], [], 0)[0])
 
     def close(self) -> None:
         if self._connection is not None:

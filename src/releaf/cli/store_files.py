@@ -66,18 +66,25 @@ def restore(file: BackupFile, store: RequiredStore, as_json: Json = False) -> No
     console.print(f"The store has {_told(manifest)}, as of {manifest.created}.", highlight=False, markup=False)
 
 
-def compact(store: StoreArgument = "releaf.db", as_json: Json = False) -> None:
+def compact(
+    store: StoreArgument = "releaf.db",
+    full: Annotated[
+        bool, typer.Option("--full", help="PostgreSQL: rewrite the tables (VACUUM FULL); stop the service first.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
     """Give unused space back to the disk; no row is changed or dropped.
 
     SQLite: rewrites the file (VACUUM); stop the service first, and have as much free space as the store takes.
-    PostgreSQL: VACUUM (ANALYZE), which makes the space of deleted rows reusable, also while the service runs.
+    PostgreSQL: VACUUM (ANALYZE), which makes the space of deleted rows reusable, also while the service runs; --full
+    also rewrites the tables, so that their files have nothing of deleted rows.
     """
     with error_messages():
         _require_service()
         from releaf.service.store.compaction import compact as compact_store
 
         must_exist(store)
-        before, after = _run(compact_store(store))
+        before, after = _run(compact_store(store, full=full))
     if as_json:
         print_json({"bytes_before": before, "bytes_after": after})
         return

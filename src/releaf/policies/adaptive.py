@@ -11,7 +11,7 @@ import numpy as np
 from releaf.arrays import Array
 from releaf.core.adaptive.decision_step import ADAPTIVE, ADAPTIVE_OF_LABELS, predict_many, set_levels
 from releaf.core.adaptive.engine import MOST_WINDOW, MixtureEngine
-from releaf.core.adaptive.erasure import erase_decisions
+from releaf.core.adaptive.erasure import begin_erasure
 from releaf.core.adaptive.initial_state import Settings
 from releaf.core.adaptive.sample import KEYS
 from releaf.core.adaptive.state import ALWAYS, AUTO, BUDGET, COST, GUARANTEE, LATEST_KEY, LEARNT, REQUESTED
@@ -320,8 +320,14 @@ class AdaptiveReleaf(MixturePolicy):
     # --- actions, saving and loading -----------------------------------------------------------------
 
     def _erase_contexts(self, steps: Array) -> int:
+        return begin_erasure(self._engine, steps)
+
+    def wait_for_erasure(self) -> None:
+        self._engine.wait_for_fits()
+
+    def _finish_erasure(self) -> None:
+        self._engine.finish_refits()
         self._named = None
-        return erase_decisions(self._engine, steps)
 
     def _add_action(self) -> None:
         actions = len(self._engine.samples)

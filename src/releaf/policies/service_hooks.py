@@ -73,14 +73,35 @@ class ServiceHooks:
         contexts, are rounded. Sums stay: what was learnt from many contexts together.
         """
         with self._lock:
+            erased = self.begin_erasure(decisions)
+            self.finish_erasure()
+        return erased
+
+    def begin_erasure(self, decisions: set[int]) -> int:
+        """Do the quick part of `erase`; models that were fitted to the contexts stay in use until `finish_erasure`.
+
+        The learner can decide and learn in between, but must not be saved.
+        """
+        with self._lock:
             pending = self._pending.keys() & decisions
             self.keep_pending(self._pending.keys() - decisions)
             self._encoder.round_quantiles()
             return len(pending) + self._erase_contexts(np.array(sorted(decisions), dtype=np.int64))
 
+    def wait_for_erasure(self) -> None:
+        """Wait until `finish_erasure` is quick too; for another thread, since it changes nothing and takes no lock."""
+
+    def finish_erasure(self) -> None:
+        """Replace models that were fitted to the erased contexts."""
+        with self._lock:
+            self._finish_erasure()
+
     def _erase_contexts(self, steps: Array) -> int:
         """Remove the contexts of decisions from what was learnt; returns how many rows there were."""
         return 0
+
+    def _finish_erasure(self) -> None:
+        """Replace what is left of the contexts after ``_erase_contexts``."""
 
     def check_reward(self, decision: int, reward: Any) -> None:
         """Raise the error that ``learn`` would raise for this reward of a decision; state is unchanged."""

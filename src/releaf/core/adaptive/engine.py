@@ -42,7 +42,7 @@ from releaf.core.adaptive.state import (
     Model,
     Sample,
 )
-from releaf.core.adaptive.state_check import check_state
+from releaf.core.adaptive.state_check import MOST_AHEAD, check_state
 from releaf.core.runtime.spending import SPENDING_LENGTH
 
 # A fit is due each time an action's rewards have grown by a factor: the more there are, the less one changes.
@@ -75,6 +75,7 @@ class MixtureEngine:
         self.samples = [new_sample(settings) for _ in range(actions)]
         self.models: list[Model] = []
         self._jobs: dict[int, FitJob] = {}
+        self._outdated: set[int] = set()  # actions whose models `finish_refits` is to replace
         self._build_models()
 
     def _build_models(self, saved: Mapping[int, Model] | None = None) -> None:
@@ -236,6 +237,37 @@ class MixtureEngine:
             counts[RATE] = 0
         return True
 
+    def start_refits(self) -> None:
+        """Start to fit all models anew, with the levels as they are now; those of few rows take effect at once.
+
+        The models in use stay until `finish_refits`, and no other fit starts meanwhile, unless a drift brings one on.
+        """
+        self._outdated = set(range(len(self.samples)))
+        for action, sample in enumerate(self.samples):
+            counts = sample.counts
+            self._jobs.pop(action, None)
+            if counts[ROWS] < FIRST_FIT:
+                counts[[FITTED, STARTED]] = 0, NONE
+                sample.knots[...] = sample.next_knots[...] = self.state.fresh_knots
+                sample.levels[...] = sample.next_levels[...] = self.state.fresh_levels
+                self._replace(action, fit(self.settings, self._fitted(sample)))
+            else:
+                self._schedule(action)
+                counts[EFFECT] = counts[LEARNT] + MOST_AHEAD
+                self._submit(action)
+
+    def wait_for_fits(self) -> None:
+        """Wait for the fits under way, without a change."""
+        for job in list(self._jobs.values()):
+            job.result()
+
+    def finish_refits(self) -> None:
+        """Replace the models of before `start_refits` that are still in use."""
+        for action in sorted(self._outdated):
+            if self.samples[action].counts[STARTED] == NONE:  # a drift made the fit obsolete
+                self._start_fit(action)
+            self._finish_fit(action)
+
     def _submit(self, action: int) -> None:
         """Fit in a thread. Rows that a fit uses stay as they are until it takes effect."""
         settings, given = self.settings, self._started(self.samples[action])
@@ -247,8 +279,12 @@ class MixtureEngine:
         model = job.result() if job else fit(self.settings, self._started(sample))
         self._thin(sample)
         self._settle(sample)
+        self._replace(action, model)
+
+    def _replace(self, action: int, model: Model) -> None:
         self.models[action] = model
         self.state.models[action] = model.address
+        self._outdated.discard(action)
         self._learn_later_rows(action)
 
     def _settle(self, sample: Sample) -> None:
@@ -345,6 +381,7 @@ class MixtureEngine:
         other.models = [self.models[action] for action in kept]
         other.models += [fit(settings, self._fitted(sample)) for sample in other.samples[len(kept) :]]
         other._jobs = {kept.index(action): job for action, job in self._jobs.items() if action in kept}
+        other._outdated = {kept.index(action) for action in self._outdated if action in kept}
         arrays = self.state.learnt_arrays()
         losses = np.zeros((len(kept) + new, arrays["losses"].shape[1]))
         losses[: len(kept)] = arrays["losses"][kept]
@@ -378,7 +415,7 @@ class MixtureEngine:
         arrays = _upgraded(arrays)
         engine.state = new_state(settings, actions).with_learnt(arrays)
         engine.samples = _samples_from(settings, actions, arrays)
-        engine.models, engine._jobs = [], {}
+        engine.models, engine._jobs, engine._outdated = [], {}, set()
         return engine
 
     @classmethod

@@ -10,21 +10,19 @@ from releaf.core.adaptive.engine import ROWS_OF, MixtureEngine
 from releaf.core.adaptive.state import FITTED, NONE, ROWS, STARTED, Sample
 
 
-def erase_decisions(engine: MixtureEngine, steps: Array) -> int:
+def begin_erasure(engine: MixtureEngine, steps: Array) -> int:
     """Remove the contexts of decisions from all samples, and return how many there were.
 
     Levels are set from the contexts that are left, since a knot may be a value of one that is not. So all models are
-    fitted anew, to the rows that are left. Losses of the experts and sums of rewards stay.
+    fitted anew, in a thread, to the rows that are left, and replaced by `MixtureEngine.finish_refits`. Losses of the
+    experts and sums of rewards stay.
     """
     state = engine.state
     erased = _erase_seen(engine, steps) + sum(_erase_rows(sample, steps) for sample in engine.samples)
     state.fresh_knots[...], state.fresh_levels[...] = engine.settings.first_levels()
     if state.seen_counts[0] > 1:
         set_levels(state.pointer_table)
-    for sample in engine.samples:
-        sample.knots[...] = sample.next_knots[...] = state.fresh_knots
-        sample.levels[...] = sample.next_levels[...] = state.fresh_levels
-    engine.rebuild()
+    engine.start_refits()
     return erased
 
 

@@ -1,8 +1,9 @@
 """Erasure of one subject: its decisions leave the log, the rewards, the learners and the snapshots.
 
-First an event with the numbers of the decisions is committed, with which all that the state has of them goes. Then two
-snapshots are saved, and only then are pages redacted, rewards deleted and earlier snapshots dropped. So the process may
-die at any point: the state is recovered from the log as it is, and the same request goes on with what is left.
+First an event with the numbers of the decisions is committed, with which all that the state has of them goes but models
+that were fitted to their contexts. A thread fits others, which take effect with a second event. Then two snapshots are
+saved, and only then are pages redacted, rewards deleted and earlier snapshots dropped. So the process may die at any
+point: the state is recovered from the log as it is, and the same request goes on with what is left.
 """
 
 from __future__ import annotations
@@ -129,16 +130,14 @@ async def erase_subject(experiment: ServedExperiment, subject: str, sender: Send
         hashed = experiment.hashes.subject(subject)
         await experiment.flush()
         search, counts = SubjectSearch(experiment, hashed), {"pending": 0, "learner_rows": 0}
-        erased_at = experiment.last
-        found = await search.run(experiment.last)
         for _ in range(MOST_ROUNDS):
+            found = await search.run(experiment.last)
             if not found:
                 break
             _add(counts, await _commit_erasure(experiment, hashed, found, sender))
-            erased_at = experiment.last
-            found = await search.run(erased_at)
+            await asyncio.shield(experiment.finish_erasure())
         if search.bodies:
-            await _redact(experiment, search, erased_at)
+            await _redact(experiment, search, experiment.last)
         return await _prove(experiment, hashed, search, counts)
 
 
@@ -192,5 +191,5 @@ async def _prove(
         set_aside_pages=await experiment.store.count_set_aside(experiment.id),
         backups_since=None if search.first_at is None else format_timestamp(search.first_at),
         backups_before=now if is_any else None,
-        kept=KEPT,
+        kept=[*KEPT, *experiment.store.remains],
     )

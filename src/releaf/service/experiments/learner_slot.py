@@ -81,9 +81,9 @@ class LearnerSlot:
         self.learner.discard_pending(self.step(ordinal))
 
     def erase(self, ordinals: set[int]) -> int:
-        """Remove the contexts of decisions from the learner; returns how many it had."""
+        """Begin to remove the contexts of decisions from the learner; returns how many it had."""
         steps = {self.step(ordinal) for ordinal in ordinals if ordinal > self.since}
-        return self.learner.erase(steps) if steps else 0
+        return self.learner.begin_erasure(steps) if steps else 0
 
     def to_message(self) -> ShadowInfo:
         """Describe the shadow for the API."""

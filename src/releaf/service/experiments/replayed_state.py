@@ -72,6 +72,7 @@ class ReplayedState:
         self.retention = spec.retention
         self.diverged: int | None = None  # first decision for which a replay chose another action than the log has
         self.has_requested_actions = False  # whether actions came with a request: later events name all eligible ones
+        self.is_erasing = False  # whether learners use models that were fitted to erased contexts
         self.rows_erased = 0  # contexts that the latest erasure removed from learners
         self.outcomes: list[RewardRow] = []  # since the last call of take_outcomes
 
@@ -145,6 +146,8 @@ class ReplayedState:
                 self.retention = retention
             case events.Erased(_, decisions):
                 self._erase(decisions, event.at)
+            case events.ErasureFinished():
+                self._finish_erasure()
             case events.NumbersSkipped(_, decision):
                 self.gaps.append((self.counters.decisions, decision - self.counters.decisions))
                 self.counters.decisions = decision
@@ -280,6 +283,12 @@ class ReplayedState:
         for key in [key for key, number in self.keys.items() if number in erased]:
             del self.keys[key]
         self.rows_erased = sum(slot.erase(ordinals) for slot in (self.slot, *self.shadows))
+        self.is_erasing = True
+
+    def _finish_erasure(self) -> None:
+        for slot in (self.slot, *self.shadows):
+            slot.learner.finish_erasure()
+        self.is_erasing = False
 
     def _promote(self, name: str) -> None:
         promoted, before = self._shadow(name), self.slot

@@ -91,7 +91,7 @@ class ServedExperiment:
         self.failure = ""  # why the state is being recovered
         self._recovery: Recovery[ExperimentState] | None = None
         self.feeds: set[Feed] = set()
-        self.policy_versions = PolicyVersions(lambda: (self.live().learner, self.last))
+        self.policy_versions = PolicyVersions(lambda: (self.exportable().learner, self.last))
         self.monitor = ExperimentMonitor()
         self._clock_offset = 0.0  # added to the clock if the log has later times
         self._page: tuple[int, dict[int, Decided]] = (0, {})  # cache: decisions of the last page read
@@ -104,7 +104,7 @@ class ServedExperiment:
 
     def before_commit(self) -> None:
         """Capture a snapshot if one is due: the state is now what the log will hold."""
-        if self.state is not None:
+        if self.state is not None and not self.state.is_erasing:
             self.snapshots.capture_if_due(self.state, LogPosition(self.last, self.checksum))
 
     def after_commit(self, events: Sequence[AnyEvent]) -> None:
@@ -142,6 +142,13 @@ class ServedExperiment:
         raise service_unavailable(
             reasons.get(self.status, f"the experiment is recovering from its log: try again soon{self.failure}")
         )
+
+    def exportable(self) -> ExperimentState:
+        """The state, of which copies may be made; status 503 while learners have something of an erased subject."""
+        state = self.live()
+        if state.is_erasing:
+            raise service_unavailable("models are fitted anew after an erasure, and can't be copied: try again soon")
+        return state
 
     def _failed(self, error: Exception) -> ApiError:
         """Recover the state from the log after an unexpected error in a change."""
@@ -325,6 +332,16 @@ class ServedExperiment:
                 return
             await self._group_commit.append(self, [event], self.live().take_outcomes())
 
+    async def finish_erasure(self) -> None:
+        """Let learners replace the models that were fitted to erased contexts; decisions go on while others are fitted.
+
+        No snapshot is saved before, so that a recovery begins with what the erased models were fitted to.
+        """
+        learners = [slot.learner for slot in (self.live().slot, *self.live().shadows)]
+        for learner in learners:
+            await asyncio.to_thread(learner.wait_for_erasure)
+        await self.change("finish_erasure")
+
     async def read_decision(self, number: int) -> Decided:
         made = self.live().decisions
         if not 1 <= number <= made:
@@ -407,6 +424,8 @@ class ServedExperiment:
             recovery.last_known_decision > state.decisions
         ):  # clients may have those decisions: don't reuse their numbers
             await self.change("skip_numbers", recovery.last_known_decision)
+        if state.is_erasing:  # the process ended before it was finished
+            await self.finish_erasure()
         took, after = time.perf_counter() - started, self.last - recovery.snapshot_event
         log.info("experiment %s: live after %.2f s, with %d events after the snapshot", self.name, took, after)
 
@@ -420,6 +439,7 @@ class ServedExperiment:
         await self.snapshots.wait()
         if self.state is not None and self.status == LIVE:
             await self._group_commit.flush(self)
+        if self.state is not None and self.status == LIVE and not self.state.is_erasing:
             await self.snapshots.save(self.state, LogPosition(self.last, self.checksum))
 
 

@@ -230,6 +230,12 @@ class ExperimentState(ReplayedState):
         self.apply(event)
         return event
 
+    def finish_erasure(self, at: float) -> AnyEvent:
+        """Replace the models that were fitted to erased contexts."""
+        event = events.ErasureFinished(at)
+        self.apply(event)
+        return event
+
     def skip_numbers(self, decision: int, at: float) -> AnyEvent:
         """Skip decision numbers up to this one: clients may have them from the damaged part of the log."""
         event = events.NumbersSkipped(at, decision)

@@ -403,7 +403,7 @@ def _time_range(request: ApiRequest) -> tuple[float | None, float | None]:
 
 async def get_model(request: ApiRequest) -> RawResponse:
     experiment = _experiment(request)
-    content = await asyncio.to_thread(experiment.live().learner.freeze())
+    content = await asyncio.to_thread(experiment.exportable().learner.freeze())
     return _attachment(content, "application/octet-stream", f"{experiment.name}.releaf")
 
 

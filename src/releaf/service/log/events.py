@@ -141,9 +141,16 @@ class Redacted(LogEvent, tag=12):
 
 
 class Erased(LogEvent, tag=13):
-    """These decisions were of a subject that is erased: nothing but their numbers stays."""
+    """These decisions were of a subject that is erased: nothing but their numbers stays.
+
+    Models that were fitted to their contexts stay in use until `ErasureFinished`.
+    """
 
     decisions: list[int]
+
+
+class ErasureFinished(LogEvent, tag=16):
+    """Learners no longer use models that were fitted to the contexts of erased decisions."""
 
 
 AnyEvent = (
@@ -160,6 +167,7 @@ AnyEvent = (
     | RetentionSet
     | Redacted
     | Erased
+    | ErasureFinished
 )
 REDACTED = b"\xc1"  # the one byte that MessagePack never uses: the body of a redacted page begins with it
 # What a redacted page has lost: decisions of erased subjects; or all its contexts, whose hashes it may have; or all its

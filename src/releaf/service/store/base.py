@@ -118,6 +118,10 @@ class EventStore(Protocol):
     ``drop_snapshots``) raise :class:`LeaseLost` without its lease. ``retire`` only marks the experiment and needs none.
     """
 
+    @property
+    def remains(self) -> tuple[str, ...]:
+        """Where bytes of deleted rows stay, in words."""
+
     async def open(self) -> list[str]:
         """Connect, migrate the tables to this version, and return messages about damage found, if any.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import apsw
@@ -19,14 +19,15 @@ SIZES = """
 """
 
 
-async def compact(address: str) -> tuple[int, int]:
+async def compact(address: str, *, full: bool = False) -> tuple[int, int]:
     """Compact a store; return its size in bytes before and after.
 
     SQLite rewrites the file without free space (``VACUUM``), which needs a store that no process uses. PostgreSQL makes
-    the space of deleted rows reusable (``VACUUM (ANALYZE)``), also while services run.
+    the space of deleted rows reusable (``VACUUM (ANALYZE)``), also while services run; with ``full`` it rewrites the
+    tables too (``VACUUM (FULL)``), so that their files have nothing of deleted rows, and locks each meanwhile.
     """
     if address.startswith(("postgresql://", "postgres://")):
-        return await _compact_postgres(address)
+        return await _compact_postgres(address, full)
     return _compact_sqlite(Path(address).resolve())
 
 
@@ -61,14 +62,19 @@ def _size(path: Path) -> int:
     return sum(file.stat().st_size for file in files if file.exists())
 
 
-async def _compact_postgres(address: str) -> tuple[int, int]:
+async def _compact_postgres(address: str, full: bool) -> tuple[int, int]:
+    import asyncpg
+
     from releaf.service.store.postgres_backups import open_connection
 
     async with open_connection(address) as connection:
         if await connection.fetchval("SELECT to_regclass('releaf.meta') IS NULL"):
             raise StoreError("the database has no store: expected one that releaf serve made")
-        before = await connection.fetchval(SIZES)
+        before, how = await connection.fetchval(SIZES), "FULL, ANALYZE" if full else "ANALYZE"
         for table in ("meta", *ORDERS):
             if not await connection.fetchval("SELECT to_regclass($1) IS NULL", f"releaf.{table}"):
-                await connection.execute(f"VACUUM (ANALYZE) releaf.{table}")
+                await connection.execute(f"VACUUM ({how}) releaf.{table}")
+        if full:  # the earlier files are emptied, and what was in memory is written
+            with suppress(asyncpg.InsufficientPrivilegeError):  # then the server does it within minutes
+                await connection.execute("CHECKPOINT")
         return int(before), int(await connection.fetchval(SIZES))

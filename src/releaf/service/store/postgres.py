@@ -13,7 +13,7 @@ import logging
 import re
 import time
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import asyncpg
 
@@ -171,6 +171,11 @@ class PostgresStore(SqlQueries):
     lease_timeout
         Seconds without a heartbeat after which to take over another process's lease.
     """
+
+    remains: ClassVar[tuple[str, ...]] = (
+        "deleted rows in free space of PostgreSQL's files, until others take it, or releaf store compact --full",
+        "PostgreSQL's write-ahead log, until its segments are recycled, and archives of it",
+    )
 
     def __init__(
         self, address: str, scripts: Sequence[str] = migrations.POSTGRES, *, lease_timeout: float = LEASE_TIMEOUT

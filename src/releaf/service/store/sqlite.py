@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar, TypeVarTuple
+from typing import Any, ClassVar, TypeVar, TypeVarTuple
 
 import apsw
 
@@ -74,6 +74,8 @@ class SqliteStore(SqlQueries):
     salvage
         Whether to continue with what is left of a damaged, truncated or missing file; otherwise ``open`` raises.
     """
+
+    remains: ClassVar[tuple[str, ...]] = ()  # it overwrites what is deleted
 
     def __init__(
         self,
