@@ -7,6 +7,7 @@ from releaf.policies.cmab_rl import CMABRL
 from releaf.policies.epsilon_greedy import EpsilonGreedy
 from releaf.policies.greedy import GreedyReleaf
 from releaf.policies.hybrid import HybridEpsilon
+from releaf.policies.hybrid_linucb import HybridLinUCB
 from releaf.policies.joint import JointReleaf
 from releaf.policies.linear_epsilon import LinearEpsilonGreedy
 from releaf.policies.lints import LinTS
@@ -26,6 +27,7 @@ __all__ = [
     "EpsilonGreedy",
     "GreedyReleaf",
     "HybridEpsilon",
+    "HybridLinUCB",
     "JointReleaf",
     "LinTS",
     "LinUCB",

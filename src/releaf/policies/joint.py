@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from releaf.arrays import Array
-from releaf.core.joint.decision_step import JOINT, estimate_all, learn_with_profile
+from releaf.core.joint.decision_step import JOINT, change_profile, estimate_all, learn_with_profile
 from releaf.core.joint.state import Joint, JointSettings, new_joint
 from releaf.explanation import Explanation
 from releaf.policies.action_table_policy import ActionTablePolicy
@@ -133,6 +133,9 @@ class JointReleaf(ActionTablePolicy):
 
     def _build(self, actions: int) -> Joint:
         return new_joint(self._settings, self._profiles_of(self._table.values))
+
+    def _change_profile(self, index: int, profile: Array) -> None:
+        change_profile(self._pointer_table, index, profile)
 
     def _learn_shown(self, context: Array, index: int, profile: Array, reward: float) -> None:
         learn_with_profile(self._pointer_table, context, index, profile, reward)

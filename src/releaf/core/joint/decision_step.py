@@ -14,11 +14,10 @@ import numpy as np
 
 from releaf.core.joint.columns import lay_out
 from releaf.core.joint.fitting import fit
-from releaf.core.joint.slates import POOL, choose_slate, set_pool
+from releaf.core.joint.slates import POOL, choose_slate, note_eligible, set_pool
 from releaf.core.joint.state import EFFECT_VARIANCE, NEXT, REWARDS, SQUARES, VARIANCE, Joint
 from releaf.core.runtime.entry_points import EntryPoints
 from releaf.core.runtime.jit import entry_point, inlined, outlined
-from releaf.core.runtime.primitives import TIME
 
 BLOCK = 64  # actions that are scored at once, so that loops over them vectorize
 CENTRE = 0.5  # what a reward is before anything is known
@@ -106,10 +105,8 @@ def score(state, context):
 
 @inlined
 def observe_context(state, context):
-    """Count a context, for the variances of its columns, and note that the actions of the pool were eligible."""
-    for action in range(len(state.eligible)):
-        if state.eligible[action]:
-            state.latest[action] = state.clock[TIME]
+    """Count a context, for the variances of its columns, and note the eligible actions."""
+    note_eligible(state)
     lay_out(state.layout_of_context, context, state.columns)
     for i in range(len(state.columns)):
         state.seen[0, i] += state.columns[i]

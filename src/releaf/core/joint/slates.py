@@ -11,11 +11,19 @@ from __future__ import annotations
 import math
 
 from releaf.core.runtime.jit import inlined, outlined
-from releaf.core.runtime.primitives import RANDOM
+from releaf.core.runtime.primitives import RANDOM, TIME
 from releaf.core.runtime.random_generator import integer_below, unit
 
 POOL, SLATE = range(2)  # sizes: eligible actions, and actions of a slate
 LOWEST, HIGHEST, LEVELS, LEAST = range(4)  # params: range of optimism, its number of levels, and the least probability
+
+
+@inlined
+def note_eligible(state):
+    """Note that the eligible actions were so in this decision."""
+    for action in range(len(state.eligible)):
+        if state.eligible[action]:
+            state.latest[action] = state.clock[TIME]
 
 
 @inlined
