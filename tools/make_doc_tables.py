@@ -30,7 +30,7 @@ ORDER = (
     *("LinearEpsilonGreedy", "UCB1", "EpsilonGreedy", "Random"),
     *("AverageMajority", "AdaBoost", "OnlineAdaBoost", "Blum", "WeightedMajority", "FixedShare"),
 )
-OF_ACTION_TABLES = ("JointReleaf",)  # python -m benchmarks actions measures them
+OF_ACTION_TABLES = ("JointReleaf", "HybridLinUCB")  # python -m benchmarks actions measures them
 INTERVALS = ROOT / "benchmarks" / "results" / "coverage.json"
 QUALITY, LABELS = (ROOT / "benchmarks" / "results" / f"{name}.json" for name in ("quality-sealed", "labels"))
 SHOWN = (

@@ -35,7 +35,8 @@ LOGGED = [policy for policy in POLICIES if policy.traits.learns_from_logs]
 # Nothing that they do depends on what happens, so nothing is learnt.
 FIXED = ("AdaBoost", "AverageMajority", "Random")
 RANDOMISED = (
-    *("AdaptiveReleaf", "CMABRL", "ContextualZooming", "EpsilonGreedy", "GreedyReleaf", "HybridEpsilon", "JointReleaf"),
+    *("AdaptiveReleaf", "CMABRL", "ContextualZooming", "EpsilonGreedy", "GreedyReleaf", "HybridEpsilon"),
+    *("HybridLinUCB", "JointReleaf"),  # the former in ties
     *("LinTS", "LinearEpsilonGreedy", "Random", "Releaf"),
 )
 

@@ -87,7 +87,8 @@ class ApiMethods(DecisionMethods):
             A count or names, for values in [0, 1]; a :class:`releaf.Schema`; or a list of mappings with a name and a
             kind.
         action_features
-            The features of an action, like ``features``, for a policy that knows them: ``JointReleaf``.
+            The features of an action, like ``features``, for a policy that knows them: ``JointReleaf`` or
+            ``HybridLinUCB``.
         policy, parameters
             Class name of the policy, and the arguments of its constructor.
         reward_within

@@ -158,7 +158,9 @@ def build_policy(policy: PolicySpec, actions: tuple[Any, ...] | ActionTable, sch
         arguments["seed"] = policy.parameters["seed"] = secrets.randbits(32)
     if isinstance(actions, ActionTable):
         if not make.traits.takes_action_features:
-            raise invalid_request(f"{policy.name} knows no features of actions: expected the policy JointReleaf")
+            raise invalid_request(
+                f"{policy.name} knows no features of actions: expected the policy JointReleaf or HybridLinUCB"
+            )
         if arguments.get("max_actions") is None:
             arguments["max_actions"] = policy.parameters["max_actions"] = max(MAX_TABLE, len(actions))
     try:

@@ -256,7 +256,9 @@ class ExperimentState(ReplayedState):
         """Raise unless actions may come with a request, or form a slate."""
         name = type(self.learner).__name__
         if not self.learner.traits.takes_action_features:
-            raise invalid_request(f"{name} takes neither actions nor k with a request: expected the policy JointReleaf")
+            raise invalid_request(
+                f"{name} takes neither actions nor k with a request: expected the policy JointReleaf or HybridLinUCB"
+            )
         if many.actions is not None and getattr(self.learner, "action_features", None) is None:
             raise invalid_request(
                 "actions came with the request, but actions of this experiment have no features: expected eligible"
