@@ -17,7 +17,7 @@ import numpy as np
 import releaf
 from benchmarks.measure import Finding, Say
 
-ACTIONS, STEPS, SEEDS = 1_000, 10_000, (1, 2, 3)
+ACTIONS, STEPS, SEEDS = 1_000, 20_000, (1, 2, 3)
 CHANGE_EVERY, CHANGED = 100, 10
 NUMBERS, OWN_NUMBERS, GROUPS, KINDS = 6, 4, 3, 4
 LATE = STEPS // 4  # steps at the end that count as late
