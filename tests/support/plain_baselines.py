@@ -219,8 +219,10 @@ def boosted(right: np.ndarray[Any, np.dtype[np.bool_]], actions: int) -> list[fl
     weights, share = [0.0] * experts, np.full(rows, 1 / rows)
     left = set(range(experts))
     while left:
-        error, best = min((float(share[~right[:, expert]].sum()), expert) for expert in left)
-        if error >= 1 - 1 / actions:
+        errors = {expert: float(share[~right[:, expert]].sum()) for expert in sorted(left)}
+        best = next(expert for expert in errors if errors[expert] <= min(errors.values()) + 1e-9)
+        error = errors[best]
+        if error >= 1 - 1 / actions - 1e-9:
             break
         error = max(error, 0.5 / rows)
         weights[best] = 0.5 * (math.log((1 - error) / error) + math.log(actions - 1))

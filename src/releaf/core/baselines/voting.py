@@ -17,6 +17,7 @@ from releaf.core.runtime.state import LearnerState, constant, learnt, scratch
 PENALTY, SHARE = 0, 1  # fields of params: ln β, and α of fixed share
 UNKNOWN = -1e18  # score of an action that a base classifier was not trained for
 HALF, THREE_HALVES = math.log(0.5), math.log(1.5)
+TIE = 1e-9  # errors that differ by less are equal: how a sum was rounded must not decide between classifiers
 
 
 class Votes(LearnerState):
@@ -187,7 +188,7 @@ def boost_weights(right, rows, actions, weights):
 
     In each round the remaining classifier with the smallest weighted error ε gets ½ (ln((1-ε)/ε) + ln(A-1)), and the
     rows that it got wrong gain weight, until the remaining ones are no better than chance. An ε of 0 counts as half a
-    row.
+    row. Of classifiers with equal ε, up to the rounding of sums, the first is taken.
     """
     experts = right.shape[1]
     for expert in range(experts):
@@ -201,7 +202,7 @@ def boost_weights(right, rows, actions, weights):
                 for row in range(rows):
                     if right[row, expert] == 0:
                         error += share[row]
-                if error < least:
+                if error < least - TIE:
                     best, least = expert, error
         if best < 0:
             break
