@@ -84,7 +84,7 @@ def evaluate(
     check_ray_address(ray)
     from releaf import load
     from releaf.executors import executor_for
-    from releaf.streams.tables import file_format
+    from releaf.streams.table_files import file_format
 
     shown = _checked_estimators(estimator)
     with error_messages():
@@ -141,7 +141,7 @@ def _read(
     skip_bad: bool,
 ) -> Any:
     from releaf import streams
-    from releaf.streams.tables import read_first_rows
+    from releaf.streams.table_files import read_first_rows
 
     rows, more = read_first_rows(log, GUESS_ROWS)
     probability, eligible = columns["probability"], columns["eligible"]

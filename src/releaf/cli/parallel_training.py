@@ -101,7 +101,7 @@ def features_of(log: Path, schema: Path | None, leave_out: list[str], keep: list
     """The features of a log: of a schema file, or guessed from the first rows of its first file."""
     from releaf.cli.schema import GUESS_ROWS, guess_schema, read_schema, show_guess
     from releaf.streams.batches import missing_column_message
-    from releaf.streams.tables import read_first_rows
+    from releaf.streams.table_files import read_first_rows
     from releaf.train.parallel_fit import files_of
 
     first = Path(files_of(str(log))[0])  # raises if it is no Parquet file

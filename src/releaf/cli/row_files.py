@@ -39,7 +39,7 @@ class RowFile(NamedTuple):
 def open_rows(path: Path | None, required: Sequence[str]) -> Iterator[RowFile]:
     """Open a file, or stdin when None; raises if a table lacks one of the required columns."""
     from releaf.streams.data_files import open_text, text_of
-    from releaf.streams.tables import file_format
+    from releaf.streams.table_files import file_format
 
     source = "stdin" if path is None else str(path)
     if path is not None and file_format(path) != "csv":
@@ -68,7 +68,7 @@ def _json_rows(first: str, file: IO[str]) -> Iterator[tuple[int, Any]]:
 
 
 def _csv_rows(first: str, file: IO[str], source: str, required: Sequence[str]) -> Iterator[tuple[int, Any]]:
-    from releaf.streams.tables import read_header, records
+    from releaf.streams.table_files import read_header, records
 
     names = read_header(csv.reader([first] if first else []), source)
     _require_columns(required, names, source)
@@ -77,7 +77,7 @@ def _csv_rows(first: str, file: IO[str], source: str, required: Sequence[str]) -
 
 
 def _arrow_rows(path: Path, required: Sequence[str]) -> Iterator[tuple[int, Any]]:
-    from releaf.streams.tables import arrow_batches
+    from releaf.streams.table_files import arrow_batches
 
     number = 0
     for batch in arrow_batches(path, BATCH):

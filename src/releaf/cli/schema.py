@@ -11,7 +11,7 @@ from rich.markup import escape
 from releaf.cli.console import Json, console, error_messages, errors, print_json, show_problems
 
 if TYPE_CHECKING:
-    from releaf.streams.tables import TableRows
+    from releaf.streams.table_files import TableRows
 
 GUESS_ROWS = 100_000  # rows that features are guessed from
 # Columns of the decision service's export that are no features.
@@ -36,7 +36,7 @@ def schema(
 
     Identifiers, constant columns and columns that look like propensities are left out, with the reason.
     """
-    from releaf.streams.tables import read_first_rows
+    from releaf.streams.table_files import read_first_rows
 
     with error_messages():
         rows, more = read_first_rows(file, GUESS_ROWS)

@@ -51,7 +51,7 @@ def train(
     import releaf
     from releaf.compile_clock import compile_clock
     from releaf.streams.batches import estimate_row_count
-    from releaf.streams.tables import file_format
+    from releaf.streams.table_files import file_format
     from releaf.train import learn_file
 
     with error_messages():
@@ -128,7 +128,8 @@ def _new_learner(
 ) -> Any:
     """A new learner with the features and actions of the first rows of a log."""
     from releaf.streams.batches import missing_column_message
-    from releaf.streams.tables import normalize_actions, read_first_rows, sorted_actions
+    from releaf.streams.table_files import read_first_rows
+    from releaf.streams.tables import normalize_actions, sorted_actions
     from releaf.train.sequential import MAX_ACTIONS
 
     rows, more = read_first_rows(log, GUESS_ROWS)

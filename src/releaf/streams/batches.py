@@ -18,15 +18,8 @@ from releaf.features import BOOLEAN_TEXTS, is_missing
 from releaf.schema import Encoder, Schema
 from releaf.streams.csv_columns import parse_column
 from releaf.streams.data_files import errors_with_path, open_text
-from releaf.streams.tables import (
-    arrow_batches,
-    check_unique_names,
-    file_format,
-    is_within,
-    normalize_actions,
-    read_header,
-    records,
-)
+from releaf.streams.table_files import arrow_batches, check_unique_names, file_format, read_header, records
+from releaf.streams.tables import is_within, normalize_actions
 from releaf.table import Table, ordered_columns
 
 ROWS = 65_536

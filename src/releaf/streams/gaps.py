@@ -10,7 +10,7 @@ from typing import Any
 from releaf.feature_dicts import Declared
 from releaf.features import Categorical
 from releaf.streams.data_files import open_text
-from releaf.streams.tables import arrow_batches, file_format, read_header, records
+from releaf.streams.table_files import arrow_batches, file_format, read_header, records
 
 BATCH = 1 << 16  # rows
 _GAPS = frozenset(("", "na", "NA", "n/a", "N/A", "nan", "NaN", "NAN", "null", "Null", "NULL"))

@@ -14,7 +14,7 @@ from releaf.decision import ActionName
 from releaf.policy import Policy
 from releaf.streams.batches import ROWS, Batch, read_log
 from releaf.streams.data_files import UnusableRowError
-from releaf.streams.tables import file_format
+from releaf.streams.table_files import file_format
 
 MAX_ACTIONS = 1_000  # distinct values that a column of actions may plausibly have
 MAX_PROBLEMS = 100  # unusable rows that a report lists one by one
