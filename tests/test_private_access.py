@@ -13,7 +13,7 @@ from releaf.policies import OnlinePolicy
 
 PACKAGE = Path(releaf.__file__).parent
 LAYERS = (
-    *("cli", "service", "paper", "client", "report", "plot.py", "evaluate", "train", "streams", "executors"),
+    *("cli", "service", "paper", "client", "report", "plot", "evaluate", "train", "streams", "executors"),
     *("sklearn", "river.py", "ensembles"),
 )
 FILES = sorted(

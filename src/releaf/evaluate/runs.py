@@ -27,8 +27,6 @@ UNRELATED_MODULES = (
     "__main__.py",
     "chart_import.py",
     "charts.py",
-    "off_policy_charts.py",
-    "plot.py",
     "river.py",
 )  # modules that can't change the result of a run
 
