@@ -8,6 +8,7 @@ import typer
 
 from releaf._version import __version__
 from releaf.cli import (
+    apprentice,
     compare,
     decide,
     demo,
@@ -79,6 +80,13 @@ COMMANDS = (
     ),
     CommandManual(export.export, LOGS, "releaf export clicks.releaf -o policy.json", ("train", "decide")),
     CommandManual(evaluate.evaluate, LOGS, "releaf evaluate clicks.csv --skip-bad", ("train", "compare")),
+    CommandManual(
+        apprentice.apprentice,
+        LOGS,
+        "releaf apprentice clicks.csv --skip-bad -o apprentice.releaf",
+        ("evaluate", "train"),
+        "0, or 1 if it fails, or the learner can't be promoted",
+    ),
     CommandManual(
         compare.compare, STUDY, "releaf compare AdaptiveReleaf LinUCB --steps 2000", ("evaluate", "reproduce")
     ),
