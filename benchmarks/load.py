@@ -13,7 +13,17 @@ from typing import Any
 from urllib.parse import urlsplit
 
 CONNECTIONS = 64
-_LUA = 'wrk.method = "POST"\nwrk.headers["Content-Type"] = "application/json"\nwrk.body = [==[{body}]==]\n'
+_LUA = """wrk.method = "POST"
+wrk.headers["Content-Type"] = "application/json"
+wrk.body = [==[{body}]==]
+local rejected = false
+function response(status, headers, body)
+  if status ~= 200 and not rejected then
+    rejected = true
+    print("first rejected:", status, body)
+  end
+end
+"""
 
 
 def throughput(url: str, body: str, seconds: float, connections: int = CONNECTIONS) -> float:
@@ -22,7 +32,7 @@ def throughput(url: str, body: str, seconds: float, connections: int = CONNECTIO
         return asyncio.run(_closed_loop(url, body, seconds, connections))
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder) / "post.lua"
-        script.write_text(_LUA.format(body=body))
+        script.write_text(_LUA.replace("{body}", body))
         command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds:g}s", "-s", str(script), url]
         told = subprocess.run(command, check=True, capture_output=True, text=True, timeout=seconds + 60).stdout
     if "Non-2xx" in told or "Socket errors" in told:

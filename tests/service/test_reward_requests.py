@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 from polling import wait_until
 from service_api import Api, running_api
+
+from releaf.service.errors import ApiError
+from releaf.service.experiments.memory import read_limit, usable_memory
+from releaf.service.experiments.pending_decisions import BYTES_EACH, PendingDecisions, default_limit
+from releaf.service.messages import NewExperiment
 
 CONTEXT = [0.25, 0.75]
 SOON = 0.2  # seconds until a deadline
@@ -246,3 +252,17 @@ def test_decisions_beyond_the_limit_of_pending_ones_are_refused_and_none_is_forg
     assert reward(api, path, 1, 1) == "learnt"
     assert decide(api, path)[0]["decision"] == 4
     assert [one["outcome"] for one in api.get(f"{path}/decisions")["decisions"]] == ["waiting"] * 3 + ["rewarded"]
+
+
+def test_a_load_test_without_rewards_is_not_refused_while_there_is_memory(tmp_path: Path) -> None:
+    file = tmp_path / "memory.max"
+    file.write_text(f"{1 << 30}\n")
+    assert read_limit(file) == 1 << 30
+    file.write_text("max\n")
+    assert read_limit(file) is None
+    assert read_limit(tmp_path / "absent") is None
+    assert default_limit() * BYTES_EACH <= max(usable_memory() / 8, 1_000_000 * BYTES_EACH)
+    spec, pending = NewExperiment(name="x", actions=["a", "b"], features=1), PendingDecisions()
+    pending.require_capacity_for(default_limit(), spec)
+    with pytest.raises(ApiError, match=f"and {default_limit():,} may"):
+        pending.require_capacity_for(default_limit() + 1, spec)

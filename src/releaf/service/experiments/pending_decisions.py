@@ -5,13 +5,21 @@ from __future__ import annotations
 from itertools import islice
 
 from releaf.service.errors import ApiError
+from releaf.service.experiments.memory import usable_memory
 from releaf.service.log.events import ExperimentAction
 from releaf.service.messages import NewExperiment
 
 # Action, propensity, deadline, choices of the shadows. A plain tuple, because every decision makes one.
 PendingDecision = tuple[ExperimentAction, float | None, float | None, dict[str, ExperimentAction] | None]
 MAX_EXPIRED_AT_ONCE = 1000
-PENDING_LIMIT = 1_000_000  # unless an experiment's ``max_pending`` is set; about 0.7 GB
+BYTES_EACH = 700  # of a pending decision of ten features, with what its learner keeps
+MEMORY_SHARE = 1 / 8  # of memory for the pending decisions of an experiment: a snapshot takes three times as much
+LEAST_LIMIT = 1_000_000
+
+
+def default_limit() -> int:
+    """Number of decisions that may be pending in an experiment without ``max_pending``."""
+    return max(LEAST_LIMIT, int(MEMORY_SHARE * usable_memory() / BYTES_EACH))
 
 
 class NotPending(Exception):
@@ -33,7 +41,7 @@ class PendingDecisions(dict[int, PendingDecision]):
     def require_capacity_for(self, decisions: int, spec: NewExperiment) -> None:
         """Refuse decisions whose rewards could not be waited for, rather than forget earlier ones."""
         given = spec.policy.parameters.get("max_pending")
-        limit = given if isinstance(given, int) else PENDING_LIMIT
+        limit = given if isinstance(given, int) else default_limit()
         if len(self) + decisions > limit:
             deadline = "" if spec.rewards.within_seconds else ", or with a deadline (rewards.within_seconds)"
             raise ApiError(
