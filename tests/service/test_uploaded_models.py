@@ -238,12 +238,14 @@ def test_the_error_for_a_long_batch_has_the_allowed_size(tmp_path: Path) -> None
 
 WARMED = """
 import releaf
+from releaf.core.adaptive.model import set_relevance
 from releaf.service.experiments.learner_factory import precompile
 
 learner = releaf.AdaptiveReleaf(["a", "b"], 3, seed=0)
 def kernels():
     entry_points = learner._entry_points
-    return [len(getattr(entry_points, name).signatures) for name in ("decide", "decide_all", "learn")]
+    methods = [getattr(entry_points, name) for name in ("decide", "decide_all", "learn")]
+    return [len(kernel.signatures) for kernel in (*methods, set_relevance)]
 precompile(learner)
 before = kernels()
 made = [*learner.decide_many([[0.1, 0.2, 0.3]] * 5), learner.decide([0.1, 0.2, 0.3])]
@@ -255,4 +257,4 @@ print(before, kernels())
 def test_precompile_compiles_all_kernels_of_requests() -> None:
     """In a process of its own, since other tests would have compiled them."""
     told = subprocess.run([sys.executable, "-c", WARMED], capture_output=True, text=True, check=True, timeout=600)
-    assert told.stdout.strip() == "[1, 1, 1] [1, 1, 1]"
+    assert told.stdout.strip() == "[1, 1, 1, 1] [1, 1, 1, 1]"

@@ -79,10 +79,14 @@ def main_effect(feature, mine, contexts, bins, features, tables, used, columns):
         first, second = tables[table, FIRST], tables[table, SECOND]
         if first == feature or second == feature:
             add_table(feature, contexts, bins, features, tables[table], where, effects)
-    overall = effects.sum(axis=0)
+    overall = np.zeros(len(mine))  # summed in loops: an axis of numpy's sum takes numba seconds to compile
+    for level in range(BINS):
+        for place in range(len(mine)):
+            overall[place] += effects[level, place]
     for level in range(BINS):
         if shares[level] > 0.0:
-            effects[level] = effects[level] / shares[level] - overall
+            for place in range(len(mine)):
+                effects[level, place] = effects[level, place] / shares[level] - overall[place]
     return shares, effects
 
 

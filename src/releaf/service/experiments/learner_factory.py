@@ -224,16 +224,16 @@ def precompile(learner: ServedPolicy) -> float:
     context = [_example_value(feature) for feature in clone.schema.inputs.values()]
     if clone.traits.takes_action_features:
         _precompile_slates(clone, context)
+    choice = clone.decide(context)  # first: what is relevant is computed from contexts of decisions
+    if choice.wants_reward:
+        low = clone.reward_range[0]
+        clone.learn(choice, [low] * len(clone.actions) if clone.wants_all else low)
+    clone.decide_many([context, context])
     choice = clone.preview(context)
     if clone.traits.explains:
         clone.explain(choice)
     if clone.traits.has_effects:
         clone.effect(0)
-    choice = clone.decide(context)
-    if choice.wants_reward:
-        low = clone.reward_range[0]
-        clone.learn(choice, [low] * len(clone.actions) if clone.wants_all else low)
-    clone.decide_many([context, context])
     return min(_seconds(lambda: clone.decide(context)) for _ in range(TIMED_DECISIONS))
 
 
