@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import pytest
 from console_blocks import Console, commands_with_output, console_environment, require_same_shape
+from page_blocks import FILE, blocks, shown_in
 
 import releaf
 
@@ -17,8 +19,6 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted(page for page in DOCS.rglob("*.md") if "_build" not in page.parts)
 LARGEST_PICTURE = 150_000
-FILE = "{code-block} json\n:caption: "
-BLOCK = re.compile(rf"^```(python|console|{re.escape(FILE)}[^\n]+)\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[page.relative_to(DOCS).as_posix() for page in PAGES])
@@ -27,9 +27,11 @@ def test_the_examples_run_in_their_order(page: Path, tmp_path: Path, monkeypatch
     scope: dict[str, object] = {}
     with ExitStack() as stack:
         console = Console(tmp_path, stack, monkeypatch)
-        for kind, block in BLOCK.findall(page.read_text(encoding="utf-8")):
+        for kind, block, output in blocks(page.read_text(encoding="utf-8")):
             if kind == "python":
-                exec(compile(block, page.name, "exec"), scope)
+                with redirect_stdout(StringIO()) as printed:
+                    exec(compile(block, page.name, "exec"), scope)
+                assert output is None or shown_in(printed.getvalue(), output), printed.getvalue()
             elif kind.startswith(FILE):
                 (tmp_path / kind.removeprefix(FILE)).write_text(block)
             else:

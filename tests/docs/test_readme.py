@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from console_blocks import console_environment
+from page_blocks import sentences, shown_in
 
 import releaf
 
@@ -17,26 +17,11 @@ ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 MOST_LINES, MOST_WORDS, MOST_LINES_OF_CODE = 120, 35, 10
 FIRST_PAGES = ["README.md", "docs/index.md", "docs/getting-started.md"]
-BLOCKS, LINES = re.compile(r"^```.*?^```|<!--.*?-->", re.DOTALL | re.MULTILINE), re.compile(r"^[|#].*$", re.MULTILINE)
 
 
 def example() -> str:
     (found,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
     return str(found)
-
-
-def sentences(page: str) -> Iterator[str]:
-    """Sentences of a page's running text, and of its lists; not of tables, titles and code."""
-    text = LINES.sub("\n", BLOCKS.sub("\n\n", page))
-    for paragraph in re.split(r"\n\s*\n|^\s*(?:-|\d+\.) ", text, flags=re.MULTILINE):
-        plain = re.sub(r"\]\([^)]*\)", "]", " ".join(paragraph.split()))
-        yield from filter(None, re.split(r"(?<=[.?!:;])[*)\"”]*\s+", plain))
-
-
-def shown_in(printed: str, shown: str) -> bool:
-    """Whether these lines are what was printed; a line of an ellipsis stands for any number of lines."""
-    parts = [re.escape(part.strip("\n")) for part in re.split(r"^\s*…\s*$", shown, flags=re.MULTILINE)]
-    return re.fullmatch(r"\n(?:.*\n)*".join(parts), printed.strip("\n")) is not None
 
 
 def test_the_readme_says_what_for_whom_and_how_to_start_before_anything_else() -> None:

@@ -10,10 +10,19 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from page_blocks import words
 
 import releaf
 
 PACKAGE = Path(releaf.__file__).parent
+ROOT = Path(__file__).parents[2]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "docs").glob("[!_]*.md")),
+    *sorted((ROOT / "docs").glob("[!_]*/*.md")),
+]
+PLAIN_ENGLISH = {"room"}  # on a disk, or for a bad day
 SHARED_NAMES = {
     "Decision",  # public both as releaf.Decision and as releaf.client.Decision, what the service returned
 }
@@ -26,7 +35,7 @@ PARTS = sorted(
     path.name for path in PACKAGE.iterdir() if path.suffix == ".py" or (path.is_dir() and list(path.glob("*.py")))
 )
 LEARNERS = ["policies", "ensembles", "policy.py", "decision.py", "schema.py"]
-PACKAGES_WITH_ARRAYS = ["evaluate", "train", "executors", "streams", "report", "sklearn", "paper", "plot.py", *LEARNERS]
+PACKAGES_WITH_ARRAYS = ["evaluate", "train", "executors", "streams", "report", "sklearn", "paper", "plot", *LEARNERS]
 WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 
@@ -122,6 +131,16 @@ def test_retired_words_are_in_no_identifier_and_no_docstring(package: str) -> No
         if words & RETIRED:
             found[str(path.relative_to(PACKAGE))] = words & RETIRED
     assert found == {}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[page.relative_to(ROOT).as_posix() for page in PAGES])
+def test_retired_words_are_in_no_page(page: Path) -> None:
+    assert words(page.read_text(encoding="utf-8")) & (RETIRED - PLAIN_ENGLISH) == set()
+
+
+def test_words_of_a_page_are_not_those_of_its_code() -> None:
+    page = "A *door*, `a seat`, a [hub](desk.md).\n\n```python\npatience = 1\n```\n"
+    assert words(page) & RETIRED == {"door", "hub"}
 
 
 def test_the_check_itself_finds_a_retired_word() -> None:

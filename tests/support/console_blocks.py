@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from page_blocks import shown_in
 from running_service import run_service
 
 DOCUMENTED_URL = "http://127.0.0.1:8000"  # the address of the service, as pages tell it
+SHELL = {"head", "printf"}  # programs of the shell that pages use, besides releaf and curl
 ELLIPSIS = "…"  # in an answer that is shown: here is more
 
 
@@ -58,11 +60,16 @@ class Console:
             self._url = self._stack.enter_context(run_service(self._folder, *options[1:]))
             self._monkeypatch.setenv("RELEAF_URL", self._url)
         elif program == "releaf":
-            self._output(command.replace("releaf ", f'"{sys.executable}" -m releaf ', 1), command)
+            fails = re.search(r"^Error: ", shown, re.MULTILINE) is not None
+            line = "2>&1 " + command.replace("releaf ", f'"{sys.executable}" -m releaf ', 1)
+            printed = self._output(line, command, code=int(fails))
+            assert not shown.strip() or shown_in(printed, shown), f"$ {command}\n{printed}"
+        elif program in SHELL:
+            self._output(command, command)
         elif program == "curl":
             require_same_shape(shown, self._output(command.replace(DOCUMENTED_URL, self._url), command), command)
 
-    def _output(self, line: str, command: str) -> str:
+    def _output(self, line: str, command: str, code: int = 0) -> str:
         done = subprocess.run(
             ["bash", "-c", line],
             cwd=self._folder,
@@ -71,7 +78,7 @@ class Console:
             text=True,
             timeout=300,
         )
-        assert done.returncode == 0, f"$ {command}\n{done.stdout}\n{done.stderr}"
+        assert done.returncode == code, f"$ {command}\n{done.stdout}\n{done.stderr}"
         return done.stdout
 
 

@@ -51,7 +51,7 @@ def apprentice(
     Before it learns a reward, the learner chooses for the same context. The bounds of the difference hold at all times
     at once, so a log may be continued with --go-on until the lower one is above 0, and the learner promoted.
     """
-    from releaf.streams.tables import file_format
+    from releaf.streams.table_files import file_format
 
     given = {"--schema": schema, "--policy": policy, "--reward-range": reward_range, "--seed": seed}
     with error_messages():
@@ -95,7 +95,7 @@ def _columns(
 ) -> dict[str, str | None]:
     """The columns of decisions, checked; propensities are optional."""
     from releaf.streams.batches import missing_column_message
-    from releaf.streams.tables import read_first_rows
+    from releaf.streams.table_files import read_first_rows
 
     names = read_first_rows(log, GUESS_ROWS)[0].columns
     if probability is None and "probability" in names:
@@ -109,7 +109,7 @@ def _columns(
 def _features(
     log: Path, columns: dict[str, str | None], leave_out: list[str], schema: Path | None, watching: Any
 ) -> Any:
-    from releaf.streams.tables import read_first_rows
+    from releaf.streams.table_files import read_first_rows
 
     if watching is not None:
         return watching.policy.schema
