@@ -8,6 +8,7 @@ from releaf.arrays import Row
 from releaf.html_table import html_table
 
 ActionName = str | int | float | bool
+LEARNER, CONTROL = "learner", "control"  # groups of decisions
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -46,6 +47,9 @@ class Decision:
         Inclusion probability of each action of the slate: that it is one of the k.
     costs
         The cost of each action in this decision; None where costs do not matter. ``cost`` is that of the action.
+    group
+        "control" where the control group decided, which counts as an exploration if there was a choice; "learner"
+        otherwise; None without a ``control_share``. ``probability`` is the total one of both groups.
     """
 
     id: int
@@ -63,6 +67,7 @@ class Decision:
     slate: tuple[ActionName, ...] | None = None
     slate_probabilities: tuple[float, ...] | None = None
     costs: tuple[float, ...] | None = None
+    group: str | None = None
 
     @property
     def cost(self) -> float | None:

@@ -9,7 +9,7 @@ from typing import NamedTuple, overload
 import numpy as np
 
 from releaf.arrays import Array, Row
-from releaf.decision import ActionName, Decision
+from releaf.decision import CONTROL, LEARNER, ActionName, Decision
 from releaf.html_table import html_table
 
 MAX_ROWS = 10  # decisions that a notebook shows
@@ -61,6 +61,8 @@ class Decisions(Sequence[Decision]):
         The probability (propensity) of each chosen action; NaN where it is unknown.
     estimates
         The estimated reward of each action, a row for each decision; NaN while exploring.
+    control
+        Whether each decision belongs to the control group; None without a ``control_share``.
     """
 
     ids: Array
@@ -75,6 +77,7 @@ class Decisions(Sequence[Decision]):
     _actions: tuple[ActionName, ...]
     _masks: Array | None = None  # a 1 for each eligible action; None where all are
     _costs: Array | tuple[float, ...] | None = None  # of all rows, or a row for each decision
+    control: Array | None = None
 
     @property
     def costs(self) -> Array | None:
@@ -138,6 +141,7 @@ class Decisions(Sequence[Decision]):
             names,
             eligible,
             costs=self._costs_at(position),
+            group=None if self.control is None else (CONTROL if self.control[position] else LEARNER),
         )
 
     def __repr__(self) -> str:

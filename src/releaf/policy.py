@@ -220,6 +220,7 @@ class ServedPolicy(Policy, Protocol):
         estimates: tuple[float, ...] | None,
         relevant: tuple[tuple[int, ...] | None, ...] | None,
         eligible: tuple[ActionName, ...] | None = None,
+        group: str | None = None,
     ) -> Decision: ...
 
     def freeze(self) -> Callable[[], bytes]: ...
@@ -245,6 +246,8 @@ class Trace:
         The name of the policy's class, if known; charts label its line with it.
     costs
         The cost of the action taken at each step; None where costs do not matter.
+    control
+        Whether each step belonged to the control group; None without a ``control_share``.
     """
 
     actions: Array
@@ -253,6 +256,7 @@ class Trace:
     rewards: Array
     policy: str | None = None
     costs: Array | None = None
+    control: Array | None = None
 
     def __len__(self) -> int:
         return len(self.actions)

@@ -93,6 +93,8 @@ def test_parameters_have_the_order_and_the_defaults_of_the_constructor() -> None
         "cost_weight": None,
         "spend_budget": None,
         "budget_period": 1_000,
+        "control_share": 0.0,
+        "control": "uniform",
     }
     assert list(parameter_defaults(ensembles.AdaBoost)) == ["seed", "reward_range"]
 

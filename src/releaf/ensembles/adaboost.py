@@ -8,6 +8,7 @@ import numpy as np
 
 from releaf.arrays import Array
 from releaf.core.baselines.voting import FIXED, ONLINE_BOOSTING, boost
+from releaf.decision import ActionName
 from releaf.ensembles.ensemble import Ensemble
 from releaf.ensembles.experts import Experts, columns_of, encoded
 from releaf.policies.argument_checks import whole
@@ -92,7 +93,7 @@ class OnlineAdaBoost(Ensemble):
 
     Parameters
     ----------
-    actions, features, experts, seed, reward_range, max_pending
+    actions, features, experts, seed, reward_range, max_pending, control_share, control
         As for :class:`AverageMajority`.
     window
         Number of latest labels from which the weights are computed.
@@ -118,8 +119,17 @@ class OnlineAdaBoost(Ensemble):
         seed: int | None = None,
         reward_range: tuple[float, float] = (0.0, 1.0),
         max_pending: int = 100_000,
+        control_share: float = 0.0,
+        control: ActionName = "uniform",
     ) -> None:
         self.window = self._window = whole("window", window, least=1, most=10**7)
         super().__init__(
-            actions, features, experts=experts, seed=seed, reward_range=reward_range, max_pending=max_pending
+            actions,
+            features,
+            experts=experts,
+            seed=seed,
+            reward_range=reward_range,
+            max_pending=max_pending,
+            control_share=control_share,
+            control=control,
         )

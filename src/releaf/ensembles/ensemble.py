@@ -10,6 +10,7 @@ from releaf.arrays import Array
 from releaf.core.baselines.design_matrix import width_of
 from releaf.core.baselines.voting import Votes, new_votes
 from releaf.core.runtime.primitives import USED
+from releaf.decision import ActionName
 from releaf.ensembles.experts import Experts, encoded, schema_design
 from releaf.policies.compiled import CompiledPolicy
 from releaf.policy import Actions
@@ -39,6 +40,8 @@ class Ensemble(CompiledPolicy):
         seed: int | None = None,
         reward_range: tuple[float, float] = (0.0, 1.0),
         max_pending: int = 100_000,
+        control_share: float = 0.0,
+        control: ActionName = "uniform",
     ) -> None:
         super().__init__(actions, features, self._observe, seed, max_pending, reward_range)
         if not isinstance(experts, Experts):
@@ -55,6 +58,7 @@ class Ensemble(CompiledPolicy):
             raise ValueError(f"experts have coefficients of shape {experts.coefficients.shape}, not (E, *{expected})")
         self._experts = experts
         self._sample = 0
+        self._set_control(control_share, control)
         self._start()
 
     @property

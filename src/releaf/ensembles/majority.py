@@ -12,7 +12,7 @@ class AverageMajority(Ensemble):
 
     Parameters
     ----------
-    actions, features, seed, reward_range, max_pending
+    actions, features, seed, reward_range, max_pending, control_share, control
         As for :class:`releaf.Releaf`. Nothing is drawn at random, so the seed changes nothing.
     experts
         The base classifiers, of :func:`releaf.ensembles.train_experts`.

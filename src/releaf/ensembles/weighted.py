@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from releaf.core.baselines.voting import BLUM, WEIGHTED_MAJORITY
+from releaf.decision import ActionName
 from releaf.ensembles.ensemble import Ensemble
 from releaf.ensembles.experts import Experts
 from releaf.policies.argument_checks import positive
@@ -23,7 +24,7 @@ class WeightedMajority(Ensemble):
 
     Parameters
     ----------
-    actions, features, experts, seed, reward_range, max_pending
+    actions, features, experts, seed, reward_range, max_pending, control_share, control
         As for :class:`AverageMajority`.
     beta
         Factor of a weight after a mistake (β), in (0, 1).
@@ -49,10 +50,19 @@ class WeightedMajority(Ensemble):
         seed: int | None = None,
         reward_range: tuple[float, float] = (0.0, 1.0),
         max_pending: int = 100_000,
+        control_share: float = 0.0,
+        control: ActionName = "uniform",
     ) -> None:
         self.beta = positive("beta", beta, below=1.0)
         super().__init__(
-            actions, features, experts=experts, seed=seed, reward_range=reward_range, max_pending=max_pending
+            actions,
+            features,
+            experts=experts,
+            seed=seed,
+            reward_range=reward_range,
+            max_pending=max_pending,
+            control_share=control_share,
+            control=control,
         )
 
     @property
@@ -67,7 +77,7 @@ class FixedShare(WeightedMajority):
 
     Parameters
     ----------
-    actions, features, seed, experts, beta, reward_range, max_pending
+    actions, features, seed, experts, beta, reward_range, max_pending, control_share, control
         As for :class:`WeightedMajority`.
     alpha
         The share of its weight that a vote passes on after each label (α), in [0, 1); 0 is weighted majority.
@@ -93,6 +103,8 @@ class FixedShare(WeightedMajority):
         seed: int | None = None,
         reward_range: tuple[float, float] = (0.0, 1.0),
         max_pending: int = 100_000,
+        control_share: float = 0.0,
+        control: ActionName = "uniform",
     ) -> None:
         self.alpha = positive("alpha", alpha, below=1.0, zero=True)
         if 0.0 < self.alpha < LEAST_SHARE:
@@ -105,6 +117,8 @@ class FixedShare(WeightedMajority):
             seed=seed,
             reward_range=reward_range,
             max_pending=max_pending,
+            control_share=control_share,
+            control=control,
         )
 
     @property
@@ -121,7 +135,7 @@ class Blum(Ensemble):
 
     Parameters
     ----------
-    actions, features, experts, seed, reward_range, max_pending
+    actions, features, experts, seed, reward_range, max_pending, control_share, control
         As for :class:`AverageMajority`.
     """
 

@@ -100,6 +100,8 @@ class ActionTablePolicy(ChangingActions):
         ('cola', 'juice')
         """
         self._checked_costs(cost)
+        if k is not None and self.control_share:
+            raise ValueError(f"a slate can't be decided with control_share={self.control_share:g}: expected k=None")
         if k is None and actions is None:
             return super().decide(context, eligible, cost)
         with self._lock:
@@ -134,8 +136,7 @@ class ActionTablePolicy(ChangingActions):
         state, size = self._state, k or 1
         state.sizes[SLATE] = size
         try:
-            with self._restricted_to(mask):
-                selection = self._choose(unit)
+            selection = self._choose_among(unit, mask)
             chosen = state.slate[:size].copy()
         finally:
             state.sizes[SLATE] = 1
@@ -148,13 +149,20 @@ class ActionTablePolicy(ChangingActions):
         choice.slate = None if k is None else choice.slate
         choice.slate_probabilities = None if k is None else tuple(state.inclusions[chosen].tolist())
         if mask is not None:
-            pool = state.pool[: state.sizes[POOL]].tolist()
+            pool = np.flatnonzero(mask).tolist() if self.control_share else state.pool[: state.sizes[POOL]].tolist()
             choice.eligible = choice._actions = tuple([self._action_names[place] for place in pool])
         return choice
 
     def _choose(self, context: Array) -> Selection:
         self._require_actions()
         return super()._choose(context)
+
+    def _chance_of_other(self, other: int, taken: int, chance: float) -> float | None:
+        known = super()._chance_of_other(other, taken, chance)
+        if known is not None:
+            return known
+        pool = self._state.pool[: self._state.sizes[POOL]]
+        return float(self._state.firsts[int(np.flatnonzero(pool == other)[0])])
 
     def _choose_all(self, units: Array, masks: Array | None = None, costs: Array | None = None) -> Selections:
         self._require_actions()

@@ -56,7 +56,7 @@ class AdaptiveReleaf(MixturePolicy):
 
     Parameters
     ----------
-    actions, features, seed, reward_range, max_pending
+    actions, features, seed, reward_range, max_pending, control_share, control
         As for :class:`releaf.Releaf`.
     observe
         "always": the reward of its action is learnt. "labels": the rewards of all actions are known afterwards from the
@@ -138,6 +138,8 @@ class AdaptiveReleaf(MixturePolicy):
         cost_weight: float | None = None,
         spend_budget: float | None = None,
         budget_period: int = 1_000,
+        control_share: float = 0.0,
+        control: ActionName = "uniform",
     ) -> None:
         rules = {"label_budget": label_budget, "observation_cost": observation_cost, "delta": delta}
         rules_set = [name for name, value in rules.items() if value is not None]
@@ -162,6 +164,7 @@ class AdaptiveReleaf(MixturePolicy):
         self._named: Relevant | None = None
         self._explainer = Explainer()
         self._set_cost_rule(cost, cost_weight, spend_budget, budget_period)
+        self._set_control(control_share, control)
         self._start()
 
     # --- the rule -----------------------------------------------------------------------------------------
@@ -286,6 +289,10 @@ class AdaptiveReleaf(MixturePolicy):
             return decision >> 1, True, probability, None, None
         estimates = tuple(self._state.estimates.tolist())
         return decision >> 1, False, probability, estimates, self._named or self._name_relevant()
+
+    def _chance_of_other(self, other: int, taken: int, chance: float) -> float | None:
+        known = super()._chance_of_other(other, taken, chance)
+        return float(self._state.chances[other]) if known is None else known
 
     def _choose_all(self, units: Array, masks: Array | None = None, costs: Array | None = None) -> Selections:
         count, table = len(units), as_table(masks, len(self.actions))

@@ -19,6 +19,7 @@ from releaf.decision import ActionName, Decision
 from releaf.decision_batch import Decisions, Selection, Selections
 from releaf.html_table import html_table
 from releaf.policies.argument_checks import whole
+from releaf.policies.control_group import UNIFORM
 from releaf.policies.costs import Costs
 from releaf.policies.eligibility import checked_mask, checked_masks, names_of
 from releaf.policies.log_learning import LogLearning
@@ -210,7 +211,7 @@ class OnlinePolicy(Replays, Previews, LogLearning, Exportable, OptionalMethods, 
             Cost of each action this time, as a mapping from actions or a sequence in their order; None for the fixed
             costs. For learners with a ``cost_weight`` or a ``spend_budget``.
         """
-        if eligible is not None or cost is not None or self._needs_costs:
+        if eligible is not None or cost is not None or self._needs_costs or self.control_share:
             return self._decide_among(context, eligible, cost)
         if type(context) is np.ndarray and context.dtype is _FLOAT64 and context.shape == self._plain_shape:
             unit = context.copy()
@@ -225,10 +226,6 @@ class OnlinePolicy(Replays, Previews, LogLearning, Exportable, OptionalMethods, 
             mask, costs = checked_mask(eligible, self._action_names), self._checked_costs(cost)
             unit = self._encode(context)
             return self._record_decision(unit, self._choose_among(unit, mask, costs), mask, costs)
-
-    def _choose_among(self, unit: Array, mask: Array | None, costs: Array | None = None) -> Selection:
-        with self._restricted_to(mask), self._priced_at(costs):
-            return self._choose(unit)
 
     def _record_decision(
         self, unit: Array, selection: Selection, mask: Array | None = None, costs: Array | None = None
@@ -249,6 +246,7 @@ class OnlinePolicy(Replays, Previews, LogLearning, Exportable, OptionalMethods, 
             step, names[index], index, explored, wants_reward, probability, estimates, relevant, unit, token, names, own
         )
         choice.costs = self.cost if costs is None else tuple(costs.tolist())
+        choice.group = self.group_of(step)
         return choice
 
     def decide_many(self, contexts: Any, eligible: Any = None, cost: Any = None) -> Decisions:
@@ -275,12 +273,12 @@ class OnlinePolicy(Replays, Previews, LogLearning, Exportable, OptionalMethods, 
         with self._lock:
             if eligible is None and cost is None and not self._needs_costs:
                 units = self._encode_many(contexts)
-                return self._record_decisions(units, self._choose_all(units))
+                return self._record_decisions(units, self._choose_rows(units))
             contexts = contexts if hasattr(contexts, "__len__") else list(contexts)
             masks = checked_masks(eligible, len(contexts), self._action_names)
             costs = self._checked_cost_table(cost, len(contexts))
             units = self._encode_many(contexts)
-            return self._record_decisions(units, self._choose_all(units, masks, costs), masks, costs)
+            return self._record_decisions(units, self._choose_rows(units, masks, costs), masks, costs)
 
     def _choose_all(self, units: Array, masks: Array | None = None, costs: Array | None = None) -> Selections:
         """Choose for encoded contexts one by one; policies with a compiled loop override it."""
@@ -307,6 +305,7 @@ class OnlinePolicy(Replays, Previews, LogLearning, Exportable, OptionalMethods, 
             *(ids, chosen.indices, chosen.explored, wanted, chosen.probabilities, estimates),
             *(chosen.relevant, rows, self._token, names, masks),
             self.cost if costs is None else costs,
+            self._control_marks(ids[0].item() if len(ids) else 1, len(ids)),
         )
 
     def learn(self, choice: Decision | int, reward: Any, action: ActionName | None = None) -> None:
@@ -344,8 +343,11 @@ class OnlinePolicy(Replays, Previews, LogLearning, Exportable, OptionalMethods, 
                 gained = checked_rewards(reward, self._action_names[:actions], self._checked_reward, eligible)
                 with self._restricted_to(None if eligible is None else np.frombuffer(eligible, dtype=np.uint8)):
                     self._learn_all(context, number, gained)
+                self._count_reward(number, gained[index])
             else:
-                self._learn(context, number, index, self._checked_reward(reward))
+                value = self._checked_reward(reward)
+                self._learn(context, number, index, value)
+                self._count_reward(number, value)
             del self._pending[number]
 
     def discard_pending(self, choice: Decision | int) -> None:
@@ -418,7 +420,7 @@ class OnlinePolicy(Replays, Previews, LogLearning, Exportable, OptionalMethods, 
         """Remove an action and its observations; observations of the others are kept.
 
         The indices of later actions decrease by one. Its pending decisions are dropped, the others stay pending. Added
-        again, the action starts without observations.
+        again, the action starts without observations. If it was the control, control is uniform from then on.
 
         Parameters
         ----------
@@ -431,6 +433,8 @@ class OnlinePolicy(Replays, Previews, LogLearning, Exportable, OptionalMethods, 
                 raise ValueError(f"action {action!r} can't be removed: it is the only one, and one must remain")
             if self.cost is not None:
                 self.cost = self.cost[:index] + self.cost[index + 1 :]
+            if self.control == self._action_names[index]:
+                self.control = UNIFORM
             self._remove_action(index)
             self._action_names = self._action_names[:index] + self._action_names[index + 1 :]
             self._pending = without_action(self._pending, index)

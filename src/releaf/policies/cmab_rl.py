@@ -8,6 +8,7 @@ import numpy as np
 
 from releaf.arrays import Array
 from releaf.core.baselines.cmab_rl import CMAB_RL, UniformPartition, cells_of, new_uniform_partition
+from releaf.decision import ActionName
 from releaf.decision_batch import Relevant
 from releaf.policies.argument_checks import positive, scale, whole
 from releaf.policies.compiled import CompiledPolicy
@@ -40,7 +41,7 @@ class CMABRL(CompiledPolicy):
 
     Parameters
     ----------
-    actions, features, seed, reward_range, max_pending
+    actions, features, seed, reward_range, max_pending, control_share, control
         As for :class:`releaf.Releaf`.
     horizon
         Number of decisions (T). The policy continues after them, with suboptimal intervals.
@@ -77,6 +78,8 @@ class CMABRL(CompiledPolicy):
         intervals: int | None = None,
         reward_range: tuple[float, float] = (0.0, 1.0),
         max_pending: int = 100_000,
+        control_share: float = 0.0,
+        control: ActionName = "uniform",
     ) -> None:
         super().__init__(actions, features, "always", seed, max_pending, reward_range)
         self.horizon = whole("horizon", horizon, least=1, most=10**15)
@@ -89,6 +92,7 @@ class CMABRL(CompiledPolicy):
             )
         self.intervals = self._balanced() if intervals is None else whole("intervals", intervals, least=1, most=10**6)
         self._require_size(len(self.actions))
+        self._set_control(control_share, control)
         self._start()
 
     def _balanced(self) -> int:

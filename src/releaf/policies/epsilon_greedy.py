@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from releaf.core.baselines.context_free import EPSILON_GREEDY, Means, new_means
+from releaf.decision import ActionName
 from releaf.policies.costs import Costs
 from releaf.policies.policy_export import Rule
 from releaf.policies.random_exploration import RandomExploration
@@ -20,7 +21,7 @@ class EpsilonGreedy(RandomExploration):
 
     Parameters
     ----------
-    actions, features, seed, reward_range, max_pending
+    actions, features, seed, reward_range, max_pending, control_share, control
         As for :class:`releaf.Releaf`.
     exploration
         Amount of exploration (c; the c/d² of Auer et al.): about c·A·ln t of t decisions.
@@ -57,10 +58,13 @@ class EpsilonGreedy(RandomExploration):
         cost_weight: float | None = None,
         spend_budget: float | None = None,
         budget_period: int = 1_000,
+        control_share: float = 0.0,
+        control: ActionName = "uniform",
     ) -> None:
         super().__init__(actions, features, "always", seed, max_pending, reward_range)
         self._set_exploration(exploration, epsilon)
         self._set_cost_rule(cost, cost_weight, spend_budget, budget_period)
+        self._set_control(control_share, control)
         self._start()
 
     def _build(self, actions: int) -> Means:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from releaf.decision import ActionName
 from releaf.policies.argument_checks import scale
 from releaf.policies.partitioned import PartitionedPolicy
 from releaf.policy import Actions
@@ -24,7 +25,7 @@ class GreedyReleaf(PartitionedPolicy):
     Parameters
     ----------
     actions, features, seed, lipschitz, rho, delta, control_divisor, observe, observation_cost, base,
-    reward_range, max_pending
+    reward_range, max_pending, control_share, control
         As for :class:`releaf.Releaf`.
 
     Examples
@@ -56,10 +57,13 @@ class GreedyReleaf(PartitionedPolicy):
         base: int = 2,
         reward_range: tuple[float, float] = (0.0, 1.0),
         max_pending: int = 100_000,
+        control_share: float = 0.0,
+        control: ActionName = "uniform",
     ) -> None:
         super().__init__(actions, features, observe, max_pending, reward_range)
         self._set_common_parameters(seed, rho, delta, control_divisor, observation_cost, base)
         self.lipschitz = scale("lipschitz", lipschitz)
+        self._set_control(control_share, control)
         self._start(
             gamma=1,
             tuple_size=1,

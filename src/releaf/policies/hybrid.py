@@ -5,6 +5,7 @@ from __future__ import annotations
 from releaf.arrays import Array
 from releaf.core.baselines.hybrid_epsilon import HYBRID_EPSILON, Groups, new_groups
 from releaf.core.runtime.primitives import LATEST, USED
+from releaf.decision import ActionName
 from releaf.policies.argument_checks import positive, whole
 from releaf.policies.random_exploration import RandomExploration
 from releaf.policy import Actions
@@ -26,7 +27,7 @@ class HybridEpsilon(RandomExploration):
 
     Parameters
     ----------
-    actions, features, seed, reward_range, max_pending
+    actions, features, seed, reward_range, max_pending, control_share, control
         As for :class:`releaf.Releaf`.
     exploration
         Amount of exploration (c): about c·A·ln n of the n visits of a group.
@@ -62,11 +63,14 @@ class HybridEpsilon(RandomExploration):
         max_groups: int = 1_000,
         reward_range: tuple[float, float] = (0.0, 1.0),
         max_pending: int = 100_000,
+        control_share: float = 0.0,
+        control: ActionName = "uniform",
     ) -> None:
         super().__init__(actions, features, "always", seed, max_pending, reward_range)
         self._set_exploration(exploration, epsilon)
         self.similarity = positive("similarity", similarity, zero=True, most=1.0)
         self.max_groups = whole("max_groups", max_groups, least=1)
+        self._set_control(control_share, control)
         self._start()
 
     @property

@@ -9,6 +9,7 @@ import numpy as np
 from releaf.arrays import Array
 from releaf.core.joint.hybrid_regression import HYBRID, Hybrid, estimate_hybrid, learn_hybrid, new_hybrid
 from releaf.core.joint.state import JointSettings
+from releaf.decision import ActionName
 from releaf.policies.action_table_policy import ActionTablePolicy
 from releaf.policies.argument_checks import positive, scale
 from releaf.schema import Features
@@ -34,7 +35,7 @@ class HybridLinUCB(ActionTablePolicy):
     ----------
     actions, action_features, max_actions
         As for :class:`releaf.JointReleaf`.
-    features, seed, reward_range, max_pending
+    features, seed, reward_range, max_pending, control_share, control
         As for :class:`releaf.Releaf`. The seed matters to ties only, and to ``least_probability``.
     alpha
         Number of standard deviations that are added to an estimate (α).
@@ -76,6 +77,8 @@ class HybridLinUCB(ActionTablePolicy):
         reward_range: tuple[float, float] = (0.0, 1.0),
         max_actions: int = 100_000,
         max_pending: int = 100_000,
+        control_share: float = 0.0,
+        control: ActionName = "uniform",
     ) -> None:
         super().__init__(actions, features, action_features, 1, seed, max_actions, max_pending, reward_range)
         self.alpha = positive("alpha", alpha, zero=True)
@@ -93,6 +96,7 @@ class HybridLinUCB(ActionTablePolicy):
                 f"{terms:,} products of a column of the context and one of the action are more than {MOST_TERMS:,}: "
                 "expected fewer features, or the policy JointReleaf with crosses=[…]"
             )
+        self._set_control(control_share, control)
         self._start()
 
     def _build(self, actions: int) -> Hybrid:

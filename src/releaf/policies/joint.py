@@ -10,6 +10,7 @@ import numpy as np
 from releaf.arrays import Array
 from releaf.core.joint.decision_step import JOINT, change_profile, estimate_all, learn_with_profile
 from releaf.core.joint.state import Joint, JointSettings, new_joint
+from releaf.decision import ActionName
 from releaf.explanation import Explanation
 from releaf.policies.action_table_policy import ActionTablePolicy
 from releaf.policies.argument_checks import positive, whole
@@ -41,7 +42,7 @@ class JointReleaf(ActionTablePolicy):
     actions
         The actions with their features: a mapping from names to features, or an :class:`releaf.ActionTable`. Empty
         where all come with the requests. A count or names only, for actions without features.
-    features, seed, reward_range, max_pending
+    features, seed, reward_range, max_pending, control_share, control
         As for :class:`releaf.Releaf`.
     action_features
         The features of an action; guessed from ``actions`` when None.
@@ -91,6 +92,8 @@ class JointReleaf(ActionTablePolicy):
         reward_range: tuple[float, float] = (0.0, 1.0),
         max_actions: int = 100_000,
         max_pending: int = 100_000,
+        control_share: float = 0.0,
+        control: ActionName = "uniform",
     ) -> None:
         self.degree = whole("degree", degree, least=1, most=2)
         super().__init__(actions, features, action_features, self.degree, seed, max_actions, max_pending, reward_range)
@@ -112,6 +115,7 @@ class JointReleaf(ActionTablePolicy):
                 f"{len(self._terms.group):,} terms are more than {MOST_TERMS:,}: name the crosses that may matter "
                 "(crosses=[(feature of the context, feature of the action), …]), or set degree=1"
             )
+        self._set_control(control_share, control)
         self._start()
 
     def _pairs(self, crosses: Any) -> tuple[set[tuple[int, int]], list[list[str]]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from releaf.core.baselines.ridge import LINEAR_EPSILON_GREEDY
+from releaf.decision import ActionName
 from releaf.policies.costs import Costs
 from releaf.policies.linear import LinearPolicy
 from releaf.policies.policy_export import Rule
@@ -19,7 +20,7 @@ class LinearEpsilonGreedy(LinearPolicy, RandomExploration):
 
     Parameters
     ----------
-    actions, features, seed, reward_range, max_pending
+    actions, features, seed, reward_range, max_pending, control_share, control
         As for :class:`releaf.Releaf`.
     exploration, epsilon
         As for :class:`releaf.EpsilonGreedy`.
@@ -55,10 +56,13 @@ class LinearEpsilonGreedy(LinearPolicy, RandomExploration):
         cost_weight: float | None = None,
         spend_budget: float | None = None,
         budget_period: int = 1_000,
+        control_share: float = 0.0,
+        control: ActionName = "uniform",
     ) -> None:
         super().__init__(actions, features, seed, ridge, intercept, max_pending, reward_range)
         self._set_exploration(exploration, epsilon)
         self._set_cost_rule(cost, cost_weight, spend_budget, budget_period)
+        self._set_control(control_share, control)
         self._start()
 
     @property

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from releaf.core.baselines.ridge import LINTS, probability_of_highest
+from releaf.decision import ActionName
 from releaf.policies.argument_checks import positive
 from releaf.policies.costs import Costs
 from releaf.policies.linear import LinearPolicy
@@ -24,7 +25,7 @@ class LinTS(LinearPolicy):
 
     Parameters
     ----------
-    actions, features, seed, reward_range, max_pending
+    actions, features, seed, reward_range, max_pending, control_share, control
         As for :class:`releaf.Releaf`.
     spread
         Scale of the posterior's standard deviation (v). Agrawal and Goyal prove their bound for a far larger v,
@@ -59,15 +60,22 @@ class LinTS(LinearPolicy):
         cost_weight: float | None = None,
         spend_budget: float | None = None,
         budget_period: int = 1_000,
+        control_share: float = 0.0,
+        control: ActionName = "uniform",
     ) -> None:
         super().__init__(actions, features, seed, ridge, intercept, max_pending, reward_range)
         self.spread = positive("spread", spread)
         self._set_cost_rule(cost, cost_weight, spend_budget, budget_period)
+        self._set_control(control_share, control)
         self._start()
 
     @property
     def _rule(self) -> tuple[float, float]:
         return self.spread, 0.0
+
+    def _chance_of_other(self, other: int, taken: int, chance: float) -> float | None:
+        known = super()._chance_of_other(other, taken, chance)
+        return self._probability(other) if known is None else known
 
     def _probability(self, action: int) -> float | None:
         eligible = self._state.choosable.astype(bool)

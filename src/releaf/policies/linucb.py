@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from releaf.core.baselines.ridge import LINUCB
+from releaf.decision import ActionName
 from releaf.policies.argument_checks import positive
 from releaf.policies.costs import Costs
 from releaf.policies.linear import LinearPolicy
@@ -24,7 +25,7 @@ class LinUCB(LinearPolicy):
 
     Parameters
     ----------
-    actions, features, seed, reward_range, max_pending
+    actions, features, seed, reward_range, max_pending, control_share, control
         As for :class:`releaf.Releaf`. Nothing is drawn at random, so the seed changes nothing.
     alpha
         Width of the confidence bound (α). Li et al. prove their bound for 1 + √(ln(2/δ)/2).
@@ -65,10 +66,13 @@ class LinUCB(LinearPolicy):
         cost_weight: float | None = None,
         spend_budget: float | None = None,
         budget_period: int = 1_000,
+        control_share: float = 0.0,
+        control: ActionName = "uniform",
     ) -> None:
         super().__init__(actions, features, seed, ridge, intercept, max_pending, reward_range)
         self.alpha = positive("alpha", alpha, zero=True)
         self._set_cost_rule(cost, cost_weight, spend_budget, budget_period)
+        self._set_control(control_share, control)
         self._start()
 
     @property

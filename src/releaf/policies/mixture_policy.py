@@ -95,6 +95,7 @@ class MixturePolicy(CompiledPolicy):
         merged._steps = int(merged._state.clock[TIME])
         merged._token = (self._token + other._token) % 2**62
         merged._encoder.restore(encoder)
+        merged._merge_groups(self, other)
         return merged
 
     def _set_labels_left(self, left: list[int]) -> None:

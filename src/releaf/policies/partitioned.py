@@ -133,6 +133,12 @@ class PartitionedPolicy(OnlinePolicy):
         self._known[found] = (relevant, None if NO_CANDIDATE in candidates else 1.0)
         return self._known[found]
 
+    def _chance_of_other(self, other: int, taken: int, chance: float) -> float | None:
+        known = super()._chance_of_other(other, taken, chance)
+        if known is not None:
+            return known
+        return chance if self._engine.state.short[other] else 0.0  # it draws one of the under-explored actions
+
     def _set_eligible(self, mask: Array | None) -> None:
         write_mask(self._engine.state.eligible, mask)
 
@@ -245,6 +251,7 @@ class PartitionedPolicy(OnlinePolicy):
         merged.max_pending = max(self.max_pending, other.max_pending)
         merged._token = (self._token + other._token) % 2**62
         merged._encoder.restore(mine.encoder)
+        merged._merge_groups(self, other)
         return merged
 
     def _merge_input(self) -> _MergeInput:

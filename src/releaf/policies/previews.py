@@ -14,8 +14,9 @@ from releaf.arrays import Array
 from releaf.decision import ActionName, Decision
 from releaf.decision_batch import Selection
 from releaf.policies.context_encoding import ContextEncoding
-from releaf.policies.costs import Costs, CostWeighing
-from releaf.policies.eligibility import Restriction, checked_masks
+from releaf.policies.control_group import ControlGroup
+from releaf.policies.costs import Costs
+from releaf.policies.eligibility import checked_masks
 from releaf.policies.pending_decisions import PendingDecision
 from releaf.policies.serialization import Serializable
 
@@ -27,7 +28,7 @@ def preview_states(seed: int, count: int) -> Array:
     return np.random.default_rng([seed, PREVIEWS]).integers(-(2**63), 2**63 - 1, count)
 
 
-class Previews(Restriction, CostWeighing, Serializable, ContextEncoding):
+class Previews(ControlGroup, Serializable, ContextEncoding):
     """Mixin of a policy: decides and estimates, then restores what that has changed."""
 
     _action_names: tuple[ActionName, ...]
@@ -73,7 +74,8 @@ class Previews(Restriction, CostWeighing, Serializable, ContextEncoding):
         """Positions of the actions that the policy would take now in each of many contexts; state is unchanged.
 
         Each row is decided as if it came next, so no row affects another: ``preview`` for many contexts. A randomised
-        policy draws independently for each row. Quantiles are not updated.
+        policy draws independently for each row. Quantiles are not updated. With a ``control_share`` it is the learner
+        that decides all rows.
 
         Parameters
         ----------
@@ -143,9 +145,10 @@ class Previews(Restriction, CostWeighing, Serializable, ContextEncoding):
         self._load_state(arrays)
 
     def _snapshot(self) -> tuple[Any, ...]:
-        return self._arrays(), self._encoder.state(), self._pending.copy(), self._steps
+        groups = copy.deepcopy(self._groups)
+        return self._arrays(), self._encoder.state(), self._pending.copy(), self._steps, groups
 
     def _restore(self, snapshot: tuple[Any, ...]) -> None:
-        arrays, encoder, self._pending, self._steps = snapshot
+        arrays, encoder, self._pending, self._steps, self._groups = snapshot
         self._load_state(arrays)
         self._encoder.restore(encoder)

@@ -6,6 +6,7 @@ import math
 from typing import Literal
 
 from releaf import theory
+from releaf.decision import ActionName
 from releaf.policies.argument_checks import positive, scale, whole
 from releaf.policies.partition_export import freeze_partitions
 from releaf.policies.partitioned import PartitionedPolicy
@@ -65,6 +66,12 @@ class Releaf(PartitionedPolicy):
         in the given units. ``epsilon`` is in these units too, ``lipschitz`` in units of the scaled reward.
     max_pending
         Most pending decisions; beyond that the learner drops the oldest.
+    control_share
+        Share of decisions, in [0, 1), that control decides instead of the learner, which learns from them all the same;
+        ``lift`` compares both groups. ``probability`` is the total one of both. For learners that learn every reward.
+    control
+        What control takes: "uniform", any eligible action with the same probability; or the name of an action, and
+        uniformly where that one is not eligible.
 
     Examples
     --------
@@ -102,6 +109,8 @@ class Releaf(PartitionedPolicy):
         tuples: Literal["2gamma", "gamma+1"] = "2gamma",
         reward_range: tuple[float, float] = (0.0, 1.0),
         max_pending: int = 100_000,
+        control_share: float = 0.0,
+        control: ActionName = "uniform",
     ) -> None:
         super().__init__(actions, features, observe, max_pending, reward_range)
         self._set_common_parameters(seed, rho, delta, control_divisor, observation_cost, base)
@@ -114,6 +123,7 @@ class Releaf(PartitionedPolicy):
             raise ValueError(f"tuples must be one of {', '.join(map(repr, TUPLES))}, got tuples={tuples!r}")
         self.tuples = tuples
         size = self._tuple_size()
+        self._set_control(control_share, control)
         self._start(
             gamma=self.gamma_rel,
             tuple_size=size,

@@ -32,9 +32,6 @@ class Replays(Previews):
     ) -> Decision: ...
 
     @abstractmethod
-    def _choose_among(self, unit: Array, mask: Array | None, costs: Array | None = None) -> Selection: ...
-
-    @abstractmethod
     def _learn(self, context: Array, step: int, index: int, reward: float) -> None: ...
 
     @abstractmethod
@@ -54,14 +51,16 @@ class Replays(Previews):
             try:
                 units = self._encode_many(contexts)
                 given = (masks, costs) if costs is not None else (masks,) if masks is not None else ()
-                trace = self._replay(units, shares, *given)
+                first, run = self._steps + 1, Replays._replay if self.control_share else type(self)._replay
+                trace = run(self, units, shares, *given)  # step by step where a share belongs to control
             except ValueError:
                 if backup is not None:
                     self._restore(backup)
                 raise
             taken = table[np.arange(len(table)), trace.actions]
             spent = self._costs_of(trace.actions, costs)
-            return replace(trace, rewards=taken, costs=spent, policy=type(self).__name__)
+            control = self._control_marks(first, len(units))
+            return replace(trace, rewards=taken, costs=spent, control=control, policy=type(self).__name__)
 
     def _replay(self, units: Array, rewards: Array, masks: Array | None = None, costs: Array | None = None) -> Trace:
         """Replay encoded contexts and scaled rewards step by step; policies with a compiled loop override it."""
@@ -88,6 +87,7 @@ class Replays(Previews):
                 self._learn_all(unit, choice.id, gained)
         else:
             self._learn(unit, choice.id, choice.index, float(gained[0]))
+        self._count_reward(choice.id, float(rewards[choice.index]))
 
     def _lacks_reward(self, row: int, rewards: Array) -> ValueError:
         """The error of a replay that needs a reward which is NaN; the row's rewards are scaled."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from releaf._version import __version__
 from releaf.arrays import Array
+from releaf.control_lift import GroupSums
 from releaf.core.runtime import state_file
 from releaf.decision import ActionName
 from releaf.features import MISSING
@@ -50,6 +51,7 @@ class Serializable:
     _encoder: Encoder
     _steps: int
     _evicted: int
+    _groups: GroupSums | None
     _token: int
     _pending: OrderedDict[int, PendingDecision]
     _lock: threading.RLock
@@ -123,6 +125,7 @@ class Serializable:
             "steps": self._steps,
             "token": self._token,
             **({"evicted": self._evicted} if self._evicted else {}),
+            **({"groups": self._groups.to_list()} if self._groups is not None else {}),
         }
 
     @classmethod
@@ -141,6 +144,8 @@ class Serializable:
         policy._action_names = tuple(header["actions"])
         policy._steps = whole("steps", header["steps"], least=0, most=MOST_STEPS)
         policy._token = whole("token", header["token"], least=0)
+        if policy._groups is not None:
+            policy._groups = GroupSums.from_list(policy._groups.share, header["groups"])
         policy._evicted = whole("evicted", header.get("evicted", 0), least=0)
         numbers, contexts, choices = (arrays[f"waiting.{part}"] for part in ("numbers", "contexts", "choices"))
         policy._check_pending(numbers, contexts, choices, arrays.get("waiting.eligible"))

@@ -124,6 +124,7 @@ class ServiceHooks:
         estimates: tuple[float, ...] | None,
         relevant: tuple[tuple[int, ...] | None, ...] | None,
         eligible: tuple[ActionName, ...] | None = None,
+        group: str | None = None,
     ) -> Decision:
         """Restore a decision of this learner from stored values, for instance to explain it.
 
@@ -135,7 +136,7 @@ class ServiceHooks:
             As passed to ``decide``; it is encoded with the current quantiles.
         actions
             The actions at that time.
-        action, explored, wants_reward, probability, estimates, relevant, eligible
+        action, explored, wants_reward, probability, estimates, relevant, eligible, group
             As in the decision.
         """
         unit = self._encode_many([context], learns=False)[0]
@@ -145,4 +146,5 @@ class ServiceHooks:
             *(number, action, index, explored, wants_reward, probability, estimates, relevant),
             *(unit, self._token, names, eligible),
             costs=self.cost if names == self._action_names else None,
+            group=group,
         )

@@ -6,6 +6,7 @@ import math
 
 from releaf.core.baselines.context_free import UCB1 as ENTRY_POINTS
 from releaf.core.baselines.context_free import Means, new_means
+from releaf.decision import ActionName
 from releaf.policies.argument_checks import positive
 from releaf.policies.compiled import CompiledPolicy
 from releaf.policies.costs import Costs
@@ -23,7 +24,7 @@ class UCB1(CompiledPolicy):
 
     Parameters
     ----------
-    actions, features, seed, reward_range, max_pending
+    actions, features, seed, reward_range, max_pending, control_share, control
         As for :class:`releaf.Releaf`. Nothing is drawn at random, so the seed changes nothing.
     confidence
         Width of the confidence bounds (c); the authors' regret bound is for 2.
@@ -56,10 +57,13 @@ class UCB1(CompiledPolicy):
         cost_weight: float | None = None,
         spend_budget: float | None = None,
         budget_period: int = 1_000,
+        control_share: float = 0.0,
+        control: ActionName = "uniform",
     ) -> None:
         super().__init__(actions, features, "always", seed, max_pending, reward_range)
         self.confidence = positive("confidence", confidence, zero=True)
         self._set_cost_rule(cost, cost_weight, spend_budget, budget_period)
+        self._set_control(control_share, control)
         self._start()
 
     def _build(self, actions: int) -> Means:

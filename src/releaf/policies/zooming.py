@@ -47,7 +47,7 @@ class ContextualZooming(CompiledPolicy):
 
     Parameters
     ----------
-    actions, features, seed, reward_range, max_pending
+    actions, features, seed, reward_range, max_pending, control_share, control
         As for :class:`releaf.Releaf`.
     lipschitz
         How fast the expected reward may change with the context (L); the paper's value by default.
@@ -84,16 +84,26 @@ class ContextualZooming(CompiledPolicy):
         horizon: int | None = None,
         reward_range: tuple[float, float] = (0.0, 1.0),
         max_pending: int = 100_000,
+        control_share: float = 0.0,
+        control: ActionName = "uniform",
     ) -> None:
         super().__init__(actions, features, "always", seed, max_pending, reward_range)
         self.lipschitz = scale("lipschitz", lipschitz)
         self.confidence = scale("confidence", confidence)
         self.horizon = None if horizon is None else whole("horizon", horizon, least=2, most=10**15)
+        self._set_control(control_share, control)
         self._start()
 
     def _build(self, actions: int) -> Balls:
         params = (self.lipschitz, self.confidence, float(self.horizon or 0))
         return new_balls(self.seed, self.schema.lowest(), self._stretch(), actions, params)
+
+    def _chance_of_other(self, other: int, taken: int, chance: float) -> float | None:
+        known = super()._chance_of_other(other, taken, chance)
+        if known is not None:
+            return known
+        is_covered = self._state.smallest[other] != 1.0  # the first ball's domain has the others
+        return 0.0 if is_covered else chance
 
     def _grow_if_full(self) -> None:
         if self._state.clock[USED] == len(self._state.arms):
