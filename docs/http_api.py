@@ -14,10 +14,10 @@ ONE = "/v1/experiments/{experiment}"
 
 class HttpApi(SphinxDirective):
     def run(self) -> list[nodes.Node]:
+        from releaf.service.app import ALL_OPERATIONS
         from releaf.service.http.openapi import describe
-        from releaf.service.http.routes import OPERATIONS
 
-        description = describe(OPERATIONS)
+        description = describe(ALL_OPERATIONS)
         paths, schemas = description["paths"], description["components"]["schemas"]
         of_one = {path: paths[path] for path in sorted(paths) if path.startswith(ONE)}
         others = {path: paths[path] for path in sorted(paths) if path not in of_one}
@@ -42,7 +42,7 @@ def _operations(paths: dict[str, Any]) -> Iterator[str]:
         for method, operation in methods.items():
             body = _content(operation.get("requestBody", {}).get("content", {}))
             answer = next(
-                _content(given["content"]) for status, given in operation["responses"].items() if status < "3"
+                _content(given.get("content", {})) for status, given in operation["responses"].items() if status < "3"
             )
             summary = operation["summary"]
             for kind, told in (("query", "Query"), ("header", "Header")):

@@ -45,6 +45,9 @@ class Decision:
         ``probability`` the probability of that action to be the first.
     slate_probabilities
         Inclusion probability of each action of the slate: that it is one of the k.
+    probabilities
+        The probability of each eligible action to be chosen, or to be the first of the slate. Only where a policy for
+        actions with features of their own decided on a slate, or on actions of a request.
     costs
         The cost of each action in this decision; None where costs do not matter. ``cost`` is that of the action.
     group
@@ -66,6 +69,7 @@ class Decision:
     eligible: tuple[ActionName, ...] | None = None
     slate: tuple[ActionName, ...] | None = None
     slate_probabilities: tuple[float, ...] | None = None
+    probabilities: tuple[float, ...] | None = None
     costs: tuple[float, ...] | None = None
     group: str | None = None
 

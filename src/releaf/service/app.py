@@ -48,10 +48,12 @@ from releaf.service.http.operation import ApiRequest, Operation
 from releaf.service.http.request_ids import with_request_id
 from releaf.service.http.routes import OPERATIONS
 from releaf.service.messages import Counts
+from releaf.service.personalizer.routes import PERSONALIZER_OPERATIONS
 from releaf.service.settings import ServiceSettings
 from releaf.service.store import open_store
 from releaf.service.store.base import EventStore
 
+ALL_OPERATIONS = (*OPERATIONS, *PERSONALIZER_OPERATIONS)
 log = logging.getLogger("releaf.service")
 SHUTDOWN_SECONDS = 30
 NO_COUNTS = Counts(0, 0, 0, 0, 0, 0, 0, None)  # for experiments on standby
@@ -181,21 +183,21 @@ class Application(Router):
 
 
 def _routes(endpoint: Callable[[list[Operation]], Endpoint]) -> list[BaseRoute]:
-    description = msgspec.json.encode(describe(OPERATIONS))
+    description = msgspec.json.encode(describe(ALL_OPERATIONS))
 
     async def openapi(request: ApiRequest) -> RawResponse:
         return RawResponse(description, JSON)
 
     openapi_operation = Operation("GET", "/openapi.json", openapi, "This", scope="none")
     by_path = itertools.groupby(
-        sorted([*OPERATIONS, openapi_operation], key=_route_order), key=lambda operation: operation.path
+        sorted([*ALL_OPERATIONS, openapi_operation], key=_route_order), key=lambda operation: operation.path
     )
     return [Route(path, endpoint(list(operations))) for path, operations in by_path]
 
 
 def _route_order(operation: Operation) -> int:
     """Order of the table, with the operations of one path together."""
-    paths = [one.path for one in OPERATIONS]
+    paths = [one.path for one in ALL_OPERATIONS]
     return paths.index(operation.path) if operation.path in paths else len(paths)
 
 

@@ -12,13 +12,23 @@ class ManyActions(Struct, array_like=True, gc=False):
 
     The actions that came with the request and their features, None to keep these; the size of the slate; and, in the
     log, the slate with its inclusion probabilities.
+
+    A decision that ranks its actions has, in the log, the probability of each eligible one. A deferred one is not
+    learnt from unless it is activated before its deadline.
     """
 
     actions: dict[str, Any] | None = None
     k: int | None = None
     slate: tuple[str | int, ...] | None = None
     probabilities: tuple[float, ...] | None = None
+    is_ranked: bool = False
+    is_deferred: bool = False
+    chances: tuple[float, ...] | None = None
 
     def is_same_request(self, other: ManyActions | None) -> bool:
-        """Whether another request had the same actions and size."""
-        return other is not None and (self.actions, self.k) == (other.actions, other.k)
+        """Whether another request had the same actions and size, and was deferred likewise."""
+        return other is not None and _request_of(self) == _request_of(other)
+
+
+def _request_of(many: ManyActions) -> tuple[Any, ...]:
+    return many.actions, many.k, many.is_ranked, many.is_deferred

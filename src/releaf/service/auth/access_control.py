@@ -14,7 +14,8 @@ from releaf.service.errors import ApiError
 from releaf.service.settings import ServiceSettings
 
 SAFE_METHODS = frozenset(("GET", "HEAD"))
-SINGLE_HEADERS = (b"host", b"authorization", b"origin", b"cookie", b"sec-fetch-site")
+SUBSCRIPTION_KEY = b"ocp-apim-subscription-key"  # in which clients of Personalizer send their key
+SINGLE_HEADERS = (b"host", b"authorization", SUBSCRIPTION_KEY, b"origin", b"cookie", b"sec-fetch-site")
 FAILURES_PER_SECOND, FAILURE_BURST = 1.0, 20.0
 
 
@@ -83,7 +84,7 @@ class AccessControl:
         if not identity.id:
             return not self._needs_keys
         headers = _single_headers(scope["headers"])
-        token = None if b"authorization" in headers else session_token(headers.get(b"cookie"))
+        token = None if _authorization(headers) is not None else session_token(headers.get(b"cookie"))
         if token is not None:
             return self._sessions.find(token) is not None
         return self._keyring.find(identity.id) is not None
@@ -93,7 +94,7 @@ class AccessControl:
         self._sessions.end(session_token(_single_headers(scope["headers"]).get(b"cookie")))
 
     def _identify(self, headers: dict[bytes, bytes], scope: Mapping[str, Any]) -> Identity:
-        authorization, limiter = headers.get(b"authorization"), self._failures
+        authorization, limiter = _authorization(headers), self._failures
         if authorization is None:
             token = session_token(headers.get(b"cookie"))
             identity = None if token is None else self._sessions.find(token)
@@ -108,6 +109,12 @@ class AccessControl:
             # A valid key is always admitted: clients may share the address, and 256 bits can't be guessed.
             limiter.acquire(client_address(scope))
             raise
+
+
+def _authorization(headers: Mapping[bytes, bytes]) -> bytes | None:
+    """The ``Authorization`` header of a request, or what it would be with the key in Personalizer's header."""
+    key = headers.get(SUBSCRIPTION_KEY)
+    return headers.get(b"authorization", None if key is None else b"Bearer " + key.strip())
 
 
 def client_address(scope: Mapping[str, Any]) -> str:

@@ -19,6 +19,7 @@ from releaf.service.experiments.redaction import PAGES_PER_WRITE, cover, sound_s
 from releaf.service.experiments.served_experiment import ServedExperiment
 from releaf.service.log.events import (
     ERASED,
+    Activated,
     AnyEvent,
     Decided,
     Expired,
@@ -116,9 +117,12 @@ class SubjectSearch:
             case Rewarded(_, decision) if decision in self.decisions:
                 self.rewards.add(decision)
                 return None
+            case Activated(_, decision) if decision in self.decisions:
+                return None
             case Expired(_, decisions) if not self.decisions.isdisjoint(decisions):
                 left = [number for number in decisions if number not in self.decisions]
-                return msgspec.structs.replace(event, decisions=left) if left else None
+                deferred = [number for number in event.deferred if number in left]
+                return msgspec.structs.replace(event, decisions=left, deferred=deferred) if left else None
             case _:
                 return event
 

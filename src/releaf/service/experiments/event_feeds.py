@@ -90,8 +90,8 @@ def feed_messages(event: AnyEvent, state: ExperimentState | None) -> list[tuple[
             return [("decision", decision_record(event, None, names, True))]
         case Rewarded(_, decision, reward):
             return [("reward", {"decision": decision, "reward": reward, "outcome": "rewarded"})]
-        case Expired(_, decisions):
-            return [("reward", _expired(number, state)) for number in decisions]
+        case Expired(_, decisions, deferred):
+            return [("reward", _expired(number, None if number in deferred else state)) for number in decisions]
         case _:
             return [("change", {})]
 

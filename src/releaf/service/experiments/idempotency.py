@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from releaf.service.errors import invalid_request
 
 KEYS_KEPT = 100_000
+MOST_KEYS = 1_000_000  # with those of pending decisions, and of what came after them
 
 
 def distinct_keys(keys: Iterable[str | None]) -> list[str]:
@@ -25,7 +26,7 @@ class IdempotencyKeys(OrderedDict[str, int]):
         """Those of these keys that have a decision already, with its number."""
         return {key: self[key] for key in keys if key in self}
 
-    def drop_oldest(self) -> None:
-        """Keep only the newest KEYS_KEPT keys."""
-        while len(self) > KEYS_KEPT:
+    def drop_oldest(self, pending: Container[int]) -> None:
+        """Keep the newest KEYS_KEPT keys, and up to MOST_KEYS while the oldest one's decision is pending."""
+        while len(self) > KEYS_KEPT and (len(self) > MOST_KEYS or next(iter(self.values())) not in pending):
             self.popitem(last=False)

@@ -6,7 +6,7 @@ from itertools import islice
 
 from releaf.service.errors import ApiError
 from releaf.service.experiments.memory import usable_memory
-from releaf.service.log.events import ExperimentAction
+from releaf.service.log.events import ExperimentAction, Reward
 from releaf.service.messages import NewExperiment
 
 # Action, propensity, deadline, choices of the shadows. A plain tuple, because every decision makes one.
@@ -20,6 +20,10 @@ LEAST_LIMIT = 1_000_000
 def default_limit() -> int:
     """Number of decisions that may be pending in an experiment without ``max_pending``."""
     return max(LEAST_LIMIT, int(MEMORY_SHARE * usable_memory() / BYTES_EACH))
+
+
+class DeferredDecisions(dict[int, Reward | None]):
+    """Pending decisions that were not activated yet, with the reward that has come for each."""
 
 
 class NotPending(Exception):

@@ -17,7 +17,7 @@ from releaf.service.experiments.action_history import ActionHistory, Reward
 from releaf.service.experiments.counters import ExperimentCounters
 from releaf.service.experiments.idempotency import IdempotencyKeys
 from releaf.service.experiments.learner_slot import LearnerSlot, action_names, deserialize_learner
-from releaf.service.experiments.pending_decisions import PendingDecision, PendingDecisions
+from releaf.service.experiments.pending_decisions import DeferredDecisions, PendingDecision, PendingDecisions
 from releaf.service.experiments.shadow_estimate import ShadowEstimate
 from releaf.service.experiments.time_series import OTHERS, TimeSeries
 from releaf.service.log import events
@@ -64,6 +64,7 @@ class ReplayedState:
         self.counters = ExperimentCounters()
         self.pending = PendingDecisions()
         self.keys = IdempotencyKeys()
+        self.deferred = DeferredDecisions()
         self.series = TimeSeries(points=[], since=0, markers=[])
         self.actions = ActionHistory([(0, action_names(learner))])
         self.gaps: list[tuple[int, int]] = []  # (last decision before a gap, count of skipped numbers)
@@ -119,11 +120,12 @@ class ReplayedState:
             case Decided():
                 self._replay_decision(event)
             case Rewarded(at, decision, reward):
-                pending = self.pending.get(decision)
-                if pending is not None:
-                    self._learn(decision, pending, reward)
-                    self.counters.rewards += 1
-                    self.series.note_reward(at)
+                if decision in self.deferred:
+                    self.deferred[decision] = reward
+                elif decision in self.pending:
+                    self._settle(decision, reward, at)
+            case events.Activated(at, decision):
+                self._activate(decision, at)
             case Expired():
                 self._expire(event)
             case events.ActionAdded(_, action, features):
@@ -187,17 +189,32 @@ class ReplayedState:
         for event in made:
             if event.wants_reward:
                 self.pending[event.number] = (event.action, event.probability, deadline, event.shadows)
+                if event.many is not None and event.many.is_deferred:
+                    self.deferred[event.number] = None
             else:
                 for shadow in self.shadows:  # one that wants this reward would wait forever
                     shadow.discard(self.ordinal(event.number))
             if event.key is not None:
                 self.keys[event.key] = event.number
-        self.keys.drop_oldest()
+        self.keys.drop_oldest(self.pending)
         for shadow in self.shadows:
             shadow.estimate.decisions += len(made)
             for event in made:
                 shadow.estimate.agreed += event.shadows is not None and event.shadows.get(shadow.name) == event.action
         self.series.add_decisions(last.at, made, self.propensity_floors())
+
+    def _settle(self, decision: int, reward: Reward, at: float) -> None:
+        """Learn and record the reward that a client sent."""
+        self._learn(decision, self.pending[decision], reward)
+        self.counters.rewards += 1
+        self.outcomes.append(RewardRow(decision, "rewarded", json.dumps(reward), at))
+        self.series.note_reward(at)
+
+    def _activate(self, decision: int, at: float) -> None:
+        """Let the reward of a deferred decision count, also one that has come already."""
+        reward = self.deferred.pop(decision, None)
+        if reward is not None and decision in self.pending:
+            self._settle(decision, reward, at)
 
     def _learn(self, decision: int, pending: PendingDecision, reward: Reward) -> None:
         """Pass a validated reward to all learners, and update the estimates of the shadows."""
@@ -251,7 +268,7 @@ class ReplayedState:
     def _expire(self, event: Expired) -> None:
         for number in event.decisions:
             pending, value = self.pending[number], self.actions.default_reward(number, self.spec.rewards)
-            if value is None:
+            if value is None or number in event.deferred:
                 self._drop(number, event.at)
             else:
                 self._learn(number, pending, value)
@@ -269,6 +286,7 @@ class ReplayedState:
     def _drop(self, number: int, at: float) -> None:
         """End a pending decision without a reward."""
         del self.pending[number]
+        self.deferred.pop(number, None)
         for slot in (self.slot, *self.shadows):
             slot.discard(self.ordinal(number))
         self.counters.dropped += 1

@@ -19,6 +19,7 @@ from releaf.service.log.events import (
     CONTEXTS,
     DECISIONS,
     HASHED,
+    Activated,
     AnyEvent,
     Decided,
     Expired,
@@ -122,7 +123,7 @@ class RetentionRunner:
 
     def _redact_events(self, events: list[AnyEvent], level: bytes) -> list[AnyEvent]:
         if level == DECISIONS:
-            return [event for event in events if not isinstance(event, Decided | Rewarded | Expired)]
+            return [event for event in events if not isinstance(event, Decided | Rewarded | Expired | Activated)]
         return [self._without_context(event, level) if isinstance(event, Decided) else event for event in events]
 
     def _without_context(self, event: Decided, level: bytes) -> Decided:

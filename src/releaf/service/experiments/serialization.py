@@ -12,10 +12,10 @@ from releaf.service.experiments.action_history import ActionHistory
 from releaf.service.experiments.counters import ExperimentCounters
 from releaf.service.experiments.idempotency import IdempotencyKeys
 from releaf.service.experiments.learner_slot import LearnerSlot, SlotRecord
-from releaf.service.experiments.pending_decisions import PendingDecision, PendingDecisions
+from releaf.service.experiments.pending_decisions import DeferredDecisions, PendingDecision, PendingDecisions
 from releaf.service.experiments.state import ExperimentState
 from releaf.service.experiments.time_series import TimeSeries
-from releaf.service.log.events import ExperimentAction
+from releaf.service.log.events import ExperimentAction, Reward
 from releaf.service.log.state_format import StateFormat
 from releaf.service.messages import NewExperiment, RetentionRules
 
@@ -42,6 +42,7 @@ class ExperimentRecord(Struct, rename=_STORED_AS):
     diverged: int | None
     retention: RetentionRules | None = None  # None in snapshots of earlier versions, which had none
     has_requested_actions: bool = False
+    deferred: dict[int, Reward | None] = {}
 
 
 def freeze(state: ExperimentState) -> Callable[[], bytes]:
@@ -63,6 +64,7 @@ def freeze(state: ExperimentState) -> Callable[[], bytes]:
         diverged=state.diverged,
         retention=state.retention,
         has_requested_actions=state.has_requested_actions,
+        deferred=dict(state.deferred),
     )
 
     def to_bytes() -> bytes:
@@ -89,6 +91,7 @@ def from_bytes(content: bytes) -> ExperimentState:
     state.pending, state.keys, state.gaps = pending, keys, record.gaps
     state.retention = record.retention or record.spec.retention
     state.has_requested_actions = record.has_requested_actions
+    state.deferred = DeferredDecisions(record.deferred)
     state.series.upgrade(state.ordinal(state.decisions))
     state.settle_unaccounted()
     return state

@@ -30,7 +30,6 @@ from releaf.service.log.events import (
 )
 from releaf.service.many_actions import ManyActions
 from releaf.service.messages import PolicySpec, RetentionRules
-from releaf.service.store.base import RewardRow
 from releaf.service.timestamps import format_timestamp
 from releaf.table import ordered_values
 
@@ -95,6 +94,9 @@ class ExperimentState(ReplayedState):
         pending = self.pending.get(decision)
         if pending is None:
             raise NotPending
+        if self.deferred.get(decision) is not None:
+            held = self.deferred[decision]
+            raise ApiError(409, "already_rewarded", f"decision {decision} already has the reward {json.dumps(held)}")
         if pending[2] is not None and pending[2] <= at:
             message = f"the reward of decision {decision} is too late: its deadline was {format_timestamp(pending[2])}"
             raise ApiError(410, "too_late", message)
@@ -119,20 +121,23 @@ class ExperimentState(ReplayedState):
         return value
 
     def reward(self, decision: int, value: Reward, at: float) -> Rewarded:
-        """Learn a validated reward."""
-        self._learn(decision, self.pending[decision], value)
-        self.counters.rewards += 1
-        self.outcomes.append(RewardRow(decision, "rewarded", json.dumps(value), at))
-        self.series.note_reward(at)
-        self.last_at = at
-        return Rewarded(at, decision, value)
+        """Learn a validated reward; that of a deferred decision once it is activated."""
+        event = Rewarded(at, decision, value)
+        self.apply(event)
+        return event
+
+    def activate(self, decision: int, at: float) -> AnyEvent:
+        """Let the reward of a deferred decision count: its action was used."""
+        event = events.Activated(at, decision)
+        self.apply(event)
+        return event
 
     def expire(self, now: float) -> Expired | None:
         """Expire decisions whose deadline has passed; None if there is none."""
         overdue = self.pending.overdue(now)
         if not overdue:
             return None
-        event = Expired(now, overdue)
+        event = Expired(now, overdue, [number for number in overdue if number in self.deferred])
         self._expire(event)
         return event
 

@@ -10,7 +10,7 @@ from typing import Any
 from releaf.service.errors import ApiError
 from releaf.service.http.read_timeouts import ReadTimeout
 
-NOT_MODIFIED = 304
+NO_CONTENT, NOT_MODIFIED = 204, 304
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -70,11 +70,16 @@ async def send_response(send: Send, status: int, content: bytes, headers: Sequen
     await send({"type": "http.response.body", "body": content})
 
 
+async def send_empty(send: Send, status: int, headers: Sequence[tuple[bytes, bytes]]) -> None:
+    """Send a response that has no content, and so no length."""
+    await send({"type": "http.response.start", "status": status, "headers": list(headers)})
+    await send({"type": "http.response.body", "body": b""})
+
+
 async def send_raw(raw: RawResponse, status: int, head: bool, receive: Receive, send: Send) -> None:
     """Send a raw response; a stream ends when its client disconnects."""
     if raw.not_modified:
-        await send({"type": "http.response.start", "status": NOT_MODIFIED, "headers": list(raw.headers)})
-        await send({"type": "http.response.body", "body": b""})
+        await send_empty(send, NOT_MODIFIED, raw.headers)
         return
     headers = [(b"content-type", raw.type), (b"x-content-type-options", b"nosniff"), *raw.headers]
     if isinstance(raw.content, bytes):

@@ -19,6 +19,7 @@ from releaf.service.auth.api_keys import NO_ACCESS, Identity
 from releaf.service.errors import ApiError, StoreError, service_unavailable
 from releaf.service.experiments.registry import ExperimentRegistry
 from releaf.service.http.asgi import (
+    NO_CONTENT,
     NOT_MODIFIED,
     RawResponse,
     Receive,
@@ -26,12 +27,13 @@ from releaf.service.http.asgi import (
     Send,
     content_type,
     read_body,
+    send_empty,
     send_raw,
     send_response,
 )
 from releaf.service.http.metrics import Metrics
 from releaf.service.http.operation import ApiRequest, Operation
-from releaf.service.http.problems import problem_document, problem_headers
+from releaf.service.http.problems import problem_headers
 from releaf.service.http.read_timeouts import ReadTimeout
 from releaf.service.http.security_headers import JSON_HEADERS
 from releaf.service.settings import ServiceSettings
@@ -72,6 +74,7 @@ class Endpoint:
         }
         self._registry, self._access, self._metrics, self._settings = registry, access, metrics, settings
         self._timeout = ReadTimeout(settings.read_timeout)
+        self._errors = operations[0].error_format
         self._allow = ", ".join(sorted(self._operations)).encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -90,20 +93,18 @@ class Endpoint:
                 raise ApiError(405, "method_not_allowed", message)
             status = await self._answer(operation, identity, scope, receive, send)
         except ApiError as error:
-            status = error.status
-            await self._send_error(error, scope, send)
+            status = await self._send_error(error, scope, send)
         except StoreError as error:
-            status = 503
-            await self._send_error(ApiError(503, "unavailable", mask(str(error)), retry_after=1), scope, send)
+            failure = ApiError(503, "unavailable", mask(str(error)), retry_after=1)
+            status = await self._send_error(failure, scope, send)
         except asyncio.CancelledError:
             raise
         except ConnectionError:
             status = CLIENT_CLOSED_REQUEST
         except Exception:
-            status = 500
             request_id = {"request_id": scope["request_id"]}
             log.exception("%s %s failed", scope["method"], scope["path"], extra=request_id)
-            await self._send_error(INTERNAL_ERROR, scope, send)
+            status = await self._send_error(INTERNAL_ERROR, scope, send)
         seconds = time.perf_counter() - started
         self._metrics.count_request(name, status, seconds)
         expected = status == 503 and name == "readyz"  # load balancers poll a standby every few seconds
@@ -128,6 +129,9 @@ class Endpoint:
         if isinstance(answer, RawResponse):
             await send_raw(answer, operation.status, scope["method"] == "HEAD", receive, send)
             return NOT_MODIFIED if answer.not_modified else operation.status
+        if operation.status == NO_CONTENT:
+            await send_empty(send, operation.status, JSON_HEADERS)
+            return operation.status
         content = b"" if scope["method"] == "HEAD" else encoder.encode(answer)
         await send_response(send, operation.status, content, _JSON_HEADERS)
         return operation.status
@@ -154,12 +158,14 @@ class Endpoint:
         else:
             request.body = decode_json(self._decoders[request.scope["method"]], content)
 
-    async def _send_error(self, error: ApiError, scope: Scope, send: Send) -> None:
-        content = problem_document(error, scope["path"], scope["request_id"])
-        headers = problem_headers(error)
+    async def _send_error(self, error: ApiError, scope: Scope, send: Send) -> int:
+        error = self._errors.adapt(error)
+        content = self._errors.encode(error, scope["path"], scope["request_id"])
+        headers = problem_headers(error, self._errors.media)
         if error.status == 405:
             headers.append((b"allow", self._allow))
         await send_response(send, error.status, content, headers)
+        return error.status
 
 
 def decode_json(decoder: msgspec.json.Decoder[Any], content: bytes) -> Any:

@@ -25,13 +25,13 @@ def check_experiment_names(experiment: NewExperiment) -> None:
             check_name("feature", feature.get("name") if isinstance(feature, dict) else feature)
 
 
-def check_name(what: str, name: Any) -> None:
+def check_name(what: str, name: Any, most: int = MAX_NAME) -> None:
     """Raise an error with status 422 if a name is too long, or has characters that change the order of others."""
     if not isinstance(name, str):  # a number; other values are rejected elsewhere
         return
-    if len(name) > MAX_NAME:
+    if len(name) > most:
         raise invalid_request(
-            f"the name of {what} {name[:20]!r}… has {len(name):,} characters: expected at most {MAX_NAME}"
+            f"the name of {what} {name[:20]!r}… has {len(name):,} characters: expected at most {most}"
         )
     found = _BIDIRECTIONAL.search(name)
     if found:

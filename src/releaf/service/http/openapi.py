@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from releaf._version import __version__
+from releaf.service.errors import ApiError
 from releaf.service.http.operation import Operation, Parameter
 from releaf.service.messages import ErrorAnswer
 
@@ -26,6 +27,7 @@ _REQUEST_ID = {
 _PATTERNS = {
     "experiment": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"},
     "decision": {"type": "integer", "minimum": 1, "maximum": 2**53},
+    "version": {"type": "string", "pattern": r"^v1\.(0|1-preview\.[123])$", "examples": ["v1.0", "v1.1-preview.3"]},
 }
 
 
@@ -51,7 +53,10 @@ def describe(operations: Sequence[Operation]) -> dict[str, Any]:
         "components": {
             "schemas": components,
             "headers": {"X-Request-ID": _REQUEST_ID},
-            "securitySchemes": {"key": {"type": "http", "scheme": "bearer", "description": "releaf keys add"}},
+            "securitySchemes": {
+                "key": {"type": "http", "scheme": "bearer", "description": "releaf keys add"},
+                "subscription_key": {"type": "apiKey", "in": "header", "name": "Ocp-Apim-Subscription-Key"},
+            },
         },
     }
 
@@ -60,7 +65,7 @@ def _types(operations: Sequence[Operation]) -> list[Any]:
     types: dict[str, Any] = {str(ErrorAnswer): ErrorAnswer}
     for operation in operations:
         body = () if operation.body is None else (operation.body,)
-        types |= {str(kind): kind for kind in (*body, *operation.answers)}
+        types |= {str(kind): kind for kind in (*body, *operation.answers, operation.error_format.message)}
     return list(types.values())
 
 
@@ -96,7 +101,7 @@ def _operation(operation: Operation, by_type: dict[str, Any]) -> dict[str, Any]:
         }
         if operation.lines:
             description["requestBody"]["content"]["application/x-ndjson"] = {"schema": {"type": "string"}}
-    description["security"] = [] if operation.scope == "none" else [{"key": []}, {}]
+    description["security"] = [] if operation.scope == "none" else [{"key": []}, {"subscription_key": []}, {}]
     if operation.scope not in ("none", "any"):
         description["description"] = f"Needs the scope `{operation.scope}` where keys are needed."
     return description
@@ -113,9 +118,11 @@ def _parameter(place: str, parameter: Parameter) -> dict[str, Any]:
 
 
 def _responses(operation: Operation, by_type: dict[str, Any]) -> dict[str, Any]:
-    error = {"headers": _HEADERS, "content": {"application/problem+json": {"schema": by_type[str(ErrorAnswer)]}}}
+    form = operation.error_format
+    error = {"headers": _HEADERS, "content": {form.media.decode(): {"schema": by_type[str(form.message)]}}}
     keyed = () if operation.scope == "none" else (401,)
-    statuses = sorted({*_COMMON_ERRORS, *keyed, 429, *operation.errors})
+    own = {*_COMMON_ERRORS, *keyed, 429, *operation.errors}
+    statuses = sorted({form.adapt(ApiError(status, "", "")).status for status in own})
     errors = {str(status): {"description": HTTPStatus(status).phrase, **error} for status in statuses}
     found = {str(operation.status): _answer(operation, by_type)}
     if operation.has_etag:
@@ -124,6 +131,8 @@ def _responses(operation: Operation, by_type: dict[str, Any]) -> dict[str, Any]:
 
 
 def _answer(operation: Operation, by_type: dict[str, Any]) -> dict[str, Any]:
+    if not operation.media and not operation.answers:
+        return {"description": operation.summary, "headers": _HEADERS}
     if operation.media:
         kinds = {kind.partition(";")[0] for kind in operation.media}
         types = {kind: "object" if kind == "application/json" else "string" for kind in sorted(kinds)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
+from types import NoneType
 from typing import Any, get_args, get_type_hints
 
 from releaf.service.auth.access_control import AccessControl
@@ -12,6 +13,7 @@ from releaf.service.auth.api_keys import Identity
 from releaf.service.experiments.registry import ExperimentRegistry
 from releaf.service.http.asgi import RawResponse, Scope
 from releaf.service.http.metrics import Metrics
+from releaf.service.http.problems import PROBLEM, ErrorFormat
 from releaf.service.settings import ServiceSettings
 
 
@@ -72,6 +74,8 @@ class Operation:
         Whether it may take longer than the write time-out, since it may have to compile.
     has_etag
         Whether the response has an entity tag, and status 304 if the request names it.
+    error_format
+        How its error responses look; the same for all operations of a path.
     """
 
     method: str
@@ -89,6 +93,7 @@ class Operation:
     conflicts: tuple[int, ...] = ()
     is_unbounded: bool = False
     has_etag: bool = False
+    error_format: ErrorFormat = PROBLEM
 
     @property
     def name(self) -> str:
@@ -99,7 +104,7 @@ class Operation:
     def answers(self) -> tuple[Any, ...]:
         """Types of the response messages; none if the response is not JSON."""
         result = get_type_hints(self.handler)["return"]
-        return tuple(kind for kind in get_args(result) or (result,) if kind is not RawResponse)
+        return tuple(kind for kind in get_args(result) or (result,) if kind not in (RawResponse, NoneType))
 
     @property
     def errors(self) -> set[int]:

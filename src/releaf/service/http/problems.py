@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from http import HTTPStatus
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import msgspec
@@ -14,6 +16,15 @@ from releaf.service.messages import ErrorAnswer, ErrorDetail
 PROBLEM_JSON = b"application/problem+json"
 MAX_PATH = 300  # characters of the path in a problem document
 _encode = msgspec.json.Encoder().encode
+
+
+class ErrorFormat(NamedTuple):
+    """How error responses of an operation look: their message, media type, and how they are made."""
+
+    message: Any
+    media: bytes
+    adapt: Callable[[ApiError], ApiError]
+    encode: Callable[[ApiError, str, str], bytes]
 
 
 def problem_document(error: ApiError, path: str, request_id: str) -> bytes:
@@ -40,9 +51,12 @@ def problem_document(error: ApiError, path: str, request_id: str) -> bytes:
     return _encode(answer)
 
 
-def problem_headers(error: ApiError) -> list[tuple[bytes, bytes]]:
+PROBLEM = ErrorFormat(ErrorAnswer, PROBLEM_JSON, lambda error: error, problem_document)
+
+
+def problem_headers(error: ApiError, media: bytes = PROBLEM_JSON) -> list[tuple[bytes, bytes]]:
     """Headers of an error response, besides its length and the id of the request."""
-    return [(b"content-type", PROBLEM_JSON), *error_headers(error)]
+    return [(b"content-type", media), *error_headers(error)]
 
 
 def raw_problem(error: ApiError, request_id: str) -> bytes:

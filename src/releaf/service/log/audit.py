@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Generic
@@ -181,15 +180,13 @@ class _Auditor(Generic[StateT]):
         audit.pages += 1
 
     def _apply(self, state: StateT, event: AnyEvent) -> None:
-        outcomes, had_diverged = [], state.diverged
-        if isinstance(event, Rewarded):
-            if not state.is_pending(event.decision):
-                self._audit.add_finding(f"decision {event.decision} has a reward but was not pending")
-            outcomes = [RewardRow(event.decision, "rewarded", json.dumps(event.reward), event.at)]
+        had_diverged = state.diverged
+        if isinstance(event, Rewarded) and not state.is_pending(event.decision):
+            self._audit.add_finding(f"decision {event.decision} has a reward but was not pending")
         state.apply(event)
         if state.diverged != had_diverged:
             self._audit.add_finding(f"the replay of decision {state.diverged} chose another action than the log has")
-        self._outcomes.update({row.decision: row for row in (*outcomes, *state.take_outcomes())})
+        self._outcomes.update({row.decision: row for row in state.take_outcomes()})
 
     async def _compare_snapshot(self, position: LogPosition, state: StateT) -> None:
         audit, last = self._audit, position.last

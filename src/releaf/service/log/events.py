@@ -67,7 +67,10 @@ class Decided(LogEvent, tag=1):
         answer = (choice.action, chance, explored, wanted, choice.estimates, choice.relevant)
         eligible = choice.eligible if choice.eligible is not None else everyone
         if many is not None:
-            many = ManyActions(many.actions, many.k, choice.slate, choice.slate_probabilities)
+            chances = choice.probabilities if many.is_ranked else None
+            many = msgspec.structs.replace(
+                many, slate=choice.slate, probabilities=choice.slate_probabilities, chances=chances
+            )
         return cls(at, number, context, *answer, key, shadows, eligible, subject, None, many)
 
 
@@ -79,9 +82,10 @@ class Rewarded(LogEvent, tag=2):
 
 
 class Expired(LogEvent, tag=3):
-    """The deadline of these decisions passed without a reward."""
+    """The deadline of these decisions passed without a reward; ``deferred`` ones were never activated."""
 
     decisions: list[int]
+    deferred: list[int] = []
 
 
 class ActionAdded(LogEvent, tag=4):
@@ -149,6 +153,12 @@ class Erased(LogEvent, tag=13):
     decisions: list[int]
 
 
+class Activated(LogEvent, tag=17):
+    """The action of a deferred decision was used, so that its reward counts."""
+
+    decision: int
+
+
 class ErasureFinished(LogEvent, tag=16):
     """Learners no longer use models that were fitted to the contexts of erased decisions."""
 
@@ -168,6 +178,7 @@ AnyEvent = (
     | Redacted
     | Erased
     | ErasureFinished
+    | Activated
 )
 REDACTED = b"\xc1"  # the one byte that MessagePack never uses: the body of a redacted page begins with it
 # What a redacted page has lost: decisions of erased subjects; or all its contexts, whose hashes it may have; or all its
