@@ -47,7 +47,7 @@ class Decision:
         Inclusion probability of each action of the slate: that it is one of the k.
     probabilities
         The probability of each eligible action to be chosen, or to be the first of the slate. Only where a policy for
-        actions with features of their own decided on a slate, or on actions of a request.
+        actions with features of their own, without a control share, decided on a slate or on actions of a request.
     costs
         The cost of each action in this decision; None where costs do not matter. ``cost`` is that of the action.
     group

@@ -236,3 +236,12 @@ def test_the_header_of_personalizers_clients_carries_a_key_of_the_service(tmp_pa
         api.http.headers["Ocp-Apim-Subscription-Key"] = limited
         assert rank(api, "/v1/experiments/shop", eventId="e")["eventId"] == "e"
         assert "shop:reward" in error(api, 403, "403", f"{path}/events/e/reward", {"value": 1})
+
+
+def test_a_loop_may_have_a_control_share(api: Api) -> None:
+    policy = {"name": "HybridLinUCB", "parameters": {"seed": 0, "control_share": 0.3}}
+    base = new_loop(api, policy=policy)
+    for _ in range(20):
+        ranking = rank(api, base)["ranking"]
+        assert sum(one["probability"] for one in ranking) == pytest.approx(1)
+        assert all(one["probability"] >= 0.0999 for one in ranking)

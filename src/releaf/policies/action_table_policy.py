@@ -146,7 +146,8 @@ class ActionTablePolicy(ChangingActions):
             choice.slate = tuple([self._action_names[row] for row in rows.tolist()])
             self._shown[choice.id] = Shown(choice.slate, state.profiles[rows], k is not None)
             self._shown = without_settled(self._shown, self._pending)
-            choice.probabilities = tuple(state.firsts[: state.sizes[POOL]].tolist())
+            if not self.control_share:
+                choice.probabilities = tuple(state.firsts[: state.sizes[POOL]].tolist())
         choice.slate = None if k is None else choice.slate
         choice.slate_probabilities = None if k is None else tuple(state.inclusions[chosen].tolist())
         if mask is not None:

@@ -242,8 +242,9 @@ def _precompile_slates(clone: Any, context: list[Any]) -> None:
     requested = None
     if clone.action_features is not None:
         requested = {"example": [_example_value(feature) for feature in clone.action_features.inputs.values()]}
-    choice = clone.decide(context, k=1, actions=requested)
-    clone.learn(choice, {choice.action: clone.reward_range[0]})
+    size, low = None if clone.control_share else 1, clone.reward_range[0]  # a control share knows no slates
+    choice = clone.decide(context, k=size, actions=requested)
+    clone.learn(choice, low if size is None else {choice.action: low})
 
 
 def _seconds(do: Callable[[], object]) -> float:
