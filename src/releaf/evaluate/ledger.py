@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from typing import Any
@@ -18,9 +18,9 @@ from releaf.evaluate.theorem1_check import Guarantee, check_theorem1, check_theo
 from releaf.html_table import html_table
 from releaf.policies import Releaf
 from releaf.policy import CountsPriorLabels, Policy, Replayable, ReportsIntervals, ReportsRelevance, Trace, replay
+from releaf.progress import Progress, report_progress
 from releaf.streams import Stream
 
-StepProgress = Callable[[int, int], None]  # steps done, steps in total
 _CHUNK = 5_000
 MAX_CHECKPOINTS = 100  # bounds the size of a ledger
 NESTED_FIELDS = ("reward_interval", "relevance", "partition", "guarantee", "curves", "checkpoints")
@@ -118,7 +118,7 @@ def run(
     relevant: Sequence[int] | None = None,
     points: int = 200,
     checkpoints: Iterable[int] = (),
-    progress: StepProgress | None = None,
+    progress: Progress = None,
 ) -> Ledger:
     """Run a policy over a stream.
 
@@ -141,7 +141,7 @@ def run(
         Up to 100 increasing numbers of steps after which the ledger records the policy's ``relevance()``. They don't
         change the decisions.
     progress
-        Called with the steps done and the steps in total.
+        True for a bar, in a notebook or a terminal; or a function, called with the steps done and the steps in total.
 
     Examples
     --------
@@ -162,6 +162,7 @@ def run(
     stops = check_checkpoints(checkpoints)
     if stops and stops[-1] > len(stream):
         raise ValueError(f"checkpoints ends with {stops[-1]}: expected at most the {len(stream)} steps of the stream")
+    report = report_progress(progress, f"Running {type(policy).__name__}")
     traces, found, begin, seconds = [], [], 0, 0.0
     for end in sorted({*range(_CHUNK, len(stream), _CHUNK), *stops, len(stream)}):
         start = time.perf_counter()
@@ -172,8 +173,8 @@ def run(
         begin = end
         if end in stops:
             found.append(_relevance(policy))
-        if progress is not None and (end % _CHUNK == 0 or end == len(stream)):
-            progress(end, len(stream))
+        if end % _CHUNK == 0 or end == len(stream):
+            report(end, len(stream))
     actions, explored, observed, rewards = (
         np.concatenate([getattr(part, name) for part in traces])
         for name in ("actions", "explored", "observed", "rewards")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -12,14 +11,13 @@ from releaf.arrays import Array
 from releaf.decision import ActionName
 from releaf.evaluate.estimators import Estimate, mean_estimate
 from releaf.policy import Policy, Previewable
+from releaf.progress import Progress, report_progress
 from releaf.schema import Schema
 from releaf.statistics import wilson_interval
 from releaf.streams import Log, Stream
 
 
-def rejection(
-    policy: Previewable, log: Log, seed: int = 0, progress: Callable[[int, int], None] | None = None
-) -> Estimate:
+def rejection(policy: Previewable, log: Log, seed: int = 0, progress: Progress = None) -> Estimate:
     """Rejection sampling: run and train a policy on the logged decisions that it would have taken too.
 
     A matching row is accepted with probability min p / p, which makes the estimate unbiased. A log without
@@ -35,7 +33,7 @@ def rejection(
     seed
         Seed of the acceptance draws, if the log's propensities differ.
     progress
-        Called with the rows done and the rows in total.
+        True for a bar, in a notebook or a terminal; or a function, called with the rows done and the rows in total.
     """
     _check_same_problem(policy, log)
     if isinstance(policy, Policy) and policy.wants_all:
@@ -43,6 +41,7 @@ def rejection(
     propensities = _uniform_propensities(log) if log.probabilities is None else log.probabilities
     counts = _generator(seed).random(len(log)) < propensities.min(initial=1.0) / propensities
     gained, observed = [], 0
+    report = report_progress(progress, f"Rejection sampling with {type(policy).__name__}", "rows")
     for row in range(len(log)):
         given = (log.contexts[row], *_eligible_names(log, row))
         if counts[row] and policy.preview(*given).index == log.taken[row]:
@@ -51,8 +50,7 @@ def rejection(
             if choice.wants_reward:
                 observed += 1
                 policy.learn(choice, gained[-1])
-        if progress is not None:
-            progress(row + 1, len(log))
+        report(row + 1, len(log))
     unit = all(0.0 <= reward <= 1.0 for reward in gained)
     if not unit:
         return mean_estimate(np.array(gained), len(gained))._replace(observed=observed)

@@ -14,6 +14,7 @@ from releaf.evaluate.runs import Run, execute
 from releaf.evaluate.store import Store
 from releaf.executors import Executor, Local, LostWorkerError
 from releaf.executors.tasks import RemoteError
+from releaf.progress import Progress, report_progress
 
 _MAX_NAMED = 5  # policies, and seeds of each, that an error names
 
@@ -31,6 +32,7 @@ def sweep(
     store: Store | None = None,
     executor: Executor | None = None,
     done: Callable[[Run, Ledger, bool], Any] = lambda run, ledger, kept: None,
+    progress: Progress = None,
 ) -> list[Ledger]:
     """Execute runs in parallel, except those in the store; returns the ledgers in the order of the runs.
 
@@ -47,7 +49,10 @@ def sweep(
         Where runs execute; this machine's cores when None. This process stores the results as they complete.
     done
         Called with each run, its ledger, and whether it came from the store.
+    progress
+        True for a bar, in a notebook or a terminal; or a function, called with the runs done and the runs in total.
     """
+    show = report_progress(progress, "Sweep", "runs")
     indices: dict[str, list[int]] = {}
     for index, run in enumerate(runs):
         indices.setdefault(run.key, []).append(index)
@@ -57,6 +62,7 @@ def sweep(
         for index in same:
             ledgers[index] = ledger
             done(runs[index], ledger, kept)
+            show(len(ledgers), len(runs))
 
     missing: dict[str, Run] = {}
     for key, same in indices.items():

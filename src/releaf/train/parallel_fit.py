@@ -16,13 +16,14 @@ from typing import Any, TypeVar
 from releaf.decision import ActionName
 from releaf.executors import Executor, Local
 from releaf.policies import AdaptiveReleaf, Releaf
+from releaf.progress import Progress, ProgressBar, report_progress
 from releaf.schema import Features
 from releaf.streams.batches import LogPart, check_distinct_columns, parts_of
 from releaf.streams.data_files import errors_with_path
 from releaf.train import log_summary
 from releaf.train.adaptive_fit import fit_samples
 from releaf.train.fit_tasks import LogColumns
-from releaf.train.log_passes import FitProgress, LogPasses
+from releaf.train.log_passes import LogPasses
 from releaf.train.log_summary import LogSummary
 from releaf.train.partition_fit import fit_partitions
 from releaf.train.sequential import MAX_PROBLEMS, Report
@@ -43,7 +44,7 @@ def fit_log(
     executor: Executor | None = None,
     skip_bad: bool = False,
     report: Report | None = None,
-    progress: FitProgress | None = None,
+    progress: Progress = None,
     **parameters: Any,
 ) -> Fitted:
     """Fit a learner to a log of any size, in parallel. The learner can go on learning online.
@@ -91,7 +92,8 @@ def fit_log(
     report
         Filled with the numbers of learnt and skipped rows.
     progress
-        Called with the name of the pass, the rows done and the rows in total.
+        True for a bar, in a notebook or a terminal; or a function, called with the name of the pass, the rows done and
+        the rows in total.
     **parameters
         Parameters of the learner, such as ``seed``.
     """
@@ -103,12 +105,13 @@ def fit_log(
     schema = prototype.schema
     check_distinct_columns(schema.inputs, reward=reward, action=action, probability=probability)
     columns = LogColumns(schema, action, reward, probability, skip_bad, prototype.reward_range)
+    show = report_progress(progress, "Fitting", "rows")
     passes = LogPasses(
         _all_parts(dataset),
         columns,
         tuple(actions or ()),
         executor or Local(),
-        progress or (lambda what, done, total: None),
+        show.show if isinstance(show, ProgressBar) else show,
     )
     passes.rank_quantiles()
 

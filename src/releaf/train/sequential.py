@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +12,7 @@ import numpy as np
 
 from releaf.decision import ActionName
 from releaf.policy import Policy
+from releaf.progress import Progress, ProgressBar, report_progress
 from releaf.streams.batches import ROWS, Batch, read_log
 from releaf.streams.data_files import UnusableRowError
 from releaf.streams.table_files import file_format
@@ -50,7 +51,7 @@ def learn_file(
     reward: str = "reward",
     skip_bad: bool = False,
     size: int = ROWS,
-    progress: Callable[[int], None] | None = None,
+    progress: Progress = None,
 ) -> Report:
     """Train a learner on a CSV, Parquet or Arrow file of decisions, batch by batch.
 
@@ -70,9 +71,9 @@ def learn_file(
     size
         Number of rows per batch.
     progress
-        Called with the number of rows read so far.
+        True for a bar, in a notebook or a terminal; or a function, called with the number of rows read so far.
     """
-    report = Report()
+    report, show = Report(), report_progress(progress, f"Learning {Path(path).name}", "rows")
     batches = read_log(
         path,
         learner.schema,
@@ -93,8 +94,9 @@ def learn_file(
         report.learnt += len(batch.rewards)
         report.left_out += len(batch.problems)
         report.problems += batch.problems[: MAX_PROBLEMS - len(report.problems)]
-        if progress is not None:
-            progress(batch.rows)
+        show(batch.rows)
+    if isinstance(show, ProgressBar):
+        show.end()
     return report
 
 

@@ -1,4 +1,4 @@
-"""Notice on a terminal that kernels are being compiled, since the first use of a learner waits for it."""
+"""Notice in a terminal or a notebook that kernels are being compiled, for which the first use of a learner waits."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from typing import Any
 
 from numba.core import event
 
+from releaf.progress import in_notebook
+
 _DELAY_SECONDS = 2.0  # seconds
 _TEXT = (
     "releaf: compiling kernels, once: the next program reads the machine code from a cache "
@@ -19,7 +21,7 @@ _TEXT = (
 
 
 class CompileNotice(event.Listener):
-    """Prints one line to standard error where it is a terminal, once kernels have compiled for two seconds in all."""
+    """Prints one line to standard error of a terminal or a notebook, once kernels have compiled for two seconds."""
 
     def __init__(self) -> None:
         self._depth = 0  # kernels compile the kernels that they call
@@ -55,7 +57,7 @@ def _is_ours(happened: Any) -> bool:
 
 def _is_wanted() -> bool:
     try:
-        return os.environ.get("RELEAF_QUIET", "0") in ("", "0") and sys.stderr.isatty()
+        return os.environ.get("RELEAF_QUIET", "0") in ("", "0") and (sys.stderr.isatty() or in_notebook())
     except Exception:  # no standard error, or one of another kind
         return False
 
