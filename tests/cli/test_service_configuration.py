@@ -80,6 +80,7 @@ def test_every_setting_has_a_variable_and_a_name_in_the_file(config: Path) -> No
         "trusted_proxy": ["10.0.0.7", "10.1.0.0/16"],
         "log_format": "text",
         "log_level": "DEBUG",
+        "personalizer": "dishes",
     }
     other |= {name: value + 7 for name, value in tomllib.loads(printed()).items() if name not in other}
     environment = {
@@ -135,6 +136,12 @@ def test_an_invalid_file_is_an_error_that_names_the_file_and_the_setting(config:
 def test_a_trusted_proxy_is_an_address_or_a_network(wrong: str) -> None:
     told = failure("--trusted-proxy", wrong, "--print-config")
     assert f"trusted_proxy is {wrong!r}: expected an address or a network such as 10.1.0.0/16" in told
+
+
+@pytest.mark.parametrize("wrong", ["two words", "a/b", "-dish", "x" * 65])
+def test_the_experiment_for_personalizers_api_has_the_name_of_one(wrong: str) -> None:
+    told = failure(f"--personalizer={wrong}", "--print-config")
+    assert f"personalizer is {wrong!r}: expected the name of an experiment" in told
 
 
 def test_the_connection_limit_of_a_client_is_a_quarter_by_default() -> None:

@@ -91,6 +91,13 @@ def serve(
     drain_seconds: Annotated[
         float, _option("Time after SIGTERM in which /readyz answers 503 and all else goes on.", "SECONDS", min=0)
     ] = DEFAULTS.drain_seconds,
+    personalizer: Annotated[
+        str,
+        _option(
+            "Experiment that answers Azure Personalizer's API at this address; created unless it is there.",
+            "EXPERIMENT",
+        ),
+    ] = DEFAULTS.personalizer,
     log_format: Annotated[str, _option("Log format; by default text in a terminal, json elsewhere.", "json|text")] = "",
     log_level: Annotated[str, _option("Log level; DEBUG logs every request.", "LEVEL")] = "INFO",
 ) -> None:

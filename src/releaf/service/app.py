@@ -48,6 +48,7 @@ from releaf.service.http.operation import ApiRequest, Operation
 from releaf.service.http.request_ids import with_request_id
 from releaf.service.http.routes import OPERATIONS
 from releaf.service.messages import Counts
+from releaf.service.personalizer.loop import ensure_loop, experiment_path
 from releaf.service.personalizer.routes import PERSONALIZER_OPERATIONS
 from releaf.service.settings import ServiceSettings
 from releaf.service.store import open_store
@@ -111,7 +112,8 @@ def make_service(
     dashboard = protected_routes(pages.routes(needs_keys=settings.needs_keys), access, settings)
     default = endpoint([_not_found_operation(method) for method in METHODS])
     proxies = TrustedProxies(settings.trusted_proxies)
-    app = Application(registry, proxies, [*_routes(endpoint), *dashboard], default, metrics, starts_in_background)
+    routes = [*_routes(endpoint), *dashboard]
+    app = Application(registry, proxies, routes, default, metrics, starts_in_background, settings.personalizer)
     return Service(registry, access, metrics, keyring, app)
 
 
@@ -126,10 +128,11 @@ class Application(Router):
         default: Endpoint,
         metrics: Metrics,
         starts_in_background: bool,
+        personalizer: str,
     ) -> None:
         super().__init__(routes, default=default, redirect_slashes=False)
         self._registry, self._proxies, self._metrics = registry, proxies, metrics
-        self._starts_in_background = starts_in_background
+        self._starts_in_background, self._personalizer = starts_in_background, personalizer
         self.on_failed_start: Callable[[], None] = lambda: None  # of a start in the background
         self.failed = False
 
@@ -137,6 +140,7 @@ class Application(Router):
         """Answer a request, with its id in the response; behind a trusted proxy, its client is the proxy's."""
         if scope["type"] == "http":
             self._proxies.resolve_client(scope)
+            scope["path"] = experiment_path(scope["path"], self._personalizer)
             send = with_request_id(scope, send)
         await super().__call__(scope, receive, send)
 
@@ -167,6 +171,10 @@ class Application(Router):
 
     async def _start(self) -> None:
         await self._registry.start()
+        if self._personalizer:
+            self._registry.ready = False  # until the experiment that is asked for is there
+            await ensure_loop(self._registry, self._personalizer)
+            self._registry.ready = True
         log.info("ready", extra={"experiments": len(self._registry.experiments)})
 
     async def _start_or_fail(self) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_network
 
+EXPERIMENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -53,6 +55,8 @@ class ServiceSettings:
         Shortest time between two snapshots: they compete with requests for the processor.
     drain_seconds
         Seconds after SIGTERM for which the service goes on answering, while /readyz answers 503; then it stops.
+    personalizer
+        The experiment that answers Personalizer's API at ``/personalizer/…``, created unless it is there; empty: none.
     log_format
         "json" for programs, or "text" for people.
     """
@@ -76,11 +80,17 @@ class ServiceSettings:
     snapshot_events: int = 50_000
     snapshot_seconds: float = 10.0
     drain_seconds: float = 0.0
+    personalizer: str = ""
     log_format: str = "json"
 
     def __post_init__(self) -> None:
         for text in self.trusted_proxies:
             parse_network(text)
+        if self.personalizer and not EXPERIMENT_NAME.fullmatch(self.personalizer):
+            raise ValueError(
+                f"personalizer is {self.personalizer!r}: expected the name of an experiment, 1 to 64 letters, digits, "
+                "_, . and -"
+            )
 
     @property
     def connections_per_client(self) -> int:

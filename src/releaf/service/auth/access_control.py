@@ -84,7 +84,7 @@ class AccessControl:
         if not identity.id:
             return not self._needs_keys
         headers = _single_headers(scope["headers"])
-        token = None if _authorization(headers) is not None else session_token(headers.get(b"cookie"))
+        token = None if self._authorization(headers) is not None else session_token(headers.get(b"cookie"))
         if token is not None:
             return self._sessions.find(token) is not None
         return self._keyring.find(identity.id) is not None
@@ -93,8 +93,19 @@ class AccessControl:
         """End the session of a request, if it has one."""
         self._sessions.end(session_token(_single_headers(scope["headers"]).get(b"cookie")))
 
+    def _authorization(self, headers: Mapping[bytes, bytes]) -> bytes | None:
+        """The ``Authorization`` header of a request, or what it would be with the key in Personalizer's header.
+
+        Clients of Personalizer always send a key. Where none is needed, one that is not of this service does no harm.
+        """
+        key = headers.get(SUBSCRIPTION_KEY)
+        if key is None or b"authorization" in headers:
+            return headers.get(b"authorization")
+        is_foreign = not key.strip().startswith(b"rlf_")
+        return None if is_foreign and not self._needs_keys else b"Bearer " + key.strip()
+
     def _identify(self, headers: dict[bytes, bytes], scope: Mapping[str, Any]) -> Identity:
-        authorization, limiter = _authorization(headers), self._failures
+        authorization, limiter = self._authorization(headers), self._failures
         if authorization is None:
             token = session_token(headers.get(b"cookie"))
             identity = None if token is None else self._sessions.find(token)
@@ -109,12 +120,6 @@ class AccessControl:
             # A valid key is always admitted: clients may share the address, and 256 bits can't be guessed.
             limiter.acquire(client_address(scope))
             raise
-
-
-def _authorization(headers: Mapping[bytes, bytes]) -> bytes | None:
-    """The ``Authorization`` header of a request, or what it would be with the key in Personalizer's header."""
-    key = headers.get(SUBSCRIPTION_KEY)
-    return headers.get(b"authorization", None if key is None else b"Bearer " + key.strip())
 
 
 def client_address(scope: Mapping[str, Any]) -> str:
