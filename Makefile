@@ -91,7 +91,7 @@ postgres:
 reproduce: $(VENV)/ready-reproduce ## run the paper's experiments and write releaf-report/index.html
 	$(BIN)/releaf reproduce
 
-evidence: $(VENV)/ready-dev ## run the paper's experiments and write the tables and pictures of docs/evidence.md from them
+evidence: $(VENV)/ready-dev ## run the paper's experiments and write the tables and pictures of the pages of evidence from them
 	$(BIN)/releaf reproduce --report $(VENV)/reproduction/index.html --store $(VENV)/reproduction/runs
 	cp $(VENV)/reproduction/figures.json $(VENV)/reproduction/pictures.json docs/results/
 	$(BIN)/python tools/make_doc_tables.py

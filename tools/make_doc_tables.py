@@ -200,7 +200,7 @@ def pages() -> dict[Path, str]:
     """The pages with their tables as they should be."""
     wanted = {ROOT / "docs" / "policies.md": {"properties": properties(), "errors": errors()}}
     wanted[ROOT / "README.md"] = {"comparison": comparison_table.comparison()}
-    wanted[ROOT / "docs" / "evidence.md"] = evidence()
+    wanted |= _by_page(evidence(), [ROOT / "docs" / "evidence.md", *sorted((ROOT / "docs" / "evidence").glob("*.md"))])
     wanted[ROOT / "docs" / "adaptive.md"] = quality()
     wanted[ROOT / "docs" / "explanation" / "off-policy-evaluation.md"] = coverage()
     wanted[ROOT / "docs" / "explanation" / "explanations.md"] = intervals()
@@ -209,6 +209,17 @@ def pages() -> dict[Path, str]:
     capacity = {name: _table(headings, lines) for name, (headings, lines) in capacity_tables.tables().items()}
     wanted[ROOT / "docs" / "how-to" / "capacity.md"] = capacity
     return {path: _with_tables(path, tables) for path, tables in wanted.items()}
+
+
+def _by_page(tables: dict[str, str], paths: list[Path]) -> dict[Path, dict[str, str]]:
+    """The tables of each page; each table has its place on one of them."""
+    wanted: dict[Path, dict[str, str]] = {path: {} for path in paths}
+    for name, table in tables.items():
+        places = [path for path in paths if f"<!-- {name}: begin -->" in path.read_text(encoding="utf-8")]
+        if len(places) != 1:
+            raise SystemExit(f"the table “{name}” has its place on {len(places)} of the pages: expected one")
+        wanted[places[0]][name] = table
+    return wanted
 
 
 def _with_tables(path: Path, tables: dict[str, str]) -> str:

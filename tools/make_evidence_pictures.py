@@ -1,4 +1,4 @@
-"""Draw the pictures of docs/evidence.md from docs/results/pictures.json, which ``releaf reproduce`` writes.
+"""Draw the pictures of the pages of evidence from docs/results/pictures.json, which ``releaf reproduce`` writes.
 
 python tools/make_evidence_pictures.py           draw them into docs/results
 python tools/make_evidence_pictures.py --check   fail where one is not of the data that is kept

@@ -1,4 +1,4 @@
-"""The page of evidence: its verdicts follow from the kept figures, and its pictures are of the kept data."""
+"""The pages of evidence: their verdicts follow from the kept figures, and their pictures are of the kept data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "evidence.md"
+PAGES = [ROOT / "docs" / "evidence.md", *sorted((ROOT / "docs" / "evidence").glob("*.md"))]
 
 
 def tool(name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
@@ -63,8 +63,9 @@ def test_the_pictures_are_of_the_kept_data_and_a_change_of_it_is_noticed(
         pictures.main()
 
 
-def test_every_picture_of_the_page_is_drawn_and_every_drawn_one_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_picture_of_the_pages_is_drawn_and_every_drawn_one_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = set(tool("make_evidence_pictures", monkeypatch).DRAWN.values())
-    shown = set(re.findall(r"results/(evidence-\w+)\.svg", PAGE.read_text(encoding="utf-8")))
+    text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    shown = set(re.findall(r"results/(evidence-\w+)\.svg", text))
     assert shown == drawn
     assert all((ROOT / "docs" / "results" / f"{name}.svg").stat().st_size < 150_000 for name in drawn)
