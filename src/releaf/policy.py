@@ -205,6 +205,15 @@ class ServedPolicy(Policy, Protocol):
     @property
     def cost_weight(self) -> float | None: ...
 
+    @property
+    def spend_budget(self) -> float | None: ...
+
+    @property
+    def budget_period(self) -> int: ...
+
+    @property
+    def spend_ahead(self) -> float | None: ...
+
     def check_reward(self, decision: int, reward: Any) -> None: ...
 
     def restore_decision(
@@ -221,6 +230,7 @@ class ServedPolicy(Policy, Protocol):
         relevant: tuple[tuple[int, ...] | None, ...] | None,
         eligible: tuple[ActionName, ...] | None = None,
         group: str | None = None,
+        costs: tuple[float, ...] | None = None,
     ) -> Decision: ...
 
     def freeze(self) -> Callable[[], bytes]: ...

@@ -8,7 +8,7 @@ import pytest
 
 import releaf
 from releaf.service.errors import ApiError
-from releaf.service.experiments.learner_factory import build_policy, policy_spec
+from releaf.service.experiments.learner_factory import build_policy, policy_spec, precompile
 from releaf.service.messages import PolicySpec
 
 ACTIONS = ("small", "large")
@@ -30,10 +30,16 @@ def test_a_large_policy_with_costs_is_sized_without_them() -> None:
     assert learner.cost == tuple(costs)
 
 
+def test_a_policy_may_need_costs_with_each_decision_and_is_compiled_before_the_first() -> None:
+    learner = build_policy(PolicySpec("LinUCB", {"cost_weight": 0.5, "seed": 3}), ACTIONS, releaf.Schema.of(2))
+    before = learner.to_bytes()
+    assert precompile(learner) > 0.0
+    assert learner.to_bytes() == before
+
+
 @pytest.mark.parametrize(
     ("given", "text"),
     [
-        ({"cost_weight": 0.5}, "LinUCB can't be built: cost is missing: expected a list of fixed costs, one for each"),
         ({"cost": [1.0, 2.0, 3.0], "cost_weight": 0.5}, "LinUCB can't be built: cost has 3 values: expected one for"),
         ({"cost": [1.0, 2.0]}, "LinUCB can't be built: cost needs cost_weight"),
     ],

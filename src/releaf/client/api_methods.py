@@ -158,9 +158,12 @@ class ApiMethods(DecisionMethods):
         return change("DELETE", experiment_path(experiment))
 
     @CallMethod
-    def add_action(self, experiment: str, action: Label, features: Any = None) -> ApiCall[Info]:
-        """Add an action, with its ``features`` where actions have some."""
+    def add_action(
+        self, experiment: str, action: Label, features: Any = None, *, cost: float | None = None
+    ) -> ApiCall[Info]:
+        """Add an action, with its ``features`` where actions have some, and its ``cost`` where they have fixed ones."""
         own = {} if features is None else {"features": encode_context(features)}
+        own |= {} if cost is None else {"cost": cost}
         return change("POST", experiment_path(experiment, "actions"), {"action": action, **own})
 
     @CallMethod

@@ -19,6 +19,7 @@ from releaf.client.request_encoding import (
     decision_number,
     encode_actions,
     encode_context,
+    encode_cost,
     encode_eligible,
     encode_eligible_of_many,
     encode_json,
@@ -34,6 +35,7 @@ from releaf.client.response_decoding import (
 from releaf.client.responses import Decision, Label, ServiceError
 
 Context = Mapping[str, Any] | Sequence[Any]
+Cost = Mapping[Label, float] | Mapping[str, float] | Sequence[float]
 Reward = float | Sequence[float] | Mapping[str, float]
 RewardOfDecision = tuple[Decision | int, Reward] | tuple[Decision | int, Reward, str | None]
 Info = dict[str, Any]
@@ -52,6 +54,7 @@ class DecisionMethods(BaseClient):
         eligible: Sequence[Label] | None = None,
         actions: Mapping[str, Context | None] | None = None,
         k: int | None = None,
+        cost: Cost | None = None,
         key: str | None = None,
         subject: str | None = None,
         timeout: float | None = None,
@@ -72,6 +75,9 @@ class DecisionMethods(BaseClient):
             experiments with ``action_features``.
         k
             The number of actions of a slate: ``decision.slate``. For policies that know features of actions.
+        cost
+            What each action costs this time, by name or in the order of the actions; None for the fixed costs. For
+            policies with a ``cost_weight`` or a ``spend_budget``.
         key
             Idempotency key: the same key gives the same decision again. By default each call draws one and uses it for
             all its attempts, so that a retry never decides twice. Pass your own, such as an order number, if your
@@ -91,6 +97,7 @@ class DecisionMethods(BaseClient):
         _require_eligible(default, allowed)
         many: Info = {} if actions is None else {"actions": encode_actions(actions)}
         many |= {} if k is None else {"k": k}
+        many |= _about("cost", encode_cost(cost))
         return _post(
             experiment_path(experiment, "decide"),
             {"context": plain, "key": key or uuid4().hex, **_given(allowed), **many, **_about("subject", subject)},
@@ -106,6 +113,8 @@ class DecisionMethods(BaseClient):
         contexts: Iterable[Context],
         *,
         eligible: Sequence[Label] | Sequence[Sequence[Label] | None] | None = None,
+        cost: Cost | None = None,
+        costs: Iterable[Cost] | None = None,
         keys: Sequence[str] | None = None,
         subjects: Sequence[str | None] | None = None,
         timeout: float | None = None,
@@ -121,6 +130,8 @@ class DecisionMethods(BaseClient):
             As for :meth:`decide`.
         eligible
             The actions that may be chosen: names for all contexts, or a sequence of names for each (None: all actions).
+        cost, costs
+            What each action costs in all contexts, as for :meth:`decide`; or such costs for each context.
         keys
             Idempotency keys, one for each context.
         subjects
@@ -135,10 +146,13 @@ class DecisionMethods(BaseClient):
         _require_one_each("keys", keys, plain)
         _require_one_each("subjects", subjects, plain)
         own = list(keys) if keys is not None else [uuid4().hex for _ in plain]
+        each = None if costs is None else [encode_cost(one) for one in costs]
+        _require_one_each("costs", each, plain)
         people = _about("subjects", None if subjects is None else list(subjects))
+        priced = {**_about("cost", encode_cost(cost)), **_about("costs", each)}
         return _post(
             experiment_path(experiment, "decide"),
-            {"contexts": plain, "keys": own, **_given(encode_eligible_of_many(eligible)), **people},
+            {"contexts": plain, "keys": own, **_given(encode_eligible_of_many(eligible)), **priced, **people},
             decode_decisions,
             timeout,
             _defaults(default, plain),
@@ -151,6 +165,7 @@ class DecisionMethods(BaseClient):
         contexts: Iterable[Context] | AsyncIterable[Context],
         *,
         eligible: Sequence[Label] | None = None,
+        cost: Cost | None = None,
         chunk: int = 1_000,
         timeout: float | None = None,
     ) -> AsyncIterator[Decision | ServiceError]:
@@ -167,6 +182,8 @@ class DecisionMethods(BaseClient):
             :class:`AsyncClient` accepts asynchronous iterables too.
         eligible
             The actions that may be chosen for all of them; None for all actions.
+        cost
+            What each action costs in all of them, as for :meth:`decide`.
         chunk
             Contexts per request. Use a small chunk for a slow source, because a chunk is sent when it is full.
         timeout
@@ -175,7 +192,7 @@ class DecisionMethods(BaseClient):
         """
         path = experiment_path(experiment, "decide")
         positive_seconds("timeout", timeout)
-        line = partial(_context_line, encode_eligible(eligible))
+        line = partial(_context_line, {**_given(encode_eligible(eligible)), **_about("cost", encode_cost(cost))})
         return send_lines(self, path, contexts, chunk, line, Decision.of, timeout)
 
     @CallMethod
@@ -245,13 +262,15 @@ class DecisionMethods(BaseClient):
         context: Context,
         *,
         eligible: Sequence[Label] | None = None,
+        cost: Cost | None = None,
         timeout: float | None = None,
     ) -> ApiCall[Info]:
         """Preview a decision and its explanation, without effect.
 
-        ``eligible`` is that of :meth:`decide`, ``timeout`` that of :meth:`reward`.
+        ``eligible`` and ``cost`` are those of :meth:`decide`, ``timeout`` that of :meth:`reward`.
         """
-        body = {"context": encode_context(context), **_given(encode_eligible(eligible))}
+        own = {**_given(encode_eligible(eligible)), **_about("cost", encode_cost(cost))}
+        body = {"context": encode_context(context), **own}
         return _post(experiment_path(experiment, "preview"), body, decode_json, timeout)
 
 
@@ -273,7 +292,7 @@ def _post(
 
 
 def _about(field: str, subject: Any) -> Info:
-    """The field for a subject or subjects; none without one, for services of earlier versions."""
+    """The field for a subject, a cost and the like; none without one, for services of earlier versions."""
     return {} if subject is None else {field: subject}
 
 
@@ -320,5 +339,5 @@ def _reward_line(one: RewardOfDecision) -> bytes:
     return encode_json(_reward_of(*one))
 
 
-def _context_line(eligible: list[Any] | None, context: Context) -> bytes:
-    return encode_json({"context": encode_context(context), "key": uuid4().hex, **_given(eligible)})
+def _context_line(further: Info, context: Context) -> bytes:
+    return encode_json({"context": encode_context(context), "key": uuid4().hex, **further})

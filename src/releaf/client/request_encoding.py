@@ -69,6 +69,17 @@ def encode_eligible(eligible: Any) -> list[Any] | None:
     return list(eligible)
 
 
+def encode_cost(cost: Any) -> Any:
+    """Costs of the actions of a decision as an object or a list; None for the fixed ones."""
+    if cost is None:
+        return None
+    if isinstance(cost, Mapping):
+        return {str(name): value for name, value in cost.items()}
+    if isinstance(cost, str | bytes) or not isinstance(cost, Iterable):
+        raise TypeError(f"cost must be a mapping from actions to costs, or one cost for each action, got {cost!r}")
+    return list(cost)
+
+
 def encode_eligible_of_many(eligible: Any) -> list[Any] | None:
     """Names of the eligible actions of all contexts, or a list of names for each of them."""
     rows = encode_eligible(eligible)

@@ -40,6 +40,8 @@ class Decision:
         The actions of a slate, the best first; None without ``k``.
     slate_probabilities
         The probability of each action of the slate to be among them.
+    cost
+        The cost of the action; None where costs do not matter.
     receipt
         Needed with the reward, if the experiment has signed rewards; None otherwise. Clients send it with the decision.
     is_default
@@ -66,6 +68,7 @@ class Decision:
     eligible: tuple[Label, ...] | None = None
     slate: tuple[Label, ...] | None = None
     slate_probabilities: tuple[float, ...] | None = None
+    cost: float | None = None
 
     @classmethod
     def of_default(cls, action: Label, context: Any, error: ServiceError) -> Self:
@@ -101,6 +104,7 @@ class Decision:
             eligible=_tuple(answer.get("eligible")),
             slate=_tuple(answer.get("slate")),
             slate_probabilities=_tuple(answer.get("slate_probabilities")),
+            cost=answer.get("cost"),
         )
 
 

@@ -125,6 +125,7 @@ class ServiceHooks:
         relevant: tuple[tuple[int, ...] | None, ...] | None,
         eligible: tuple[ActionName, ...] | None = None,
         group: str | None = None,
+        costs: tuple[float, ...] | None = None,
     ) -> Decision:
         """Restore a decision of this learner from stored values, for instance to explain it.
 
@@ -138,6 +139,8 @@ class ServiceHooks:
             The actions at that time.
         action, explored, wants_reward, probability, estimates, relevant, eligible, group
             As in the decision.
+        costs
+            Of all actions in this decision; None for the fixed ones.
         """
         unit = self._encode_many([context], learns=False)[0]
         names = tuple(actions)
@@ -145,6 +148,6 @@ class ServiceHooks:
         return Decision(
             *(number, action, index, explored, wants_reward, probability, estimates, relevant),
             *(unit, self._token, names, eligible),
-            costs=self.cost if names == self._action_names else None,
+            costs=costs or (self.cost if names == self._action_names else None),
             group=group,
         )

@@ -232,6 +232,7 @@ def _readings(registry: ExperimentRegistry) -> list[ExperimentReading]:
             alerts=[alert.kind for alert in info.alerts],
             actions=_action_readings(experiment.monitor.reading),
             lift=_lift_reading(experiment.monitor.reading),
+            spend=info.spend,
         )
         for experiment, info in experiments
     ]

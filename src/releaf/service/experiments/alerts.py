@@ -1,4 +1,4 @@
-"""Alerts of an experiment: stalled rewards, drift, the propensity floor, and the label budget."""
+"""Alerts of an experiment: stalled rewards, drift, the propensity floor, and the budgets of labels and of spend."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ LEVEL = 0.01  # α of all comparisons together
 FLOOR_SHARE = 0.95  # of an action's decisions
 FLOOR_DECISIONS = 20
 NEARLY_SPENT = 0.8
+NEARLY_BOUND = 0.95  # of the most that the spend may be ahead of its allowance
 
 
 Measured = tuple[float, float]  # a value, and the half-width of its bounds
@@ -45,7 +46,8 @@ def find_alerts(
     """The alerts of an experiment, the gravest first."""
     if state.retired:
         return []
-    found = [*_label_budget(state), *_stalled_rewards(state, now), *map(_drift, shifts), *_floors(state, floored)]
+    budgets = (*_label_budget(state), *_spend_budget(state))
+    found = [*budgets, *_stalled_rewards(state, now), *map(_drift, shifts), *_floors(state, floored)]
     order = ("critical", "warning", "info")
     return sorted(found, key=lambda alert: order.index(alert.severity))
 
@@ -64,6 +66,23 @@ def _label_budget(state: ExperimentState) -> Iterator[AlertInfo]:
         return
     text = f"{spent:,} of the label budget of {budget:,} are spent: at its end the learner learns nothing more"
     yield AlertInfo("label_budget", "warning", text, advice)
+
+
+def _spend_budget(state: ExperimentState) -> Iterator[AlertInfo]:
+    learner = state.learner
+    budget, ahead = learner.spend_budget, learner.spend_ahead
+    if budget is None or ahead is None or ahead < NEARLY_BOUND * budget:
+        return
+    spend = f"The spend is {ahead:,.4g} ahead of its allowance"
+    period = f"the budget of {budget:,g} per {learner.budget_period:,} decisions"
+    if ahead > budget * (1.0 + 1e-9):
+        text = f"{spend}, more than {period}: even the cheapest action costs too much"
+        advice = "Make a cheaper action eligible, or let a policy with a larger budget take charge, as a shadow first"
+        yield AlertInfo("spend_budget", "critical", text, advice)
+        return
+    text = f"{spend}, close to {period}: dear actions are not taken for a while"
+    advice = "Nothing, if costs have just risen. Otherwise compare a policy with a larger budget, as a shadow"
+    yield AlertInfo("spend_budget", "warning", text, advice)
 
 
 def _stalled_rewards(state: ExperimentState, now: float) -> Iterator[AlertInfo]:

@@ -17,10 +17,11 @@ class ExperimentCounters(Struct):
     defaults: int = 0
     dropped: int = 0
     reward_sum: float = 0.0
+    spent: float = 0.0  # sum of the costs of the actions taken
 
     def to_message(self, pending: int) -> Counts:
         """The counts for the API; ``pending`` is the number of pending decisions."""
         rewarded = self.rewards + self.defaults
         fields = structs.asdict(self)
-        total = fields.pop("reward_sum")
+        total, _ = fields.pop("reward_sum"), fields.pop("spent")
         return Counts(**fields, waiting=pending, mean_reward=total / rewarded if rewarded else None)

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 import msgspec
 
 from releaf.service.errors import ApiError, StoreError
+from releaf.service.experiments.decision_costs import weighs_costs
 from releaf.service.experiments.served_experiment import ServedExperiment
 from releaf.service.log.export_files import FORMATS, ExportTask
 
@@ -58,6 +59,7 @@ async def export_decisions(experiment: ServedExperiment, address: str, file_form
         kinds=[feature.kind for feature in inputs.values()],
         wants_all=experiment.live().learner.wants_all,
         has_slates=experiment.live().learner.traits.takes_action_features,
+        has_costs=weighs_costs(experiment.live().learner),
     )
     await experiment.flush()
     command = (sys.executable, "-m", "releaf.service.log.export_files")

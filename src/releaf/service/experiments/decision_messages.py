@@ -45,6 +45,7 @@ def decision_answers(
                 None if event.eligible is None else list(event.eligible),
                 None if event.many is None or event.many.slate is None else list(event.many.slate),
                 None if event.many is None or event.many.probabilities is None else list(event.many.probabilities),
+                event.cost,
             )
         )
     return answers

@@ -15,6 +15,7 @@ from releaf.decision import Decision
 from releaf.explanation import Explanation
 from releaf.policy import ServedPolicy
 from releaf.service.errors import ApiError, invalid_request
+from releaf.service.experiments.decision_costs import convert_costs
 from releaf.service.experiments.decision_messages import decision_answers
 from releaf.service.experiments.learner_slot import action_names
 from releaf.service.experiments.state import ExperimentState
@@ -122,19 +123,21 @@ async def explain_decision(state: ExperimentState, event: Decided) -> Explanatio
 
 
 async def preview(
-    state: ExperimentState, context: Any, eligible: list[ExperimentAction] | None = None
+    state: ExperimentState, context: Any, eligible: list[ExperimentAction] | None = None, cost: Any = None
 ) -> ExplanationInfo:
     """Explain what the learner would decide now among the eligible actions; the state is unchanged."""
     row = state.to_rows([context])[0]
     learner = state.learner
+    converted = convert_costs([cost], 1, learner)
+    own = None if converted is None else converted[0]
     try:
-        choice = learner.preview(row, eligible)
+        choice = learner.preview(row, eligible, own)
     except (ValueError, TypeError, OverflowError) as error:
         raise invalid_request(str(error)) from None
     event = Decided.of(state.last_at, state.decisions + 1, row, choice, None, None)
     (answer,) = decision_answers([event], state)
     why = await asyncio.to_thread(learner.explain, choice) if learner.traits.explains else None
-    distribution = await asyncio.to_thread(_draw_actions, learner.freeze(), row, eligible)
+    distribution = await asyncio.to_thread(_draw_actions, learner.freeze(), row, eligible, own)
     text = _describe(answer, event.number) if why is None else why.text
     for did, would in (("chose", "choose"), ("explored", "explore")):
         text = re.sub(rf"^Decision \d+ {did}\b", f"It would {would}", text)
@@ -142,11 +145,14 @@ async def preview(
 
 
 def _draw_actions(
-    saved: Callable[[], bytes], row: list[Any], eligible: list[ExperimentAction] | None
+    saved: Callable[[], bytes],
+    row: list[Any],
+    eligible: list[ExperimentAction] | None,
+    cost: tuple[float, ...] | None,
 ) -> dict[str, float]:
     """Shares of the actions that a copy of the learner takes in a context, drawn DRAWS times."""
     twin: ServedPolicy = from_bytes(saved())
-    counts = np.bincount(twin.preview_actions([row] * DRAWS, eligible=eligible), minlength=len(twin.actions))
+    counts = np.bincount(twin.preview_actions([row] * DRAWS, eligible=eligible, cost=cost), minlength=len(twin.actions))
     return {str(action): int(count) / DRAWS for action, count in zip(twin.actions, counts, strict=True)}
 
 
@@ -169,6 +175,7 @@ def _restore_decision(state: ExperimentState, event: Decided, actions: list[Expe
         estimates=event.estimates,
         relevant=event.relevant,
         eligible=event.eligible,
+        costs=event.costs,
     )
     restored.slate = None if event.many is None else event.many.slate
     return restored

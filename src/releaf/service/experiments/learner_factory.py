@@ -19,6 +19,7 @@ from releaf.policies.class_lookup import policy_classes
 from releaf.policies.parameters import parameter_defaults, parameters_of
 from releaf.policy import ServedPolicy
 from releaf.service.errors import ApiError, invalid_request
+from releaf.service.experiments.decision_costs import needs_costs
 from releaf.service.messages import Features, NewExperiment, PolicyInfo, PolicySpec
 
 MAX_TUPLES = 1_000_000  # of features for which RELEAF keeps cells
@@ -58,7 +59,6 @@ def make_learner(spec: NewExperiment) -> ServedPolicy:
         content = base64.b64decode(spec.model, validate=True)
         _validate_model_header(state_file.from_bytes(content, "content")[0], spec.actions, schema)
         learner: ServedPolicy = from_bytes(content)
-        _require_fixed_costs(learner)
         learner.keep_pending(set())  # no reward can come for what it decided elsewhere
         return learner
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, MemoryError, RecursionError) as error:
@@ -166,16 +166,9 @@ def build_policy(policy: PolicySpec, actions: tuple[Any, ...] | ActionTable, sch
     try:
         _validate_size(policy.name, actions, schema, arguments)
         learner: ServedPolicy = make(actions, schema, **arguments)
-        _require_fixed_costs(learner)
         return learner
     except (ValueError, TypeError, OverflowError, MemoryError) as error:
         raise invalid_request(f"{policy.name} can't be built: {error}") from None
-
-
-def _require_fixed_costs(learner: ServedPolicy) -> None:
-    """Raise for a learner that needs costs with each decision, which requests do not have."""
-    if learner.cost_weight is not None and learner.cost is None:
-        raise ValueError("cost is missing: expected a list of fixed costs, one for each action, in their order")
 
 
 def _validate_size(
@@ -224,17 +217,18 @@ def precompile(learner: ServedPolicy) -> float:
     context = [_example_value(feature) for feature in clone.schema.inputs.values()]
     if clone.traits.takes_action_features:
         _precompile_slates(clone, context)
-    choice = clone.decide(context)  # first: what is relevant is computed from contexts of decisions
+    costs = [0.0] * len(clone.actions) if needs_costs(clone) else None
+    choice = clone.decide(context, None, costs)  # first: what is relevant is computed from contexts of decisions
     if choice.wants_reward:
         low = clone.reward_range[0]
         clone.learn(choice, [low] * len(clone.actions) if clone.wants_all else low)
-    clone.decide_many([context, context])
-    choice = clone.preview(context)
+    clone.decide_many([context, context], None, costs)
+    choice = clone.preview(context, None, costs)
     if clone.traits.explains:
         clone.explain(choice)
     if clone.traits.has_effects:
         clone.effect(0)
-    return min(_seconds(lambda: clone.decide(context)) for _ in range(TIMED_DECISIONS))
+    return min(_seconds(lambda: clone.decide(context, None, costs)) for _ in range(TIMED_DECISIONS))
 
 
 def _precompile_slates(clone: Any, context: list[Any]) -> None:

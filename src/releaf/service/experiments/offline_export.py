@@ -28,6 +28,7 @@ async def export_from_store(address: str, name: str, file_format: str) -> AsyncI
             kinds=[feature.kind for feature in inputs.values()],
             wants_all=spec.policy.parameters.get("observe") in ("all-actions", "labels"),
             has_slates=spec.policy.name in POLICIES and POLICIES[spec.policy.name].traits.takes_action_features,
+            has_costs=any(spec.policy.parameters.get(name) is not None for name in ("cost_weight", "spend_budget")),
         )
         async for chunk in export_chunks(reader, task):
             yield chunk

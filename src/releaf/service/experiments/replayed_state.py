@@ -15,6 +15,7 @@ from releaf.policy import ServedPolicy
 from releaf.service.errors import ApiError
 from releaf.service.experiments.action_history import ActionHistory, Reward
 from releaf.service.experiments.counters import ExperimentCounters
+from releaf.service.experiments.decision_costs import CostsOfContexts, costs_for
 from releaf.service.experiments.idempotency import IdempotencyKeys
 from releaf.service.experiments.learner_slot import LearnerSlot, action_names, deserialize_learner
 from releaf.service.experiments.pending_decisions import DeferredDecisions, PendingDecision, PendingDecisions
@@ -128,9 +129,9 @@ class ReplayedState:
                 self._activate(decision, at)
             case Expired():
                 self._expire(event)
-            case events.ActionAdded(_, action, features):
+            case events.ActionAdded(_, action, features, cost):
                 for slot in (self.slot, *self.shadows):
-                    slot.learner.add_action(action, *features_argument(features))
+                    slot.learner.add_action(action, *features_argument(features), **cost_argument(slot.learner, cost))
                 self._actions_changed()
             case events.ActionRemoved(_, action):
                 self._remove_action(action, event.at)
@@ -166,11 +167,12 @@ class ReplayedState:
 
     def _replay_decision(self, event: Decided) -> None:
         requested = event.many is not None and event.many.actions is not None
-        (choice,) = decide_contexts(self.learner, [event.context], None if requested else [event.eligible], event.many)
+        eligible = None if requested else [event.eligible]
+        (choice,) = decide_contexts(self.learner, [event.context], eligible, event.many, [event.costs])
         if (choice.action, choice.explored) != (event.action, event.explored) and self.diverged is None:
             self.diverged = event.number
         for shadow in self.shadows:
-            shadow.learner.decide(event.context, event.eligible)
+            decide_contexts(shadow.learner, [event.context], [event.eligible], None, [event.costs])
         self._record([event])
 
     # --- changes of the state -------------------------------------------------------------------------------------
@@ -184,6 +186,8 @@ class ReplayedState:
         counters.decisions, self.last_at = last.number, last.at
         counters.explored += sum(explored)
         counters.asked += sum(asked)
+        for event in made:
+            counters.spent += event.cost or 0.0  # in order, as a replay adds them
         within = self.spec.rewards.within_seconds
         deadline = None if within is None else last.at + within
         for event in made:
@@ -344,17 +348,24 @@ def decide_contexts(
     rows: list[list[Any]],
     eligible: EligibleActions | None = None,
     many: ManyActions | None = None,
+    costs: CostsOfContexts | None = None,
 ) -> Sequence[Decision]:
     """Decide for all contexts; an error leaves the learner unchanged."""
+    own = costs_for(learner, costs)
     if many is not None:
         allowed = None if eligible is None else eligible[0]
         joint = cast("ActionTablePolicy", learner)
         return [joint.decide(rows[0], allowed, k=many.k, actions=many.actions)]
     if len(rows) == 1:
-        return [learner.decide(rows[0], None if eligible is None else eligible[0])]
-    return learner.decide_many(rows, eligible)
+        return [learner.decide(rows[0], None if eligible is None else eligible[0], *(() if own is None else own))]
+    return learner.decide_many(rows, eligible, *(() if own is None else (own,)))
 
 
 def features_argument(features: Any) -> tuple[Any, ...]:
     """Features of an action as further arguments: most policies take none."""
     return () if features is None else (features,)
+
+
+def cost_argument(learner: ServedPolicy, cost: float | None) -> dict[str, float]:
+    """The fixed cost of a new action as a further argument, for a learner whose actions have fixed costs."""
+    return {} if cost is None or learner.cost is None else {"cost": cost}

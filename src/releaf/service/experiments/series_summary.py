@@ -85,6 +85,7 @@ def _point_message(point: TimeSeriesPoint, counted_from: int, reward_range: tupl
         actions=[_action_point(action, sums, reward_range) for action, sums in point.actions.items()]
         if has_actions
         else None,
+        spent=point.spent,
     )
 
 
@@ -142,6 +143,8 @@ def summarise(
         total_regret=total.regret_sum if total.regrets else None,
         actions=[estimates.of_action(action, baseline) for action in total.actions],
         markers=[_marker(one) for one in series.markers if _is_within(one.at, since, until)],
+        spent=total.spent,
+        mean_cost=total.spent / total.decisions if total.decisions else None,
     )
 
 

@@ -24,13 +24,14 @@ from releaf.service.experiments.monitor import ExperimentMonitor
 from releaf.service.experiments.pending_decisions import NotPending
 from releaf.service.experiments.policy_versions import PolicyVersions
 from releaf.service.experiments.receipts import Receipts
+from releaf.service.experiments.repeated_requests import AskedBefore, require_same_request
 from releaf.service.experiments.serialization import EXPERIMENT_FORMAT
+from releaf.service.experiments.spending import spend_info
 from releaf.service.experiments.state import ExperimentState
 from releaf.service.log.events import (
     AnyEvent,
     Decided,
     EligibleActions,
-    ExperimentAction,
     Rewarded,
     decode_page,
 )
@@ -185,15 +186,17 @@ class ServedExperiment:
         eligible: EligibleActions | None = None,
         subjects: Sequence[str | None] | None = None,
         many: ManyActions | None = None,
+        costs: Sequence[Any] | None = None,
     ) -> list[Decided]:
         """Decide and commit. A context whose idempotency key is known gets its earlier decision."""
         distinct = distinct_keys(keys)
         if distinct:
             known = self.live().keys.known(distinct)
             if known:
-                return await self._decide_new(contexts, keys, known, eligible, subjects or [None] * len(contexts), many)
+                people = subjects or [None] * len(contexts)
+                return await self._decide_new(contexts, keys, known, eligible, people, many, costs)
         at, hashed = self.now(), None if subjects is None else self.hashes.subjects(subjects)
-        made = self._change(lambda state: state.decide(contexts, keys, at, eligible, hashed, many))
+        made = self._change(lambda state: state.decide(contexts, keys, at, eligible, hashed, many, costs))
         await self._group_commit.append(self, made)
         return made
 
@@ -205,41 +208,25 @@ class ServedExperiment:
         eligible: EligibleActions | None,
         subjects: Sequence[str | None],
         many: ManyActions | None,
+        costs: Sequence[Any] | None,
     ) -> list[Decided]:
         """Decide only for the contexts whose idempotency key is new."""
         decisions, hashed = {}, self.hashes.subjects(subjects)
         for index, key in enumerate(keys):
             if key in known:
                 decisions[index] = recorded = await self.read_decision(known[key])
-                if not self._is_of_context(recorded, self.live().to_rows([contexts[index]])[0]):
-                    raise ApiError(409, "key_reused", f"key {key!r} was used for another context: use another key")
-                if not _is_same_request(recorded.many, many):
-                    raise ApiError(409, "key_reused", f"key {key!r} was used with other actions or k: use another key")
-                if not self._has_eligible(recorded, None if eligible is None else eligible[index]):
-                    message = f"key {key!r} was used with other eligible actions: use another key"
-                    raise ApiError(409, "key_reused", message)
-                if recorded.subject != hashed[index]:
-                    raise ApiError(409, "key_reused", f"key {key!r} was used for another subject: use another key")
+                among = None if eligible is None else eligible[index]
+                cost = None if costs is None else costs[index]
+                asked = AskedBefore(contexts[index], among, hashed[index], many, cost)
+                require_same_request(asked, recorded, key, self.live(), self.hashes)
         new = [index for index in range(len(contexts)) if index not in decisions]
         if new:
             allowed = None if eligible is None else [eligible[index] for index in new]
             own, named, people = ([values[index] for index in new] for values in (contexts, keys, subjects))
-            made = await self.decide(own, named, allowed, people, many)
+            priced = None if costs is None else [costs[index] for index in new]
+            made = await self.decide(own, named, allowed, people, many, priced)
             decisions |= dict(zip(new, made, strict=True))
         return [decisions[index] for index in range(len(contexts))]
-
-    def _has_eligible(self, event: Decided, eligible: Sequence[ExperimentAction] | None) -> bool:
-        """Whether a decision chose among these actions; None for all of them."""
-        if eligible is None and self.live().has_requested_actions:  # the log names all of that time
-            return True
-        actions = set(self.live().actions.at(event.number))
-        return set(event.eligible or actions) == (actions if eligible is None else set(eligible))
-
-    def _is_of_context(self, decision: Decided, row: list[Any]) -> bool:
-        """Whether a recorded decision may be of this context, of which retention may have left a hash or nothing."""
-        if decision.context_hash is not None:
-            return decision.context_hash == self.hashes.context(row)
-        return not decision.context or decision.context == row
 
     async def reward(self, given: Sequence[RewardOf]) -> list[Learnt]:
         """Learn rewards and commit: all of them, or none if one is invalid or lacks its receipt."""
@@ -388,6 +375,7 @@ class ServedExperiment:
             messages=self.messages,
             retention=state.retention if state else self.spec.retention,
             alerts=self.monitor.alerts(state, self.now()) if state else [],
+            spend=spend_info(state) if state else None,
             action_features=learner_factory.describe_action_features(self.spec),
         )
 
@@ -452,11 +440,6 @@ def _changeable_fields(state: ExperimentState) -> dict[str, Any]:
         "retired": state.retired,
         "retention": state.retention,
     }
-
-
-def _is_same_request(recorded: ManyActions | None, many: ManyActions | None) -> bool:
-    """Whether two requests had the same actions with features, and the same size of a slate."""
-    return many is None if recorded is None else recorded.is_same_request(many)
 
 
 def _learn_rewards(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import count, repeat
 from typing import Any, cast
 
@@ -16,9 +16,21 @@ from releaf.decision import ActionName
 from releaf.policy import ServedPolicy
 from releaf.service.errors import ApiError, invalid_request
 from releaf.service.experiments.action_history import Reward
+from releaf.service.experiments.decision_costs import (
+    CostsOfContexts,
+    convert_costs,
+    require_promotable,
+    require_same_costs_in_requests,
+)
 from releaf.service.experiments.learner_slot import serialize_learner
 from releaf.service.experiments.pending_decisions import NotPending
-from releaf.service.experiments.replayed_state import FORMER, ReplayedState, decide_contexts, features_argument
+from releaf.service.experiments.replayed_state import (
+    FORMER,
+    ReplayedState,
+    cost_argument,
+    decide_contexts,
+    features_argument,
+)
 from releaf.service.log import events
 from releaf.service.log.events import (
     AnyEvent,
@@ -48,11 +60,12 @@ class ExperimentState(ReplayedState):
         eligible: EligibleActions | None = None,
         subjects: Iterable[str | None] | None = None,
         many: ManyActions | None = None,
+        costs: Sequence[Any] | None = None,
     ) -> list[Decided]:
         """Decide for each context, among its eligible actions; invalid input raises before the first decision.
 
         ``subjects`` are keyed hashes. ``many``, which goes with one context, has the actions of the request, and the
-        size of the slate.
+        size of the slate. ``costs`` are those of the actions, for each context; None for the fixed ones.
         """
         self._require_not_retired()
         if many is not None:
@@ -60,30 +73,36 @@ class ExperimentState(ReplayedState):
         if self.learner.observation_mode != "never":
             self.pending.require_capacity_for(len(contexts), self.spec)
         rows = self.to_rows(contexts)
+        own = convert_costs(costs, len(rows), self.learner)
         try:
-            choices = decide_contexts(self.learner, rows, eligible, many)
+            choices = decide_contexts(self.learner, rows, eligible, many, own)
         except (ValueError, TypeError, OverflowError) as error:
             raise invalid_request(str(error)) from None
-        shadow_choices = self._shadow_choices(rows, eligible)
+        shadow_choices = self._shadow_choices(rows, eligible, own)
         is_open = self.has_requested_actions or (many is not None and many.actions is not None)
         everyone = tuple(self.learner.actions) if is_open else None
         made = [
-            Decided.of(at, number, row, choice, key, others, subject, many, everyone)
-            for number, row, choice, key, others, subject in zip(
-                count(self.counters.decisions + 1), rows, choices, keys, shadow_choices, subjects or repeat(None)
+            Decided.of(at, number, row, choice, key, others, subject, many, everyone, cost)
+            for number, row, choice, key, others, subject, cost in zip(
+                count(self.counters.decisions + 1),
+                *(rows, choices, keys, shadow_choices, subjects or repeat(None), own or repeat(None)),
+                strict=False,
             )
         ]
         self._record(made)
         return made
 
     def _shadow_choices(
-        self, rows: list[list[Any]], eligible: EligibleActions | None
+        self, rows: list[list[Any]], eligible: EligibleActions | None, costs: CostsOfContexts | None
     ) -> Iterable[dict[str, ExperimentAction] | None]:
         """The choices of the shadows for each context; None if there are no shadows."""
         if not self.shadows:
             return repeat(None)
         choices = [
-            [cast("ExperimentAction", made.action) for made in decide_contexts(shadow.learner, rows, eligible)]
+            [
+                cast("ExperimentAction", made.action)
+                for made in decide_contexts(shadow.learner, rows, eligible, None, costs)
+            ]
             for shadow in self.shadows
         ]
         names = [shadow.name for shadow in self.shadows]
@@ -141,8 +160,8 @@ class ExperimentState(ReplayedState):
         self._expire(event)
         return event
 
-    def add_action(self, action: ExperimentAction, features: Any, at: float) -> AnyEvent:
-        """Add an action to all learners, perhaps with features of its own."""
+    def add_action(self, action: ExperimentAction, features: Any, cost: float | None, at: float) -> AnyEvent:
+        """Add an action to all learners, perhaps with features of its own, or a fixed cost."""
         self._require_not_retired()
         has_features = getattr(self.learner, "action_features", None) is not None
         if features is not None and not has_features:
@@ -155,8 +174,13 @@ class ExperimentState(ReplayedState):
             raise ApiError(
                 409, "conflict", f"the experiment already has {MAX_ACTIONS:,} actions, the maximum: retire one first"
             )
-        self._dry_run("add_action", action, *features_argument(features))
-        event = events.ActionAdded(at, action, features)
+        if cost is not None and all(slot.learner.cost is None for slot in (self.slot, *self.shadows)):
+            raise invalid_request(f"action {action!r} has a cost, but actions of this experiment have no fixed costs")
+        self._dry_run(
+            *("add_action", action, *features_argument(features)),
+            further=lambda learner: cost_argument(learner, cost),
+        )
+        event = events.ActionAdded(at, action, features, cost)
         self.apply(event)
         return event
 
@@ -180,6 +204,7 @@ class ExperimentState(ReplayedState):
         self._require_not_retired()
         if getattr(self.learner, "action_features", None) is not None:
             raise ApiError(409, "conflict", "an experiment whose actions have features can't have shadows")
+        require_same_costs_in_requests(self.learner, learner)
         if len(self.shadows) >= MAX_SHADOWS:
             raise ApiError(
                 409, "conflict", f"the experiment already has {MAX_SHADOWS} shadows, the maximum: remove one first"
@@ -207,6 +232,7 @@ class ExperimentState(ReplayedState):
                 f"shadow {name!r} can't be promoted: it does not learn from rewards {rewards}, as pending decisions do"
             )
             raise ApiError(409, "conflict", message)
+        require_promotable(self.learner, self._shadow(name).learner, name)
         event = events.Promoted(at, name)
         self.apply(event)
         return event
@@ -271,11 +297,17 @@ class ExperimentState(ReplayedState):
         if self.shadows:
             raise ApiError(409, "conflict", "shadows choose single actions: remove them before a request with k")
 
-    def _dry_run(self, change: str, action: ExperimentAction, *features: Any) -> None:
+    def _dry_run(
+        self,
+        change: str,
+        action: ExperimentAction,
+        *features: Any,
+        further: Callable[[ServedPolicy], dict[str, float]] = lambda learner: {},
+    ) -> None:
         """Try a change of the actions on copies: either all learners make it or none."""
         try:
             for slot in (self.slot, *self.shadows):
-                getattr(copy.deepcopy(slot.learner), change)(action, *features)
+                getattr(copy.deepcopy(slot.learner), change)(action, *features, **further(slot.learner))
         except (ValueError, TypeError) as error:
             known = action in self.learner.actions
             status, code = (404, "unknown_action") if change == "remove_action" and not known else (409, "conflict")

@@ -46,6 +46,7 @@ class TimeSeriesPoint(Struct, array_like=True):
     regrets: int = 0
     regret_sum: float = 0.0
     actions: dict[ExperimentAction | None, ActionSums] = {}
+    spent: float = 0.0  # sum of the costs of the actions taken
 
     def merge(self, later: TimeSeriesPoint) -> None:
         """Add the sums of the following point; written out, because early decisions pay for it."""
@@ -54,6 +55,7 @@ class TimeSeriesPoint(Struct, array_like=True):
         self.asked += later.asked
         self.until = later.until
         self.size += later.size
+        self.spent += later.spent
         if later.rewards:
             self.rewards += later.rewards
             self.reward_sum += later.reward_sum
@@ -128,6 +130,7 @@ class TimeSeries(Struct, array_like=True):
             point.explored += event.explored
             point.asked += event.wants_reward
             point.until = at
+            point.spent += event.cost or 0.0
             sums = point.of(event.action)
             sums.decisions += 1
             chance = event.probability

@@ -1,9 +1,9 @@
-"""Eligible actions, and actions with features, of a request for decisions."""
+"""Eligible actions, actions with features, and costs of actions of a request for decisions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 
 from releaf.service.errors import invalid_request
 from releaf.service.http.name_checks import check_name
@@ -47,3 +47,21 @@ def many_actions_of(ask: Ask) -> ManyActions | None:
     for name in ask.actions or ():
         check_name("action", name)
     return ManyActions(ask.actions, ask.k)
+
+
+def costs_of(ask: Ask) -> list[Any] | None:
+    """The costs of a request for one decision."""
+    if ask.costs is not None:
+        raise invalid_request("costs go with contexts; expected cost")
+    return None if ask.cost is None else [ask.cost]
+
+
+def costs_of_many(ask: Ask, count: int) -> list[Any] | None:
+    """The costs of each context; ``cost`` holds for all of them."""
+    if ask.cost is not None:
+        if ask.costs is not None:
+            raise invalid_request("expected either cost, for all contexts, or costs, one for each")
+        return [ask.cost] * count
+    if ask.costs is not None and len(ask.costs) != count:
+        raise invalid_request(f"got {len(ask.costs)} costs for {count} contexts: expected one for each")
+    return ask.costs

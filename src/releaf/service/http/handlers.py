@@ -22,6 +22,8 @@ from releaf.service.experiments.served_experiment import LIVE, RECOVERING, Serve
 from releaf.service.http.asgi import RawResponse, find_header
 from releaf.service.http.eligible_actions import (
     EligibleActions,
+    costs_of,
+    costs_of_many,
     eligible_of,
     eligible_of_many,
     many_actions_of,
@@ -130,7 +132,7 @@ async def _change(request: ApiRequest, change: str, subject: Any, *further: Any)
 
 async def add_action(request: ApiRequest) -> ExperimentInfo:
     check_name("action", request.body.action)
-    return await _change(request, "add_action", request.body.action, request.body.features)
+    return await _change(request, "add_action", request.body.action, request.body.features, request.body.cost)
 
 
 async def retire_action(request: ApiRequest) -> ExperimentInfo:
@@ -179,7 +181,7 @@ async def decide(request: ApiRequest) -> Answer | Answers | RawResponse:
             raise invalid_request("subjects go with contexts; expected subject")
         one, subjects = eligible_of(ask), None if ask.subject is None else [ask.subject]
         key, many = ask.key or header_key, many_actions_of(ask)
-        return (await _decide(request, experiment, [ask.context], [key], one, subjects, many))[0]
+        return (await _decide(request, experiment, [ask.context], [key], one, subjects, many, costs_of(ask)))[0]
     _require_no_many_actions(ask)
     if ask.key is not None:
         raise invalid_request("key goes with context; expected keys, one for each context")
@@ -193,8 +195,8 @@ async def decide(request: ApiRequest) -> Answer | Answers | RawResponse:
     if ask.subjects is not None and len(ask.subjects) != len(contexts):
         raise invalid_request(f"got {len(ask.subjects)} subjects for {len(contexts)} contexts: expected one for each")
     keys: list[str | None] = [*ask.keys] if ask.keys is not None else [None] * len(contexts)
-    eligible = eligible_of_many(ask, len(contexts))
-    return Answers(await _decide(request, experiment, contexts, keys, eligible, ask.subjects))
+    eligible, costs = eligible_of_many(ask, len(contexts)), costs_of_many(ask, len(contexts))
+    return Answers(await _decide(request, experiment, contexts, keys, eligible, ask.subjects, None, costs))
 
 
 def _header_key(request: ApiRequest) -> str | None:
@@ -212,8 +214,9 @@ async def _decide(
     eligible: EligibleActions | None,
     subjects: Sequence[str | None] | None = None,
     many: ManyActions | None = None,
+    costs: Sequence[Any] | None = None,
 ) -> list[Answer]:
-    events = await experiment.decide(contexts, keys, eligible, subjects, many)
+    events = await experiment.decide(contexts, keys, eligible, subjects, many, costs)
     request.metrics.recent_decisions(experiment.name).add([event.explored for event in events])
     return decision_answers(events, experiment.live(), experiment.receipts)
 
@@ -235,7 +238,9 @@ async def _decide_lines(request: ApiRequest, experiment: ServedExperiment) -> Ra
         contexts, keys = [one.context for one in some], [one.key for one in some]
         sets, subjects = [eligible_of(one) for one in some], [one.subject for one in some]
         eligible = [None if one is None else one[0] for one in sets] if any(sets) else None
-        return await _decide(request, experiment, contexts, keys, eligible, subjects if any(subjects) else None)
+        costs = [one.cost for one in some] if any(one.cost is not None for one in some) else None
+        people = subjects if any(subjects) else None
+        return await _decide(request, experiment, contexts, keys, eligible, people, None, costs)
 
     return _encode_lines(await _answer_lines(asked, decide_some))
 
@@ -245,6 +250,7 @@ def _require_one_context(ask: Ask) -> None:
         raise invalid_request("expected a context in each line")
     _require_no_many_actions(ask)
     eligible_of(ask)
+    costs_of(ask)
 
 
 def _require_no_many_actions(ask: Ask) -> None:
@@ -315,7 +321,9 @@ async def reward(request: ApiRequest) -> Learnt | AllLearnt | RawResponse:
 
 
 async def preview(request: ApiRequest) -> ExplanationInfo:
-    return await explanations.preview(_experiment(request).live(), request.body.context, request.body.eligible)
+    return await explanations.preview(
+        _experiment(request).live(), request.body.context, request.body.eligible, request.body.cost
+    )
 
 
 async def erase_subject(request: ApiRequest) -> ErasureProof:

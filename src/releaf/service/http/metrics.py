@@ -23,11 +23,11 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.registry import Collector
 
 from releaf._version import __version__
-from releaf.service.messages import Counts
+from releaf.service.messages import Counts, SpendInfo
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 STATUSES = ("live", "standby", "recovering", "damaged", "retired")
-ALERTS = ("stalled_rewards", "drift", "propensity_floor", "label_budget")
+ALERTS = ("stalled_rewards", "drift", "propensity_floor", "label_budget", "spend_budget")
 RECENT = 1_000  # decisions over which the exploration rate is computed
 LATENCIES = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  # seconds
 BATCHES = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1_000.0, 2_000.0, 5_000.0, 10_000.0)  # events
@@ -64,6 +64,7 @@ class ExperimentReading(NamedTuple):
     alerts: Sequence[str] = ()  # kinds of the alerts
     actions: Sequence[ActionReading] = ()
     lift: LiftReading | None = None
+    spend: SpendInfo | None = None  # where the policy weighs costs
 
 
 class StoreLag(NamedTuple):
@@ -215,6 +216,7 @@ class Metrics:
                 if (known := read(reading)) is not None:
                     gauge.add_metric((reading.name,), known)
             yield gauge
+        yield from _collect_spend(readings)
         yield from _collect_alerts(readings)
         yield from _collect_actions(readings)
         statuses = GaugeMetricFamily("releaf_experiments", "Experiments by status.", labels=("status",))
@@ -238,6 +240,25 @@ class Metrics:
             ("releaf_event_loop_lag_seconds", "How late timers of the event loop are.", self._loop_lag),
         ):
             yield HistogramMetricFamily(name, help_text, taken.buckets(), taken.total)
+
+
+def _collect_spend(readings: list[ExperimentReading]) -> Iterator[Metric]:
+    """Yield metrics of experiments whose policies weigh costs; those of a budget only where there is one."""
+    priced = [(reading.name, reading.spend) for reading in readings if reading.spend is not None]
+    total = CounterMetricFamily("releaf_spend", "Sum of the costs of the actions taken.", labels=("experiment",))
+    for name, spend in priced:
+        total.add_metric((name,), spend.spent)
+    yield total
+    for field, metric, help_text in (
+        ("cost_weight", "releaf_cost_weight", "Reward that a unit of cost counts for."),
+        ("budget", "releaf_spend_budget", "What may be spent in a period of the budget."),
+        ("ahead", "releaf_spend_ahead", "Spend of the policy in charge ahead of its allowance, or behind."),
+    ):
+        gauge = GaugeMetricFamily(metric, help_text, labels=("experiment",))
+        for name, spend in priced:
+            if (known := getattr(spend, field)) is not None:
+                gauge.add_metric((name,), known)
+        yield gauge
 
 
 def _collect_alerts(readings: list[ExperimentReading]) -> Iterator[Metric]:

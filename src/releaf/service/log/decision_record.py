@@ -33,4 +33,6 @@ def decision_record(event: Decided, row: RewardRow | None, names: tuple[str, ...
         actions=None if many is None else many.actions,
         slate=None if many is None or many.slate is None else list(many.slate),
         slate_probabilities=None if many is None or many.probabilities is None else list(many.probabilities),
+        cost=event.cost,
+        costs=None if event.costs is None else list(event.costs),
     )

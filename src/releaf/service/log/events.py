@@ -32,6 +32,9 @@ class Decided(LogEvent, tag=1):
 
     ``eligible``: the actions that could be chosen; None where all could, as in logs of earlier versions. Once actions
     come with requests, it is never None. Estimates are those of all actions, or of the eligible ones.
+
+    ``costs``: what each action costs, where costs came with the request. ``cost``: that of the action, where costs
+    matter.
     """
 
     number: int
@@ -48,6 +51,8 @@ class Decided(LogEvent, tag=1):
     subject: str | None = None  # a keyed hash of it, never itself
     context_hash: str | None = None  # in place of a context that retention hashed
     many: ManyActions | None = None
+    costs: tuple[float, ...] | None = None
+    cost: float | None = None
 
     @classmethod
     def of(
@@ -61,6 +66,7 @@ class Decided(LogEvent, tag=1):
         subject: str | None = None,
         many: ManyActions | None = None,
         everyone: tuple[Any, ...] | None = None,
+        costs: tuple[float, ...] | None = None,
     ) -> Decided:
         """The event of a learner's decision; ``everyone`` is eligible where the decision names nobody."""
         chance, explored, wanted = choice.probability, choice.explored, choice.wants_reward
@@ -71,7 +77,7 @@ class Decided(LogEvent, tag=1):
             many = msgspec.structs.replace(
                 many, slate=choice.slate, probabilities=choice.slate_probabilities, chances=chances
             )
-        return cls(at, number, context, *answer, key, shadows, eligible, subject, None, many)
+        return cls(at, number, context, *answer, key, shadows, eligible, subject, None, many, costs, choice.cost)
 
 
 class Rewarded(LogEvent, tag=2):
@@ -89,10 +95,11 @@ class Expired(LogEvent, tag=3):
 
 
 class ActionAdded(LogEvent, tag=4):
-    """The experiment has one more action from now on, perhaps with features of its own."""
+    """The experiment has one more action from now on, perhaps with features of its own, or a fixed cost."""
 
     action: ExperimentAction
     features: Any = None
+    cost: float | None = None
 
 
 class ActionRemoved(LogEvent, tag=5):

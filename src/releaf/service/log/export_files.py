@@ -43,6 +43,7 @@ class ExportTask(msgspec.Struct):
     kinds: list[str]
     wants_all: bool
     has_slates: bool = False  # whether decisions may be slates
+    has_costs: bool = False  # whether actions have costs
 
 
 async def export_chunks(reader: SqlQueries, task: ExportTask) -> AsyncIterator[bytes]:
@@ -80,6 +81,8 @@ class _ExportColumns:
         self.kinds = task.kinds
         if task.has_slates:
             self.fixed = (*self.fixed, "slate", "slate_probabilities", "slate_rewards")
+        if task.has_costs:
+            self.fixed = (*self.fixed, "cost", "costs")
         self.named = [self._prefixed(name, names) if name in self.fixed else name for name in names]
 
     def _prefixed(self, name: str, names: tuple[str, ...]) -> str:
@@ -110,7 +113,7 @@ def neutralize_formula(cell: Any) -> Any:
 
 
 def join_names(names: list[Any] | None) -> str | None:
-    """Names of eligible actions in one cell, separated by ``|``."""
+    """Names of eligible actions, or numbers, in one cell, separated by ``|``."""
     return None if names is None else "|".join(map(str, names))
 
 
@@ -130,7 +133,7 @@ class _CsvWriter:
             self._has_header = True
         for record in rows:
             values = columns.row(record)
-            for name in ("eligible", "slate", "slate_probabilities"):
+            for name in ("eligible", "slate", "slate_probabilities", "costs"):
                 values[name] = join_names(values.get(name))
             writer.writerow([neutralize_formula(values[name]) for name in names])
         return text.getvalue().encode()
@@ -162,10 +165,12 @@ class _ParquetWriter:
         kinds = {"categorical": pa.string(), "boolean": pa.bool_(), "datetime": pa.string()}
         self._types = [kinds.get(kind, pa.float64()) for kind in columns.kinds]
         time = pa.timestamp("ms", tz="UTC")
-        slates = {
+        further = {
             "slate": pa.list_(pa.string()),
             "slate_probabilities": pa.list_(pa.float64()),
             "slate_rewards": pa.string(),
+            "cost": pa.float64(),
+            "costs": pa.list_(pa.float64()),
         }
         self._schema = pa.schema(
             [
@@ -180,7 +185,7 @@ class _ParquetWriter:
                 ("reward", pa.string() if self._all else pa.float64()),
                 ("rewarded_at", time),
                 ("eligible", pa.list_(pa.string())),
-                *((name, slates[name]) for name in columns.fixed if name in slates),
+                *((name, further[name]) for name in columns.fixed if name in further),
             ]
         )
         self._sink = _ChunkBuffer()
@@ -196,7 +201,7 @@ class _ParquetWriter:
             values = [row[field.name] for row in values_by_row]
             if field.type == pa.string():
                 arrays.append(pa.array([None if value is None else str(value) for value in values], pa.string()))
-            elif field.name == "slate_probabilities":
+            elif field.type == pa.list_(pa.float64()):
                 arrays.append(pa.array(values, field.type))
             elif pa.types.is_list(field.type):
                 lists = [None if names is None else [str(name) for name in names] for names in values]

@@ -30,6 +30,7 @@ from releaf.service.messages.experiments import (
     RetentionRules,
     RewardRules,
     ShadowInfo,
+    SpendInfo,
 )
 from releaf.service.messages.explanations import (
     ExplanationInfo,
@@ -92,6 +93,7 @@ __all__ = [
     "SeriesInfo",
     "SeriesPoint",
     "ShadowInfo",
+    "SpendInfo",
     "SummaryInfo",
     "Try",
 ]

@@ -8,6 +8,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from releaf.service.messages.fields import (
     Context,
+    Costs,
     Eligible,
     Key,
     Number,
@@ -29,6 +30,9 @@ class Ask(RequestMessage):
     ``actions`` has the actions to choose from with their features, where actions come with the requests: new ones are
     added, null keeps the features of a known one. With ``k`` the decision is a slate of so many actions. Both go with
     one context, and a policy for actions with features.
+
+    ``cost`` has what each action costs this time, by name or in the order of the actions, in place of the fixed costs
+    of the policy; ``costs`` has that of each context.
     """
 
     context: Context | UnsetType = UNSET
@@ -40,13 +44,16 @@ class Ask(RequestMessage):
     subjects: list[Subject | None] | None = None
     actions: RequestedActions | None = None
     k: Annotated[int, Meta(ge=1, le=10_000)] | None = None
+    cost: Costs | None = None
+    costs: Annotated[list[Costs], Meta(min_length=1)] | None = None
 
 
 class Answer(Struct, gc=False, omit_defaults=True):
     """A decision. Keep its number until the reward is known, and its receipt if the experiment has signed rewards.
 
     ``eligible`` has the actions that could be chosen, if not all could. ``slate`` has the actions of a slate, the best
-    first, and ``slate_probabilities`` the probability of each to be among them.
+    first, and ``slate_probabilities`` the probability of each to be among them. ``cost`` is that of the action, where
+    the policy weighs costs.
     """
 
     decision: int
@@ -61,6 +68,7 @@ class Answer(Struct, gc=False, omit_defaults=True):
     eligible: list[RequestAction] | None = None
     slate: list[RequestAction] | None = None
     slate_probabilities: list[float] | None = None
+    cost: float | None = None
 
 
 class Answers(Struct):
@@ -107,7 +115,8 @@ class Recorded(Struct):
 
     The context is empty if it is older than the experiment's retention, which may keep a keyed hash of it. ``subject``
     is a keyed hash as well. ``eligible`` has the actions that could be chosen, null where all could. ``actions`` are
-    those that came with the request and their features.
+    those that came with the request and their features. ``cost`` is that of the action; ``costs`` are those of
+    all actions, in their order, if they came with the request.
     """
 
     decision: int
@@ -126,6 +135,8 @@ class Recorded(Struct):
     actions: dict[str, Any] | None = None
     slate: list[RequestAction] | None = None
     slate_probabilities: list[float] | None = None
+    cost: float | None = None
+    costs: list[float] | None = None
 
 
 class RecordedPage(Struct):

@@ -115,10 +115,28 @@ class ShadowInfo(Struct):
     difference_high: float | None
 
 
+class SpendInfo(Struct):
+    """What the actions of an experiment cost, where its policy weighs costs.
+
+    ``spent`` is the sum of the costs of all actions taken, ``mean_cost`` that of a decision. ``cost_weight`` is the
+    current weight of a unit of cost: the policy maximises reward less weighted cost. With a ``budget`` per ``period``
+    decisions, ``ahead`` is the spend of the policy in charge ahead of its allowance, or behind where negative; it stays
+    below the budget of a period as long as some eligible action is affordable.
+    """
+
+    spent: float
+    mean_cost: float | None
+    cost_weight: float
+    budget: float | None
+    period: int | None
+    ahead: float | None
+
+
 class AlertInfo(Struct):
     """Something that its owner should look at, and what to do about it.
 
-    ``kind`` is stalled_rewards, drift, propensity_floor or label_budget; ``severity`` is info, warning or critical.
+    ``kind`` is stalled_rewards, drift, propensity_floor, label_budget or spend_budget; ``severity`` is info,
+    warning or critical.
     """
 
     kind: str
@@ -148,6 +166,7 @@ class ExperimentInfo(Struct):
     retention: RetentionRules
     alerts: list[AlertInfo]
     action_features: list[dict[str, Any]] | None = None
+    spend: SpendInfo | None = None
 
 
 class ExperimentList(Struct):
@@ -173,10 +192,11 @@ class PolicyList(Struct):
 
 
 class NewAction(RequestMessage):
-    """An action to add, with its features where actions have some."""
+    """An action to add, with its features where actions have some, and its cost where actions have fixed ones."""
 
     action: RequestAction
     features: Context | None = None
+    cost: float | None = None
 
 
 class NewShadow(RequestMessage):

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from releaf.service.messages.fields import Context, RequestAction, RequestMessage
+from releaf.service.messages.fields import Context, Costs, RequestAction, RequestMessage
 
 
 class RelevanceInfo(Struct):
@@ -74,7 +74,8 @@ class ExplanationInfo(Struct):
 
 
 class Try(RequestMessage):
-    """A context to preview a decision for, among the ``eligible`` actions if there are any."""
+    """A context to preview a decision for, among the ``eligible`` actions if there are any, at the ``cost`` of each."""
 
     context: Context
     eligible: list[RequestAction] | None = None
+    cost: Costs | None = None

@@ -25,6 +25,7 @@ Subject = Annotated[
         description="Whom the decision is about, such as a customer's number, so that it can be erased; kept as a hash",
     ),
 ]
+Costs = dict[str, float] | list[float]  # of each action, by name or in the order of the actions
 Receipt = Annotated[str, Meta(max_length=100, description="Of the decision's answer, if rewards are signed")]
 Number = Annotated[int, Meta(ge=1, le=2**53)]
 Reward = float | list[float] | dict[str, float]

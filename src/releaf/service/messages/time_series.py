@@ -27,6 +27,7 @@ class SeriesPoint(Struct):
     ``at`` and ``until`` are the times of the first and the last of them, ``low`` and ``high`` the 95 % interval of the
     mean reward. ``actions`` is null for decisions of a version that did not count actions; ``regret`` is the sum of
     what the best action of each decision would have earned more, null unless clients send the rewards of all actions.
+    ``spent`` is the sum of the costs of the actions taken, 0 where costs do not matter.
     """
 
     first: int
@@ -41,6 +42,7 @@ class SeriesPoint(Struct):
     high: float | None
     regret: float | None
     actions: list[ActionPoint] | None
+    spent: float = 0.0
 
 
 class SeriesInfo(Struct):
@@ -88,6 +90,8 @@ class SummaryInfo(Struct):
     ``lift`` is by how much the policy in charge earned more per decision than the action ``baseline`` would have. If
     ``adjusted`` is false there are no propensities, and it only compares means over different decisions. ``note`` says
     why a figure is null. Regret is known if clients send the rewards of all actions: ``mean_regret`` per decision.
+    ``spent`` is the sum of the costs of the actions taken, 0 where costs do not matter, and ``mean_cost`` that of a
+    decision.
     """
 
     since: str | None
@@ -107,3 +111,5 @@ class SummaryInfo(Struct):
     total_regret: float | None
     actions: list[ActionSummary]
     markers: list[MarkerInfo]
+    spent: float = 0.0
+    mean_cost: float | None = None
