@@ -451,7 +451,8 @@ def test_snapshots_keep_the_field_names_of_released_versions() -> None:
     record = msgspec.msgpack.decode(EXPERIMENT_FORMAT.to_bytes(new_experiment(POLICIES["LinUCB"])))
     top = "spec last_at retired tally seat shadows actions gaps waiting keys series diverged retention"
     assert list(record) == [*top.split(), "has_requested_actions", "deferred"]
-    assert list(record["tally"]) == ["decisions", "explored", "asked", "rewards", "defaults", "dropped", "reward_sum"]
+    names = ["decisions", "explored", "asked", "rewards", "defaults", "dropped", "reward_sum", "spent"]
+    assert list(record["tally"]) == names
     name, policy, since, offset, estimate, learner = record["seat"]
     assert (name, policy["name"], since, offset, type(learner)) == ("", "LinUCB", 0, 0, bytes)
     assert list(estimate) == [

@@ -285,14 +285,19 @@ class ServedExperiment:
         raise ApiError(410, "forgotten", message)
 
     async def change(
-        self, what: str, *arguments: Any, sender: Sender | None = None, changes: Sequence[ChangeRow] = ()
+        self,
+        what: str,
+        *arguments: Any,
+        sender: Sender | None = None,
+        changes: Sequence[ChangeRow] = (),
+        **named: Any,
     ) -> None:
         """Apply a change, named after a method of `ExperimentState`, and commit.
 
         With a sender, a record of the change goes to the audit log as well, or ``changes`` if these are given.
         """
         at, before = self.now(), _changeable_fields(self.live())
-        event = self._change(lambda state: getattr(state, what)(*arguments, at))
+        event = self._change(lambda state: getattr(state, what)(*arguments, at, **named))
         after = _changeable_fields(self.live())
         growth = max(len(after["actions"]), 1) / max(len(before["actions"]), 1)  # estimate; each start measures it
         for slot in (self.live().slot, *self.live().shadows):

@@ -160,7 +160,7 @@ class ExperimentState(ReplayedState):
         self._expire(event)
         return event
 
-    def add_action(self, action: ExperimentAction, features: Any, cost: float | None, at: float) -> AnyEvent:
+    def add_action(self, action: ExperimentAction, features: Any, at: float, cost: float | None = None) -> AnyEvent:
         """Add an action to all learners, perhaps with features of its own, or a fixed cost."""
         self._require_not_retired()
         has_features = getattr(self.learner, "action_features", None) is not None

@@ -124,15 +124,16 @@ async def retire_experiment(request: ApiRequest) -> ExperimentInfo:
     return experiment.info()
 
 
-async def _change(request: ApiRequest, change: str, subject: Any, *further: Any) -> ExperimentInfo:
+async def _change(request: ApiRequest, change: str, subject: Any, *further: Any, **named: Any) -> ExperimentInfo:
     experiment = _experiment(request)
-    await experiment.change(change, subject, *further, sender=_sender(request))
+    await experiment.change(change, subject, *further, sender=_sender(request), **named)
     return experiment.info()
 
 
 async def add_action(request: ApiRequest) -> ExperimentInfo:
-    check_name("action", request.body.action)
-    return await _change(request, "add_action", request.body.action, request.body.features, request.body.cost)
+    body = request.body
+    check_name("action", body.action)
+    return await _change(request, "add_action", body.action, body.features, cost=body.cost)
 
 
 async def retire_action(request: ApiRequest) -> ExperimentInfo:
