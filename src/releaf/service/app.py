@@ -15,10 +15,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from types import FrameType
+from typing import NamedTuple
 
 import msgspec
 import uvicorn
-from starlette.routing import BaseRoute, Route, Router
+from starlette.routing import BaseRoute, Match, Route, Router
 from uvicorn.config import STARTUP_FAILURE
 
 from releaf.service import garbage_collector, structured_logging
@@ -59,6 +60,7 @@ log = logging.getLogger("releaf.service")
 SHUTDOWN_SECONDS = 30
 NO_COUNTS = Counts(0, 0, 0, 0, 0, 0, 0, None)  # for experiments on standby
 SWITCH_SECONDS = 0.001  # for which a thread that saves a snapshot may hold the interpreter's lock
+MAX_REMEMBERED, LONGEST_REMEMBERED = 1024, 400  # paths, and characters of one
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
 
@@ -117,6 +119,13 @@ def make_service(
     return Service(registry, access, metrics, keyring, app)
 
 
+class Found(NamedTuple):
+    """The endpoint at a path, and the values of the path's parameters."""
+
+    endpoint: Endpoint
+    path: dict[str, str]
+
+
 class Application(Router):
     """Router of all routes; its lifespan starts and stops the registry of experiments."""
 
@@ -133,6 +142,7 @@ class Application(Router):
         super().__init__(routes, default=default, redirect_slashes=False)
         self._registry, self._proxies, self._metrics = registry, proxies, metrics
         self._starts_in_background, self._personalizer = starts_in_background, personalizer
+        self._found: dict[str, Found] = {}  # by path
         self.on_failed_start: Callable[[], None] = lambda: None  # of a start in the background
         self.failed = False
 
@@ -142,7 +152,28 @@ class Application(Router):
             self._proxies.resolve_client(scope)
             scope["path"] = experiment_path(scope["path"], self._personalizer)
             send = with_request_id(scope, send)
+            found = self._found.get(scope["path"]) or self._find(scope)
+            if found is not None:
+                scope["path_params"] = found.path
+                await found.endpoint(scope, receive, send)
+                return
         await super().__call__(scope, receive, send)
+
+    def _find(self, scope: Scope) -> Found | None:
+        """Find the endpoint of the API at a path, and remember it: the router tries one route after the other."""
+        for route in self.routes:
+            match, child = route.matches(scope)
+            if match is not Match.NONE:
+                endpoint = getattr(route, "app", None)
+                if not isinstance(endpoint, Endpoint) or match is not Match.FULL:
+                    return None
+                found = Found(endpoint, child["path_params"])
+                if len(scope["path"]) <= LONGEST_REMEMBERED:
+                    if len(self._found) >= MAX_REMEMBERED:
+                        self._found.clear()
+                    self._found[scope["path"]] = found
+                return found
+        return None
 
     async def lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Start and stop with the server; a store that fails to open ends it with one line of log."""

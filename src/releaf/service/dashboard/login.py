@@ -15,8 +15,8 @@ from releaf.service.auth.session_cookies import expired_cookie, is_https, sessio
 from releaf.service.errors import ApiError
 from releaf.service.http.asgi import Receive, Scope, Send, read_body, send_response
 from releaf.service.http.endpoint import INTERNAL_ERROR
-from releaf.service.http.read_timeouts import ReadTimeout
 from releaf.service.http.security_headers import PAGE_HEADERS, error_headers
+from releaf.service.http.task_timeouts import TaskTimeout
 from releaf.service.settings import ServiceSettings
 
 FORM_LIMIT = 16 << 10
@@ -66,7 +66,7 @@ class Login:
 
     def __init__(self, page: Any, access: AccessControl, settings: ServiceSettings) -> None:
         self._page, self._access = page, access
-        self._timeout = ReadTimeout(settings.read_timeout)
+        self._timeout = TaskTimeout(settings.read_timeout)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve the form, or process it."""

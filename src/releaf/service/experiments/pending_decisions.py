@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import islice
 
 from releaf.service.errors import ApiError
@@ -17,6 +18,7 @@ MEMORY_SHARE = 1 / 8  # of memory for the pending decisions of an experiment: a 
 LEAST_LIMIT = 1_000_000
 
 
+@cache
 def default_limit() -> int:
     """Number of decisions that may be pending in an experiment without ``max_pending``."""
     return max(LEAST_LIMIT, int(MEMORY_SHARE * usable_memory() / BYTES_EACH))

@@ -332,7 +332,10 @@ class ReplayedState:
 
     def propensity_floors(self) -> dict[ExperimentAction, float]:
         """Propensity of each action with which the policy in charge takes it as rarely as it may, if there is one."""
-        least, actions = getattr(self.learner, "least_probability", 0.0), action_names(self.learner)
+        least = getattr(self.learner, "least_probability", 0.0)
+        if not least:  # every decision asks
+            return {}
+        actions = action_names(self.learner)
         floors = least if isinstance(least, dict) else dict.fromkeys(actions, float(least))
         return {name: floor for name, floor in floors.items() if floor > 0.0} if sum(floors.values()) < 1.0 else {}
 

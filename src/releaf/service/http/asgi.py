@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from releaf.service.errors import ApiError
-from releaf.service.http.read_timeouts import ReadTimeout
+from releaf.service.http.task_timeouts import TaskTimeout
 
 NO_CONTENT, NOT_MODIFIED = 204, 304
 Scope = MutableMapping[str, Any]
@@ -43,12 +43,12 @@ def content_type(scope: Scope) -> bytes:
     return b""
 
 
-async def read_body(receive: Receive, limit: int, timeout: ReadTimeout) -> bytes:
+async def read_body(receive: Receive, limit: int, timeout: TaskTimeout) -> bytes:
     """Read a body; an error if it is too large or arrives too slowly."""
     parts: list[bytes] = []
     length = 0
     try:
-        with timeout.enforce():
+        with timeout.limit():
             while True:
                 message = await receive()
                 if message["type"] == "http.disconnect":
@@ -56,12 +56,16 @@ async def read_body(receive: Receive, limit: int, timeout: ReadTimeout) -> bytes
                 part: bytes = message.get("body", b"")
                 length += len(part)
                 if length > limit:
-                    raise ApiError(413, "too_large", f"the body is longer than {limit:,} bytes: send less at a time")
+                    raise too_large(limit)
                 if not message.get("more_body"):
                     return part if not parts else b"".join([*parts, part])
                 parts.append(part)
     except TimeoutError:
         raise ApiError(408, "too_slow", f"the body did not arrive within {timeout.seconds:g} seconds") from None
+
+
+def too_large(limit: int) -> ApiError:
+    return ApiError(413, "too_large", f"the body is longer than {limit:,} bytes: send less at a time")
 
 
 async def send_response(send: Send, status: int, content: bytes, headers: Sequence[tuple[bytes, bytes]]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from typing import Any, ClassVar
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -11,6 +12,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from releaf.service.auth.rate_limiter import address_block
 from releaf.service.auth.trusted_proxies import TrustedProxies
 from releaf.service.errors import ApiError
+from releaf.service.http import whole_messages
 from releaf.service.http.asgi import Receive, Scope, Send, send_response
 from releaf.service.http.problems import problem_document, problem_headers, raw_problem
 from releaf.service.http.request_ids import make_request_id, with_request_id
@@ -83,7 +85,8 @@ class LimitedConnection(HttpToolsProtocol):
         super().__init__(*args, **kwargs)
         self._buffered = 0
         self._before_body = True
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = None  # one for all time-outs: to set it anew costs more than to look
+        self._read_by = self._used_by = math.inf  # times of the loop at which the connection closes
         self._counted: str | None = None  # address that the connection counts for
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -96,10 +99,13 @@ class LimitedConnection(HttpToolsProtocol):
                 return
             self._counted = address
         self._start_timeout()
+        self._check_timeouts()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop the time-out."""
-        self._stop_timeout()
+        """Stop the timer."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         if self._counted is not None:
             self.clients.close(self._counted)
             self._counted = None
@@ -107,6 +113,7 @@ class LimitedConnection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Pass data to the parser, no more at a time than may be buffered."""
+        self._used_by = math.inf
         if self._before_body:  # even for blank lines, which start no request
             self._start_timeout()
         rest = memoryview(data)
@@ -134,6 +141,7 @@ class LimitedConnection(HttpToolsProtocol):
         self._stop_timeout()
         self.app = self.config.loaded_app if len(self.connections) <= self.connection_limit else _reject_request
         super().on_headers_complete()
+        whole_messages.offer(self.scope, self.cycle)
 
     def on_body(self, body: bytes) -> None:
         """Receive a part of a body."""
@@ -147,26 +155,37 @@ class LimitedConnection(HttpToolsProtocol):
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """Start a time-out for the rest of a body whose request was answered early."""
-        super().on_response_complete()
+        """Wait for the next request; or, with a time-out, for the rest of a body whose request was answered early."""
+        if self.pipeline or self.transport.is_closing():
+            super().on_response_complete()
+        else:
+            self.server_state.total_requests += 1
+            self.flow.resume_reading()
+            self._used_by = self.loop.time() + self.timeout_keep_alive
         if not self._before_body and self.cycle.response_complete:
             self._start_timeout()
 
     def _start_timeout(self) -> None:
-        if self._timer is None:
-            self._timer = self.loop.call_later(self.read_timeout, self._on_timeout)
+        if self._read_by == math.inf:
+            self._read_by = self.loop.time() + self.read_timeout
 
     def _stop_timeout(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._read_by = math.inf
 
-    def _on_timeout(self) -> None:
-        self._timer = None
-        if self._is_responding():  # the connection does not read during a response
-            self._start_timeout()
-        elif not self.transport.is_closing():
+    def _check_timeouts(self) -> None:
+        """Close the connection if a time-out has passed; look again when one may have."""
+        now = self.loop.time()
+        if now >= self._read_by:
+            self._stop_timeout()
+            if self._is_responding():  # the connection does not read during a response
+                self._start_timeout()
+            else:
+                self.transport.close()
+        elif now >= self._used_by:
             self.transport.close()
+        if not self.transport.is_closing():
+            shortest = min(self.read_timeout, self.timeout_keep_alive)
+            self._timer = self.loop.call_at(min(self._read_by, self._used_by, now + shortest), self._check_timeouts)
 
     def send_400_response(self, msg: str) -> None:
         """Reject what the parser can't parse."""

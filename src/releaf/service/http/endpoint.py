@@ -30,19 +30,22 @@ from releaf.service.http.asgi import (
     send_empty,
     send_raw,
     send_response,
+    too_large,
 )
 from releaf.service.http.metrics import Metrics
 from releaf.service.http.operation import ApiRequest, Operation
 from releaf.service.http.problems import problem_headers
-from releaf.service.http.read_timeouts import ReadTimeout
+from releaf.service.http.request_ids import HEADER as REQUEST_ID
 from releaf.service.http.security_headers import JSON_HEADERS
+from releaf.service.http.task_timeouts import TaskTimeout
+from releaf.service.http.whole_messages import received_body, respond
 from releaf.service.settings import ServiceSettings
 from releaf.service.structured_logging import SLOW_REQUEST, log_response, mask
 
 JSON, NDJSON = b"application/json", b"application/x-ndjson"
 CLIENT_CLOSED_REQUEST = 499  # nginx's status, for logs and metrics: no response is sent
 INTERNAL_ERROR = ApiError(500, "error", "internal error: see the log of the service")
-_JSON_HEADERS = [(b"content-type", JSON), *JSON_HEADERS]
+_JSON_HEADERS = ((b"content-type", JSON), *JSON_HEADERS)
 encoder = msgspec.json.Encoder()
 log = logging.getLogger("releaf.service")
 
@@ -73,7 +76,7 @@ class Endpoint:
             operation.method: msgspec.json.Decoder(operation.body) for operation in operations if operation.body
         }
         self._registry, self._access, self._metrics, self._settings = registry, access, metrics, settings
-        self._timeout = ReadTimeout(settings.read_timeout)
+        self._timeout, self._write_timeout = TaskTimeout(settings.read_timeout), TaskTimeout(settings.write_timeout)
         self._errors = operations[0].error_format
         self._allow = ", ".join(sorted(self._operations)).encode()
 
@@ -133,18 +136,20 @@ class Endpoint:
             await send_empty(send, operation.status, JSON_HEADERS)
             return operation.status
         content = b"" if scope["method"] == "HEAD" else encoder.encode(answer)
-        await send_response(send, operation.status, content, _JSON_HEADERS)
+        own = b"%b: %b\r\n" % (REQUEST_ID, scope["request_id"].encode())
+        if not respond(scope, operation.status, content, _JSON_HEADERS, own):
+            await send_response(send, operation.status, content, _JSON_HEADERS)
         return operation.status
 
     async def _handled(self, operation: Operation, request: ApiRequest) -> Any:
         """Call the handler; 503 if the store does not answer in time. A commit goes on: it is never cancelled."""
         if operation.is_unbounded:
             return await operation.handler(request)
-        limit = self._settings.write_timeout
         try:
-            async with asyncio.timeout(limit):
+            with self._write_timeout.limit():
                 return await operation.handler(request)
         except TimeoutError:
+            limit = self._settings.write_timeout
             raise service_unavailable(f"the store has not answered within {limit:g} s: try again") from None
 
     async def _read(self, operation: Operation, request: ApiRequest, receive: Receive) -> None:
@@ -152,7 +157,11 @@ class Endpoint:
         if kind != JSON and not (kind == NDJSON and operation.lines):
             expected = "application/json" + (" or application/x-ndjson" if operation.lines else "")
             raise ApiError(415, "content_type", f"the Content-Type is {kind.decode('latin-1')!r}: expected {expected}")
-        content = await read_body(receive, self._settings.body_limit, self._timeout)
+        content, limit = received_body(request.scope), self._settings.body_limit
+        if content is None:
+            content = await read_body(receive, limit, self._timeout)
+        elif len(content) > limit:
+            raise too_large(limit)
         if kind == NDJSON:
             request.lines = [line for line in content.split(b"\n") if line.strip()]
         else:
