@@ -114,11 +114,11 @@ $(VENV)/ready-data: $(VENV)/ready-bench
 bench-quality: $(VENV)/ready-data ## measure how well it decides next to other packages, for hours; may be interrupted
 	$(BIN)/python -m benchmarks quality labels
 
-bench-service: $(VENV)/ready-dev postgres ## measure the decision service next to a server that answers a constant
+bench-service: $(VENV)/ready-dev postgres ## measure the decision service next to a server of a constant; QUICK=1 takes minutes
 	@command -v wrk >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
 	{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends wrk >/dev/null; } || \
 	echo "wrk could not be installed: a slower loop in Python takes its place" >&2
-	$(BIN)/python -m benchmarks service
+	$(BIN)/python -m benchmarks service $(if $(QUICK),--quick)
 
 bench-scale: $(VENV)/ready-dev ## measure training on 20 million rows with one worker, two, and Ray; and stale snapshots
 	$(BIN)/python -m benchmarks scale staleness

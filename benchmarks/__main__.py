@@ -32,20 +32,26 @@ APART = (
     "scale",
     "staleness",
 )  # hours, servers, clusters: only when named
+QUICK = ("service",)  # which can be shorter
 RESULTS = Path(__file__).parent / "results"
 LONGEST_LINE = 160
 VERDICTS = {True: "[green]met[/]", False: "[red]missed[/]", None: "[dim]for information[/]"}
 
 
 def main(arguments: list[str] | None = None) -> int:
-    names = _parser().parse_args(arguments).names or NAMES
+    parser = _parser()
+    given = parser.parse_args(arguments)
+    if given.quick and not set(given.names) & set(QUICK) == set(given.names) != set():
+        parser.error(f"--quick goes with {', '.join(QUICK)} only")
+    names = given.names or NAMES
     console = Console()
     findings = {}
     for name in names:
         module = importlib.import_module(f"benchmarks.{name}")
         with _progress(console, name) as say:
-            findings[name] = module.run(say)
-        _write(module.result_name() if name in TABLED else name, findings[name])
+            findings[name] = module.run(say, quick=True) if given.quick else module.run(say)
+        result = module.result_name() if name in TABLED else name
+        _write(f"{result}-quick" if given.quick else result, findings[name])
     _show(findings, Console(width=None if console.is_terminal else 120))
     return 0
 
@@ -67,6 +73,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     help_ = f"any of {', '.join(NAMES)}, which is the default, and {', '.join(APART)}"
     parser.add_argument("names", nargs="*", metavar="name", type=_known, help=help_)
+    parser.add_argument(
+        "--quick", action="store_true", help=f"shorter, for {', '.join(QUICK)} only; the result's name ends with -quick"
+    )
     return parser
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import Finding, Say
-from benchmarks.service import _postgres
+from benchmarks.service_processes import postgres
 
 FEATURES, ACTIONS = 10, [f"action {number}" for number in range(4)]
 DECISIONS, PAGES = 50_000, (1, 20, 500)  # decisions in a group commit
@@ -30,14 +30,15 @@ def run(say: Say) -> list[Finding]:
     findings = []
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        postgres = stack.enter_context(_postgres())
+        server = stack.enter_context(postgres())
+        address = server.database() if server else None
         for together in PAGES:
             say(f"storage: embedded, {together} together")
             path = folder / f"{together}.db"
             findings += asyncio.run(_measured(str(path), "SQLite", together, _size_of_file))
-            if postgres:
+            if address:
                 say(f"storage: PostgreSQL, {together} together")
-                findings += asyncio.run(_measured(postgres, "PostgreSQL", together, _size_of_tables))
+                findings += asyncio.run(_measured(address, "PostgreSQL", together, _size_of_tables))
     return findings
 
 
