@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import altair
+import measured_pictures
 import numpy as np
 import vl_convert
 
@@ -273,6 +274,8 @@ DRAWN: dict[str, Callable[[], Any]] = {
     "weights": weights,
     "overlap": overlap,
     "routing": routing,
+    "bound": measured_pictures.bound,
+    "coverage": measured_pictures.coverage,
 }
 
 
