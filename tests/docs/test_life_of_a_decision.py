@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 PAGE = Path(__file__).parents[2] / "docs/explanation/life-of-a-decision.md"
-MOST_FILES = 8
+MOST_FILES = 9
 TRACED = """
 import os, sys
 import numpy as np, releaf
