@@ -235,7 +235,7 @@ def readme() -> Any:
 def routing() -> Any:
     """Quality of answers against spend, as the tutorial on routing prompts measures them."""
     page, scope = (ROOT / "docs" / "tutorials" / "routing-prompts.md").read_text(encoding="utf-8"), dict[str, Any]()
-    measured = page.partition("## What goes where")[0]
+    measured = page.partition("## See what goes where")[0]
     with redirect_stdout(StringIO()):
         for block in re.findall(r"^```python\n(.*?)^```", measured, flags=re.DOTALL | re.MULTILINE):
             exec(block, scope)  # noqa: S102 - our own example
