@@ -54,9 +54,12 @@ class GroupSums:
     ----------
     share
         The probability with which a decision is one of control, in (0, 1).
+    since
+        Number of decisions before the first one whose reward counts.
     """
 
     share: float
+    since: int = 0
     counts: list[int] = field(default_factory=lambda: [0, 0])  # rewards of the learner, of control
     totals: list[float] = field(default_factory=lambda: [0.0, 0.0])
     gain: LowerBound = field(default_factory=LowerBound)
@@ -107,23 +110,24 @@ class GroupSums:
         )
         counts = [one + two for one, two in zip(self.counts, other.counts, strict=True)]
         totals = [one + two for one, two in zip(self.totals, other.totals, strict=True)]
-        return GroupSums(self.share, counts, totals, *bounds)
+        return GroupSums(self.share, 0, counts, totals, *bounds)
 
     def to_list(self) -> list[float]:
         """All numbers but the share, for a state file."""
         bounds = [number for bound in (self.gain, self.loss) for number in (bound.total, bound.squares)]
-        return [*self.counts, *self.totals, *bounds]
+        return [self.since, *self.counts, *self.totals, *bounds]
 
     @classmethod
     def from_list(cls, share: float, numbers: list[float]) -> GroupSums:
         """Read what ``to_list`` returned."""
-        learner, control, learner_total, control_total, gain, gained, loss, lost = numbers
+        since, learner, control, learner_total, control_total, gain, gained, loss, lost = numbers
         counts = [int(learner), int(control)]
-        if min(*counts, learner_total, control_total, gained, lost) < 0:
+        if min(since, *counts, learner_total, control_total, gained, lost) < 0:
             raise ValueError("its rewards of the control group contradict the rest")
         both = sum(counts)
         return cls(
             share,
+            int(since),
             counts,
             [float(learner_total), float(control_total)],
             LowerBound(both, float(gain), float(gained)),

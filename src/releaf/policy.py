@@ -11,6 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from releaf.arrays import Array
+from releaf.control_lift import ControlLift
 from releaf.decision import ActionName, Decision
 from releaf.explanation import Explanation
 from releaf.inspection import Effect, Interval, IntervalReward
@@ -201,6 +202,16 @@ class ServedPolicy(Policy, Protocol):
 
     @property
     def cost(self) -> tuple[float, ...] | None: ...
+
+    @property
+    def control_share(self) -> float: ...
+
+    @property
+    def control(self) -> ActionName: ...
+
+    def lift(self) -> ControlLift: ...
+
+    def restart_lift(self) -> None: ...
 
     @property
     def cost_weight(self) -> float | None: ...

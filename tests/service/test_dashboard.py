@@ -867,3 +867,20 @@ def test_range_baseline_and_axis_are_chosen_with_the_keyboard(open_page: Open, s
     _tab_to(tab, "document.activeElement.id === 'baseline'")
     tab.keyboard.press("ArrowDown")
     tab.get_by_text("than always treat").wait_for()
+
+
+def test_the_lift_over_the_control_group_is_shown(service: Service, open_page: Open) -> None:
+    policy = {"name": "LinUCB", "parameters": {"seed": 0, "control_share": 0.3}}
+    url = service.create("with-control", policy=policy)
+    page = open_page(url)
+    told = page.locator("#headline-control")
+    told.get_by_text("Lift over control is not known: both groups need rewards.").wait_for()
+    service.run_decisions("with-control", 1_600)
+    page.reload()
+    told.get_by_text("more per decision than control").wait_for()
+    found = service.call("GET", "/with-control")["control"]
+    assert f"+{found['lift']:.3f} more per decision than control: within" in told.inner_text()
+    assert "Control decides 30 % of traffic (any action, each with the same probability)." in told.inner_text()
+    without = open_page(service.create("without-control"))
+    without.locator("#headline-lift").wait_for(state="attached")
+    assert without.locator("#headline-control").inner_text() == ""

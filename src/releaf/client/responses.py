@@ -42,6 +42,9 @@ class Decision:
         The probability of each action of the slate to be among them.
     cost
         The cost of the action; None where costs do not matter.
+    group
+        "control" or "learner" in an experiment with a control group; None in others. ``probability`` is that of both
+        groups together.
     receipt
         Needed with the reward, if the experiment has signed rewards; None otherwise. Clients send it with the decision.
     is_default
@@ -69,6 +72,7 @@ class Decision:
     slate: tuple[Label, ...] | None = None
     slate_probabilities: tuple[float, ...] | None = None
     cost: float | None = None
+    group: str | None = None
 
     @classmethod
     def of_default(cls, action: Label, context: Any, error: ServiceError) -> Self:
@@ -105,6 +109,7 @@ class Decision:
             slate=_tuple(answer.get("slate")),
             slate_probabilities=_tuple(answer.get("slate_probabilities")),
             cost=answer.get("cost"),
+            group=answer.get("group"),
         )
 
 

@@ -191,7 +191,7 @@ class ControlGroup(Restriction, CostWeighing):
 
     def _count_reward(self, step: int, reward: float) -> None:
         """Count the reward of a decision, scaled to [0, 1], for its group."""
-        if self._groups is not None:
+        if self._groups is not None and step > self._groups.since:
             self._groups.add(self._is_control(step), float(reward))
 
     def lift(self) -> ControlLift:
@@ -219,6 +219,12 @@ class ControlGroup(Restriction, CostWeighing):
                     "constructor"
                 )
             return self._groups.lift(self._low, self._span)
+
+    def restart_lift(self) -> None:
+        """Count rewards of later decisions only for the lift, for instance because others took the actions before."""
+        with self._lock:
+            if self._groups is not None:
+                self._groups = GroupSums(self.control_share, since=self._steps)
 
     def _merge_groups(self, one: ControlGroup, other: ControlGroup) -> None:
         """Take over the rewards of both groups of merged learners, if they have the same share."""

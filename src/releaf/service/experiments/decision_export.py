@@ -12,6 +12,7 @@ import msgspec
 
 from releaf.service.errors import ApiError, StoreError
 from releaf.service.experiments.decision_costs import weighs_costs
+from releaf.service.experiments.learner_factory import has_control
 from releaf.service.experiments.served_experiment import ServedExperiment
 from releaf.service.log.export_files import FORMATS, ExportTask
 
@@ -50,16 +51,18 @@ async def export_decisions(experiment: ServedExperiment, address: str, file_form
     file_format
         One of FORMATS.
     """
-    inputs = experiment.live().learner.schema.inputs
+    state = experiment.live()
+    inputs, learners = state.learner.schema.inputs, [state.learner, *(shadow.learner for shadow in state.shadows)]
     task = ExportTask(
         store=address,
         experiment=experiment.id,
         file_format=file_format,
         names=list(inputs),
         kinds=[feature.kind for feature in inputs.values()],
-        wants_all=experiment.live().learner.wants_all,
-        has_slates=experiment.live().learner.traits.takes_action_features,
-        has_costs=weighs_costs(experiment.live().learner),
+        wants_all=state.learner.wants_all,
+        has_slates=state.learner.traits.takes_action_features,
+        has_groups=has_control(experiment.spec) or any(learner.control_share for learner in learners),
+        has_costs=weighs_costs(state.learner),
     )
     await experiment.flush()
     command = (sys.executable, "-m", "releaf.service.log.export_files")

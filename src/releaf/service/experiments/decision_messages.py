@@ -46,6 +46,7 @@ def decision_answers(
                 None if event.many is None or event.many.slate is None else list(event.many.slate),
                 None if event.many is None or event.many.probabilities is None else list(event.many.probabilities),
                 event.cost,
+                event.group,
             )
         )
     return answers

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from releaf import from_bytes
-from releaf.decision import Decision
+from releaf.decision import CONTROL, Decision
 from releaf.explanation import Explanation
 from releaf.policy import ServedPolicy
 from releaf.service.errors import ApiError, invalid_request
@@ -176,6 +176,7 @@ def _restore_decision(state: ExperimentState, event: Decided, actions: list[Expe
         relevant=event.relevant,
         eligible=event.eligible,
         costs=event.costs,
+        group=event.group,
     )
     restored.slate = None if event.many is None else event.many.slate
     return restored
@@ -185,6 +186,7 @@ def _describe(answer: Answer, number: int) -> str:
     """Describe a decision from its log entry alone."""
     chance = "" if answer.probability is None else f", with probability {answer.probability:.3g}"
     how = "to learn about it" if answer.explored else "as the best known action"
+    how = "as the control group does" if answer.group == CONTROL and answer.explored else how
     lines = [f"Decision {number} chose {answer.action!r} {how}{chance}."]
     for action, estimate in sorted((answer.estimates or {}).items(), key=lambda entry: -entry[1]):
         features = (answer.relevant or {}).get(action)

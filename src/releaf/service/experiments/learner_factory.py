@@ -87,6 +87,11 @@ def policy_spec(learner: ServedPolicy) -> PolicySpec:
     return PolicySpec(name=type(learner).__name__, parameters=plain)
 
 
+def has_control(spec: NewExperiment) -> bool:
+    """Whether an experiment was created with a control group."""
+    return bool(spec.policy.parameters.get("control_share"))
+
+
 def make_schema(spec: NewExperiment) -> Schema:
     """Make the schema of an experiment from a count, names, or descriptions of features."""
     return _schema_of(spec.features, "features")

@@ -13,7 +13,7 @@ from releaf import from_bytes
 from releaf.policy import ServedPolicy
 from releaf.service.experiments.shadow_estimate import ShadowEstimate
 from releaf.service.log.events import ExperimentAction
-from releaf.service.messages import PolicySpec, ShadowInfo
+from releaf.service.messages import ControlInfo, PolicySpec, ShadowInfo
 
 
 class SlotRecord(Struct, array_like=True):
@@ -84,6 +84,23 @@ class LearnerSlot:
         """Begin to remove the contexts of decisions from the learner; returns how many it had."""
         steps = {self.step(ordinal) for ordinal in ordinals if ordinal > self.since}
         return self.learner.begin_erasure(steps) if steps else 0
+
+    def control_info(self) -> ControlInfo | None:
+        """Describe the learner's control group for the API; None where there is none."""
+        if not self.learner.control_share:
+            return None
+        lift = self.learner.lift()
+        return ControlInfo(
+            share=lift.control_share,
+            control=cast("ExperimentAction", self.learner.control),
+            learner_rewards=lift.learner_rewards,
+            control_rewards=lift.control_rewards,
+            learner_mean=lift.learner_mean,
+            control_mean=lift.control_mean,
+            lift=lift.difference,
+            lift_low=lift.lower,
+            lift_high=lift.upper,
+        )
 
     def to_message(self) -> ShadowInfo:
         """Describe the shadow for the API."""

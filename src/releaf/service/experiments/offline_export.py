@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
-from releaf.service.experiments.learner_factory import POLICIES, make_schema
+from releaf.service.experiments.learner_factory import POLICIES, has_control, make_schema
 from releaf.service.log.export_files import ExportTask, export_chunks
 from releaf.service.messages import NewExperiment
 from releaf.service.store.read_only import open_reader
@@ -29,6 +29,7 @@ async def export_from_store(address: str, name: str, file_format: str) -> AsyncI
             wants_all=spec.policy.parameters.get("observe") in ("all-actions", "labels"),
             has_slates=spec.policy.name in POLICIES and POLICIES[spec.policy.name].traits.takes_action_features,
             has_costs=any(spec.policy.parameters.get(name) is not None for name in ("cost_weight", "spend_budget")),
+            has_groups=has_control(spec),
         )
         async for chunk in export_chunks(reader, task):
             yield chunk

@@ -316,6 +316,7 @@ class ReplayedState:
         promoted, before = self._shadow(name), self.slot
         self.shadows = [slot for slot in self.shadows if slot is not promoted and slot.name != FORMER]
         self.slot = promoted
+        promoted.learner.restart_lift()  # so far the actions were another policy's
         former = LearnerSlot(FORMER, before.policy, before.learner, before.since)
         former.offset = before.offset
         former.decision_seconds = before.decision_seconds
@@ -337,7 +338,14 @@ class ReplayedState:
             return {}
         actions = action_names(self.learner)
         floors = least if isinstance(least, dict) else dict.fromkeys(actions, float(least))
-        return {name: floor for name, floor in floors.items() if floor > 0.0} if sum(floors.values()) < 1.0 else {}
+        if sum(floors.values()) >= 1.0:
+            return {}
+        share, control = self.learner.control_share, self.learner.control
+        if share:  # what control adds; more where it draws from some of the actions
+            named = control in actions
+            of_control = {name: float(name == control) if named else 1.0 / len(actions) for name in actions}
+            floors = {name: (1.0 - share) * floor + share * of_control[name] for name, floor in floors.items() if floor}
+        return {name: floor for name, floor in floors.items() if floor > 0.0}
 
     def _shadow(self, name: str) -> LearnerSlot:
         for shadow in self.shadows:

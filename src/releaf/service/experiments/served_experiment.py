@@ -382,6 +382,7 @@ class ServedExperiment:
             alerts=self.monitor.alerts(state, self.now()) if state else [],
             spend=spend_info(state) if state else None,
             action_features=learner_factory.describe_action_features(self.spec),
+            control=state.slot.control_info() if state else None,
         )
 
     # --- recovery and snapshots ---------------------------------------------------------------------------------

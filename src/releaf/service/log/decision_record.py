@@ -35,4 +35,5 @@ def decision_record(event: Decided, row: RewardRow | None, names: tuple[str, ...
         slate_probabilities=None if many is None or many.probabilities is None else list(many.probabilities),
         cost=event.cost,
         costs=None if event.costs is None else list(event.costs),
+        group=event.group,
     )

@@ -53,6 +53,7 @@ class Decided(LogEvent, tag=1):
     many: ManyActions | None = None
     costs: tuple[float, ...] | None = None
     cost: float | None = None
+    group: str | None = None  # "control" or "learner", where a share of decisions belongs to control
 
     @classmethod
     def of(
@@ -77,7 +78,9 @@ class Decided(LogEvent, tag=1):
             many = msgspec.structs.replace(
                 many, slate=choice.slate, probabilities=choice.slate_probabilities, chances=chances
             )
-        return cls(at, number, context, *answer, key, shadows, eligible, subject, None, many, costs, choice.cost)
+        return cls(
+            at, number, context, *answer, key, shadows, eligible, subject, None, many, costs, choice.cost, choice.group
+        )
 
 
 class Rewarded(LogEvent, tag=2):

@@ -44,6 +44,7 @@ class ExportTask(msgspec.Struct):
     wants_all: bool
     has_slates: bool = False  # whether decisions may be slates
     has_costs: bool = False  # whether actions have costs
+    has_groups: bool = False  # whether there is a control group
 
 
 async def export_chunks(reader: SqlQueries, task: ExportTask) -> AsyncIterator[bytes]:
@@ -83,6 +84,8 @@ class _ExportColumns:
             self.fixed = (*self.fixed, "slate", "slate_probabilities", "slate_rewards")
         if task.has_costs:
             self.fixed = (*self.fixed, "cost", "costs")
+        if task.has_groups:
+            self.fixed = (*self.fixed, "group")
         self.named = [self._prefixed(name, names) if name in self.fixed else name for name in names]
 
     def _prefixed(self, name: str, names: tuple[str, ...]) -> str:
@@ -171,6 +174,7 @@ class _ParquetWriter:
             "slate_rewards": pa.string(),
             "cost": pa.float64(),
             "costs": pa.list_(pa.float64()),
+            "group": pa.string(),
         }
         self._schema = pa.schema(
             [

@@ -18,6 +18,7 @@ from releaf.service.messages.decisions import (
 from releaf.service.messages.erasure import Erasure, ErasureProof
 from releaf.service.messages.experiments import (
     AlertInfo,
+    ControlInfo,
     Counts,
     ExperimentInfo,
     ExperimentList,
@@ -61,6 +62,7 @@ __all__ = [
     "Ask",
     "ChangeInfo",
     "ChangePage",
+    "ControlInfo",
     "Counts",
     "Erasure",
     "ErasureProof",

@@ -53,7 +53,8 @@ class Answer(Struct, gc=False, omit_defaults=True):
 
     ``eligible`` has the actions that could be chosen, if not all could. ``slate`` has the actions of a slate, the best
     first, and ``slate_probabilities`` the probability of each to be among them. ``cost`` is that of the action, where
-    the policy weighs costs.
+    the policy weighs costs. ``group`` is "control" or "learner" in an experiment with a control group; ``probability``
+    is that of both groups together.
     """
 
     decision: int
@@ -69,6 +70,7 @@ class Answer(Struct, gc=False, omit_defaults=True):
     slate: list[RequestAction] | None = None
     slate_probabilities: list[float] | None = None
     cost: float | None = None
+    group: str | None = None
 
 
 class Answers(Struct):
@@ -116,7 +118,8 @@ class Recorded(Struct):
     The context is empty if it is older than the experiment's retention, which may keep a keyed hash of it. ``subject``
     is a keyed hash as well. ``eligible`` has the actions that could be chosen, null where all could. ``actions`` are
     those that came with the request and their features. ``cost`` is that of the action; ``costs`` are those of
-    all actions, in their order, if they came with the request.
+    all actions, in their order, if they came with the request. ``group`` is "control" or "learner", null without a
+    control group.
     """
 
     decision: int
@@ -137,6 +140,7 @@ class Recorded(Struct):
     slate_probabilities: list[float] | None = None
     cost: float | None = None
     costs: list[float] | None = None
+    group: str | None = None
 
 
 class RecordedPage(Struct):

@@ -146,6 +146,24 @@ class AlertInfo(Struct):
     action: RequestAction | None = None
 
 
+class ControlInfo(Struct):
+    """The control group of an experiment: a share of its decisions, by a uniform draw or a named action.
+
+    ``lift`` is by how much the learner earned more per decision than control; null before both have rewards. Its bounds
+    hold at all times at once (a 95 % confidence sequence), so that one may look as often as one likes.
+    """
+
+    share: float
+    control: RequestAction
+    learner_rewards: int
+    control_rewards: int
+    learner_mean: float | None
+    control_mean: float | None
+    lift: float | None
+    lift_low: float
+    lift_high: float
+
+
 class ExperimentInfo(Struct):
     """An experiment and its status; counts are null if another process serves it."""
 
@@ -167,6 +185,7 @@ class ExperimentInfo(Struct):
     alerts: list[AlertInfo]
     action_features: list[dict[str, Any]] | None = None
     spend: SpendInfo | None = None
+    control: ControlInfo | None = None
 
 
 class ExperimentList(Struct):

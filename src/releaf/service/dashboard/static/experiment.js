@@ -1,6 +1,7 @@
 // Page of one experiment: assembles its parts, and refreshes them on events.
 import { address, get, post, remove } from "./api.js";
 import { Changes } from "./changes.js";
+import { controlGroup } from "./control.js";
 import { Feed } from "./feed.js";
 import { confirmed, count, counted, day, duration, empty, fill, find, make, notice, reward, table } from "./dom.js";
 import { Records } from "./records.js";
@@ -142,6 +143,7 @@ function show(answer) {
   find("page").hidden = !info.counts; // which this process does not know while another one serves the experiment
   if (!info.counts) return;
   tiles(info);
+  fill(find("headline-control"), controlGroup(info));
   if (!parts) return;
   parts.shadows.draw(info);
   parts.tried(info);

@@ -5,7 +5,7 @@ import { count, empty, figure, fill, find, make, share, table } from "./dom.js";
 const small = new Intl.NumberFormat("en-GB", { minimumFractionDigits: 3, maximumFractionDigits: 3 });
 const large = new Intl.NumberFormat("en-GB", { maximumSignificantDigits: 4 });
 const digits = (value) => (value < 10 ? small : large).format(value); // figures of a column have the same digits
-const signed = (value) => `${value < 0 ? "−" : "+"}${digits(Math.abs(value))}`;
+export const signed = (value) => `${value < 0 ? "−" : "+"}${digits(Math.abs(value))}`;
 const plain = (value) => `${value < 0 ? "−" : ""}${digits(Math.abs(value))}`;
 const percent = (value) => `${value < 0 ? "−" : "+"}${Math.abs(value) < 10 ? Math.abs(value).toFixed(1) : Math.abs(value).toFixed(0)} %`;
 const range = (low, high, format) => (low === null ? null : `${format(low)} to ${format(high)}`);
