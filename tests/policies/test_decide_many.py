@@ -133,3 +133,20 @@ def test_the_oldest_of_a_batch_beyond_max_pending_are_dropped_as_one_by_one() ->
     for context in CONTEXTS[:20, :2]:
         one.decide(context)
     assert list(many._pending) == list(one._pending) == list(range(14, 21))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"control_share": 0.3}, {"cost": [0.1, 0.2], "cost_weight": 0.5}],
+    ids=["plain", "control", "costs"],
+)
+def test_a_loop_over_decisions_gives_the_same_as_their_positions(settings: dict[str, Any]) -> None:
+    bandit = releaf.AdaptiveReleaf(["a", "b"], 2, seed=0, **settings)
+    contexts = np.random.default_rng(0).random((60, 2))
+    for choice in bandit.decide_many(contexts):
+        if choice.wants_reward:
+            bandit.learn(choice, 1.0 if choice.action == "a" else 0.0)
+    for eligible in (None, [["a"], None] * 30):
+        made = bandit.decide_many(contexts, eligible)
+        one_by_one = [made[place] for place in range(len(made))]
+        assert [plain(choice) for choice in made] == [plain(choice) for choice in one_by_one]

@@ -186,8 +186,8 @@ class ReplayedState:
         counters.decisions, self.last_at = last.number, last.at
         counters.explored += sum(explored)
         counters.asked += sum(asked)
-        for event in made:
-            counters.spent += event.cost or 0.0  # in order, as a replay adds them
+        for cost in [event.cost for event in made if event.cost]:
+            counters.spent += cost  # in order, as a replay adds them
         within = self.spec.rewards.within_seconds
         deadline = None if within is None else last.at + within
         for event in made:

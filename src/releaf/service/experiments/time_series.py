@@ -8,6 +8,7 @@ than 400 points however long an experiment runs, and the last hour has a good re
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Mapping
 from operator import attrgetter
 from typing import Any
@@ -68,6 +69,21 @@ class TimeSeriesPoint(Struct, array_like=True):
         for action, sums in later.actions.items():
             self.of(action).merge(sums)
 
+    def add_decisions(self, events: list[Any], floors: Mapping[Any, float]) -> None:
+        """Add decisions for which it has room."""
+        self.decisions += len(events)
+        self.explored += sum([event.explored for event in events])
+        self.asked += sum([event.wants_reward for event in events])
+        for cost in [event.cost for event in events if event.cost]:
+            self.spent += cost
+        for action, count in Counter([event.action for event in events]).items():
+            self.of(action).decisions += count
+        if floors:
+            for event in events:
+                chance = event.probability
+                if chance is not None and chance <= floors.get(event.action, 0.0) * (1.0 + 1e-6):
+                    self.of(event.action).floored += 1
+
     def of(self, action: ExperimentAction | None) -> ActionSums:
         """The sums of an action; new ones if it has none."""
         sums = self.actions.get(action)
@@ -122,21 +138,15 @@ class TimeSeries(Struct, array_like=True):
         floors
             Lowest propensity of each action, up to which a decision counts as ``floored``.
         """
-        point = self.points[-1] if self.points else None
-        for event in made:
+        done, point = 0, self.points[-1] if self.points else None
+        while done < len(made):
             if point is None or point.decisions == point.size:
                 point = self._append_point(at)
-            point.decisions += 1
-            point.explored += event.explored
-            point.asked += event.wants_reward
+            events = made[done : done + point.size - point.decisions]
+            done += len(events)
+            point.add_decisions(events, floors)
+            self.asked_since += sum([event.wants_reward for event in events])
             point.until = at
-            point.spent += event.cost or 0.0
-            sums = point.of(event.action)
-            sums.decisions += 1
-            chance = event.probability
-            if chance is not None and chance <= floors.get(event.action, 0.0) * (1.0 + 1e-6):
-                sums.floored += 1
-            self.asked_since += event.wants_reward
 
     def _append_point(self, at: float) -> TimeSeriesPoint:
         points = self.points
