@@ -64,7 +64,7 @@ sbom: dist ## write a software bill of materials, dist/releaf.cdx.json
 	rm -rf build/sbom build/sbom-tool
 	$(PYTHON) -m venv --without-pip build/sbom && $(PYTHON) -m venv build/sbom-tool
 	build/sbom-tool/bin/pip install --quiet cyclonedx-bom
-	build/sbom-tool/bin/pip --python build/sbom/bin/python install --quiet "$$(ls $(CURDIR)/dist/*.whl)[reproduce,river,service,ray]"
+	build/sbom-tool/bin/pip --python build/sbom/bin/python install --quiet "$$(ls $(CURDIR)/dist/*.whl)[reproduce,river,service,otel,ray]"
 	build/sbom-tool/bin/cyclonedx-py environment build/sbom/bin/python --pyproject pyproject.toml --of JSON -o dist/releaf.cdx.json
 
 constraints: $(VENV)/bin/python ## update requirements-dev.txt, the exact versions of the development environment

@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
 # Extras for users; the others are for those who change releaf.
-EXTRAS = ("tables", "plots", "sklearn", "river", "client", "service", "ray", "reproduce")
+EXTRAS = ("tables", "plots", "sklearn", "river", "client", "service", "otel", "ray", "reproduce")
 
 
 def requirements(extra: str = "") -> list[Requirement]:

@@ -24,6 +24,7 @@ USES = {
     "river": "`releaf.river`",
     "client": "`releaf.client`",
     "service": "`releaf serve`, with the client",
+    "otel": "spans and metrics of `releaf serve` by OpenTelemetry",
     "ray": "training and sweeps on a Ray cluster",
     "reproduce": "the paper's experiments with a report",
 }

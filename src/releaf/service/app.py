@@ -48,6 +48,7 @@ from releaf.service.http.openapi import describe
 from releaf.service.http.operation import ApiRequest, Operation
 from releaf.service.http.request_ids import with_request_id
 from releaf.service.http.routes import OPERATIONS
+from releaf.service.http.telemetry import Telemetry, configure_export, find_telemetry
 from releaf.service.messages import Counts
 from releaf.service.personalizer.loop import ensure_loop, experiment_path
 from releaf.service.personalizer.routes import PERSONALIZER_OPERATIONS
@@ -80,6 +81,7 @@ def make_service(
     store: EventStore | None = None,
     on_loaded: Callable[[], None] = lambda: None,
     starts_in_background: bool = False,
+    telemetry: Telemetry | None = None,
 ) -> Service:
     """Assemble a service; the lifespan of its application opens and closes the store.
 
@@ -93,6 +95,8 @@ def make_service(
         Called when long-lived objects were created (see `ExperimentRegistry`).
     starts_in_background
         Whether the application answers, with 503, while it opens the store and recovers experiments.
+    telemetry
+        Spans and metrics of OpenTelemetry; None for none.
     """
     keyring, metrics = Keyring(), Metrics()
     access = AccessControl(settings, keyring, Sessions(keyring))
@@ -109,7 +113,7 @@ def make_service(
     metrics.clock = lambda: ClockReading(registry.clock.jumps, registry.clock.offset())
 
     def endpoint(operations: list[Operation]) -> Endpoint:
-        return Endpoint(operations, registry, access, metrics, settings)
+        return Endpoint(operations, registry, access, metrics, settings, telemetry)
 
     dashboard = protected_routes(pages.routes(needs_keys=settings.needs_keys), access, settings)
     default = endpoint([_not_found_operation(method) for method in METHODS])
@@ -290,7 +294,13 @@ def serve(settings: ServiceSettings, level: str = "INFO") -> None:
     garbage_collector.raise_threshold()
     structured_logging.configure(settings.log_format, level=level)
     _compile_kernels()
-    service = make_service(settings, on_loaded=garbage_collector.freeze_objects, starts_in_background=True)
+    configure_export()
+    service = make_service(
+        settings,
+        on_loaded=garbage_collector.freeze_objects,
+        starts_in_background=True,
+        telemetry=find_telemetry(),
+    )
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # uvicorn raises the signal again at its end
     server = make_server(service, settings)
     with suppress(KeyboardInterrupt):

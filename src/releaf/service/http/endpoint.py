@@ -38,6 +38,7 @@ from releaf.service.http.problems import problem_headers
 from releaf.service.http.request_ids import HEADER as REQUEST_ID
 from releaf.service.http.security_headers import JSON_HEADERS
 from releaf.service.http.task_timeouts import TaskTimeout
+from releaf.service.http.telemetry import TRACED_SCOPES, Telemetry, TracedRequest
 from releaf.service.http.whole_messages import received_body, respond
 from releaf.service.settings import ServiceSettings
 from releaf.service.structured_logging import SLOW_REQUEST, log_response, mask
@@ -57,7 +58,7 @@ class Endpoint:
     ----------
     operations
         Of one path, with different methods.
-    registry, access, metrics, settings
+    registry, access, metrics, settings, telemetry
         Parts of the service.
     """
 
@@ -68,6 +69,7 @@ class Endpoint:
         access: AccessControl,
         metrics: Metrics,
         settings: ServiceSettings,
+        telemetry: Telemetry | None = None,
     ) -> None:
         self._operations = {operation.method: operation for operation in operations}
         if "GET" in self._operations:
@@ -77,6 +79,7 @@ class Endpoint:
         }
         self._registry, self._access, self._metrics, self._settings = registry, access, metrics, settings
         self._timeout, self._write_timeout = TaskTimeout(settings.read_timeout), TaskTimeout(settings.write_timeout)
+        self._telemetry = telemetry
         self._errors = operations[0].error_format
         self._allow = ", ".join(sorted(self._operations)).encode()
 
@@ -86,6 +89,7 @@ class Endpoint:
         operation = self._operations.get(scope["method"])
         name = operation.name if operation else "unknown"
         identity = NO_ACCESS
+        traced = self._start_span(operation, scope)
         try:
             public = operation is None or operation.scope == "none"
             if not (public or self._registry.started):  # keys and experiments are not known yet
@@ -94,13 +98,15 @@ class Endpoint:
             if operation is None:
                 message = f"the method is {scope['method']}: expected one of {self._allow.decode()}"
                 raise ApiError(405, "method_not_allowed", message)
-            status = await self._answer(operation, identity, scope, receive, send)
+            status = await self._answer(operation, identity, scope, receive, send, traced)
         except ApiError as error:
             status = await self._send_error(error, scope, send)
         except StoreError as error:
             failure = ApiError(503, "unavailable", mask(str(error)), retry_after=1)
             status = await self._send_error(failure, scope, send)
         except asyncio.CancelledError:
+            if traced is not None:
+                traced.end(CLIENT_CLOSED_REQUEST, time.perf_counter() - started)
             raise
         except ConnectionError:
             status = CLIENT_CLOSED_REQUEST
@@ -110,18 +116,33 @@ class Endpoint:
             status = await self._send_error(INTERNAL_ERROR, scope, send)
         seconds = time.perf_counter() - started
         self._metrics.count_request(name, status, seconds)
+        if traced is not None:
+            traced.end(status, seconds)
         expected = status == 503 and name == "readyz"  # load balancers poll a standby every few seconds
         if (status >= 400 and not expected) or seconds > SLOW_REQUEST or log.isEnabledFor(logging.DEBUG):
             sender = {"client": client_address(scope), "key": identity.id, "request_id": scope["request_id"]}
             log_response(name, scope["method"], scope["path"], status, seconds, **sender)
 
+    def _start_span(self, operation: Operation | None, scope: Scope) -> TracedRequest | None:
+        """Start the span of a request that decides or rewards, with OpenTelemetry."""
+        if self._telemetry is None or operation is None or operation.scope not in TRACED_SCOPES:
+            return None
+        return self._telemetry.start(operation.name, scope)
+
     async def _answer(
-        self, operation: Operation, identity: Identity, scope: Scope, receive: Receive, send: Send
+        self,
+        operation: Operation,
+        identity: Identity,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        traced: TracedRequest | None,
     ) -> int:
         path = scope.get("path_params", {})
         if operation.scope not in ("any", "none") and "experiment" in path:
             identity.require(path["experiment"], operation.scope)
         request = ApiRequest(self._registry, self._settings, self._metrics, identity, scope, path, self._access)
+        request.traced = traced
         if operation.body is not None:
             await self._read(operation, request, receive)
         if scope["query_string"]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -218,7 +219,7 @@ async def _decide(
     costs: Sequence[Any] | None = None,
 ) -> list[Answer]:
     events = await experiment.decide(contexts, keys, eligible, subjects, many, costs)
-    request.metrics.recent_decisions(experiment.name).add([event.explored for event in events])
+    request.note_decisions(experiment.name, events)
     return decision_answers(events, experiment.live(), experiment.receipts)
 
 
@@ -305,7 +306,7 @@ async def reward(request: ApiRequest) -> Learnt | AllLearnt | RawResponse:
     if request.lines is not None:
         _limit_batch(request, len(request.lines))
         rewards = [_read_line(_reward_decoder, line, lambda one: None) for line in request.lines]
-        return _encode_lines(await _answer_lines(rewards, experiment.reward))
+        return _encode_lines(await _answer_lines(rewards, partial(request.reward, experiment)))
     body = request.body
     if (body.rewards is UNSET) == (body.decision is UNSET and body.reward is UNSET):
         raise invalid_request("expected either decision and reward, or rewards, for many")
@@ -313,11 +314,11 @@ async def reward(request: ApiRequest) -> Learnt | AllLearnt | RawResponse:
         raise invalid_request("receipt goes with decision and reward; expected one in each of the rewards")
     if body.rewards is not UNSET:
         _limit_batch(request, len(body.rewards))
-        return AllLearnt(await experiment.reward(body.rewards))
+        return AllLearnt(await request.reward(experiment, body.rewards))
     if body.decision is UNSET or body.reward is UNSET:
         raise invalid_request("expected both decision and reward")
     one = RewardOf(decision=body.decision, reward=body.reward, receipt=body.receipt)
-    (learnt,) = await experiment.reward([one])
+    (learnt,) = await request.reward(experiment, [one])
     return learnt
 
 

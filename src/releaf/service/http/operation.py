@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from types import NoneType
@@ -11,9 +11,12 @@ from typing import Any, get_args, get_type_hints
 from releaf.service.auth.access_control import AccessControl
 from releaf.service.auth.api_keys import Identity
 from releaf.service.experiments.registry import ExperimentRegistry
+from releaf.service.experiments.served_experiment import ServedExperiment
 from releaf.service.http.asgi import RawResponse, Scope
 from releaf.service.http.metrics import Metrics
 from releaf.service.http.problems import PROBLEM, ErrorFormat
+from releaf.service.http.telemetry import MadeDecision, TracedRequest
+from releaf.service.messages import Learnt, RewardOf
 from releaf.service.settings import ServiceSettings
 
 
@@ -31,6 +34,20 @@ class ApiRequest:
     body: Any = None
     lines: list[bytes] | None = None  # of newline-delimited JSON
     query: Mapping[str, str] = field(default_factory=dict)
+    traced: TracedRequest | None = None  # with OpenTelemetry
+
+    def note_decisions(self, experiment: str, made: Sequence[MadeDecision]) -> None:
+        """Tell metrics and the span of decisions."""
+        self.metrics.recent_decisions(experiment).add([event.explored for event in made])
+        if self.traced is not None:
+            self.traced.add_decisions(experiment, made)
+
+    async def reward(self, experiment: ServedExperiment, given: Sequence[RewardOf]) -> list[Learnt]:
+        """Learn rewards, and tell the span of them."""
+        results = await experiment.reward(given)
+        if self.traced is not None:
+            self.traced.add_rewards(experiment.name, given, results)
+        return results
 
 
 Handler = Callable[[ApiRequest], Awaitable[Any]]

@@ -34,7 +34,7 @@ async def rank(request: ApiRequest) -> RankResponse:
     )
     context = hash_features(ask.context_features or (), width)
     (event,) = await experiment.decide([context], [event_id], many=many)
-    request.metrics.recent_decisions(experiment.name).add([event.explored])
+    request.note_decisions(experiment.name, [event])
     return RankResponse(_ranking(event, ask.actions, excluded), event_id, str(event.action))
 
 
@@ -62,7 +62,7 @@ async def reward_event(request: ApiRequest) -> None:
     if not state.is_pending(decision) or state.deferred.get(decision) is not None:
         await experiment.flush()
         return
-    await experiment.reward([RewardOf(decision=decision, reward=request.body.value)])
+    await request.reward(experiment, [RewardOf(decision=decision, reward=request.body.value)])
 
 
 async def activate_event(request: ApiRequest) -> None:
