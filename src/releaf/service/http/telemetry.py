@@ -84,7 +84,7 @@ class TracedRequest:
         for explored in (False, True):
             number = sum(event.explored is explored for event in made)
             if number:
-                labels = {"releaf.experiment": experiment, "releaf.explored": explored}
+                labels: dict[str, Any] = {"releaf.experiment": experiment, "releaf.explored": explored}
                 self._telemetry.decisions.add(number, labels)
         if not self._span.is_recording():
             return
@@ -109,7 +109,7 @@ class TracedRequest:
 
     def end(self, status: int, seconds: float) -> None:
         """End the span, and measure the time of the request."""
-        labels = {"releaf.operation": self._operation, "http.response.status_code": status}
+        labels: dict[str, Any] = {"releaf.operation": self._operation, "http.response.status_code": status}
         self._telemetry.duration.record(seconds, labels)
         self._span.set_attribute("http.response.status_code", status)
         if status >= SERVER_ERROR:
