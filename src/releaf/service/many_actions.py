@@ -14,7 +14,7 @@ class ManyActions(Struct, array_like=True, gc=False):
     log, the slate with its inclusion probabilities.
 
     A decision that ranks its actions has, in the log, the probability of each eligible one. A deferred one is not
-    learnt from unless it is activated before its deadline.
+    learnt from unless it is activated before its deadline. ``slot`` names the place that the action was chosen for.
     """
 
     actions: dict[str, Any] | None = None
@@ -24,6 +24,7 @@ class ManyActions(Struct, array_like=True, gc=False):
     is_ranked: bool = False
     is_deferred: bool = False
     chances: tuple[float, ...] | None = None
+    slot: str | None = None
 
     def is_same_request(self, other: ManyActions | None) -> bool:
         """Whether another request had the same actions and size, and was deferred likewise."""
@@ -31,4 +32,4 @@ class ManyActions(Struct, array_like=True, gc=False):
 
 
 def _request_of(many: ManyActions) -> tuple[Any, ...]:
-    return many.actions, many.k, many.is_ranked, many.is_deferred
+    return many.actions, many.k, many.is_ranked, many.is_deferred, many.slot

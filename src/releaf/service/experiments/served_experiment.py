@@ -228,6 +228,18 @@ class ServedExperiment:
             decisions |= dict(zip(new, made, strict=True))
         return [decisions[index] for index in range(len(contexts))]
 
+    async def decide_together(self, decide: Callable[[ExperimentState, float], list[Decided]]) -> list[Decided]:
+        """Make decisions of which each depends on those before, and commit them all at once."""
+        at, before = self.now(), self.decisions()
+        try:
+            made = self._change(lambda state: decide(state, at))
+        except ApiError as error:
+            if self.decisions() != before:  # some were made, of which the log will not know
+                raise self._failed(error) from error
+            raise
+        await self._group_commit.append(self, made)
+        return made
+
     async def reward(self, given: Sequence[RewardOf]) -> list[Learnt]:
         """Learn rewards and commit: all of them, or none if one is invalid or lacks its receipt."""
         self.live()  # a standby knows no receipts

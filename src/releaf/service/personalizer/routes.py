@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from releaf.service.http.operation import Operation
-from releaf.service.personalizer import handlers
+from releaf.service.personalizer import handlers, slot_handlers
 from releaf.service.personalizer.error_format import PERSONALIZER_ERRORS
-from releaf.service.personalizer.messages import RankRequest, RewardRequest
+from releaf.service.personalizer.messages import (
+    MultiSlotRankRequest,
+    MultiSlotRewardRequest,
+    RankRequest,
+    RewardRequest,
+)
 
 _BASE = "/v1/experiments/{experiment}/personalizer/{version}"
 _EVENT = f"{_BASE}/events/{{event:path}}"
+_SLOTS = f"{_BASE}/multislot"
 
 # fmt: off
 PERSONALIZER_OPERATIONS = (
@@ -18,5 +24,14 @@ PERSONALIZER_OPERATIONS = (
               body=RewardRequest, scope="reward", status=204, error_format=PERSONALIZER_ERRORS),
     Operation("POST", f"{_EVENT}/activate", handlers.activate_event,
               "Personalizer's Activate: a deferred event was used, and its reward counts",
+              scope="reward", status=204, error_format=PERSONALIZER_ERRORS),
+    Operation("POST", f"{_SLOTS}/rank", slot_handlers.rank_slots,
+              "Personalizer's multi-slot Rank: choose another action for each slot",
+              body=MultiSlotRankRequest, scope="decide", status=201, error_format=PERSONALIZER_ERRORS),
+    Operation("POST", f"{_SLOTS}/events/{{event:path}}/reward", slot_handlers.reward_slots,
+              "Personalizer's multi-slot Reward: learn the rewards of slots",
+              body=MultiSlotRewardRequest, scope="reward", status=204, error_format=PERSONALIZER_ERRORS),
+    Operation("POST", f"{_SLOTS}/events/{{event:path}}/activate", slot_handlers.activate_slots,
+              "Personalizer's multi-slot Activate: all slots of a deferred event were used",
               scope="reward", status=204, error_format=PERSONALIZER_ERRORS),
 )
