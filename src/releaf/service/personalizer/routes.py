@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from starlette.convertors import PathConvertor, register_url_convertor
+
 from releaf.service.http.operation import Operation
 from releaf.service.personalizer import handlers, slot_handlers
 from releaf.service.personalizer.error_format import PERSONALIZER_ERRORS
@@ -12,8 +14,16 @@ from releaf.service.personalizer.messages import (
     RewardRequest,
 )
 
+
+class AnyText(PathConvertor):
+    """A part of a path that may have slashes and line breaks, so that errors about it are those of this API."""
+
+    regex = r"[\s\S]+"
+
+
+register_url_convertor("any", AnyText())
 _BASE = "/v1/experiments/{experiment}/personalizer/{version}"
-_EVENT = f"{_BASE}/events/{{event:path}}"
+_EVENT = f"{_BASE}/events/{{event:any}}"
 _SLOTS = f"{_BASE}/multislot"
 
 # fmt: off
@@ -28,10 +38,10 @@ PERSONALIZER_OPERATIONS = (
     Operation("POST", f"{_SLOTS}/rank", slot_handlers.rank_slots,
               "Personalizer's multi-slot Rank: choose another action for each slot",
               body=MultiSlotRankRequest, scope="decide", status=201, error_format=PERSONALIZER_ERRORS),
-    Operation("POST", f"{_SLOTS}/events/{{event:path}}/reward", slot_handlers.reward_slots,
+    Operation("POST", f"{_SLOTS}/events/{{event:any}}/reward", slot_handlers.reward_slots,
               "Personalizer's multi-slot Reward: learn the rewards of slots",
               body=MultiSlotRewardRequest, scope="reward", status=204, error_format=PERSONALIZER_ERRORS),
-    Operation("POST", f"{_SLOTS}/events/{{event:path}}/activate", slot_handlers.activate_slots,
+    Operation("POST", f"{_SLOTS}/events/{{event:any}}/activate", slot_handlers.activate_slots,
               "Personalizer's multi-slot Activate: all slots of a deferred event were used",
               scope="reward", status=204, error_format=PERSONALIZER_ERRORS),
 )
