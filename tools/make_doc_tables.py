@@ -54,14 +54,19 @@ def full_name(name: str) -> str:
     return f"releaf.{name}" if name in releaf.__all__ else f"releaf.ensembles.{name}"
 
 
-def properties() -> str:
-    rows = []
+def properties() -> dict[str, str]:
+    """What each policy needs and does, and what it observes."""
+    does, observes = [], []
     for name in (ORDER[0], *OF_ACTION_TABLES, *ORDER[1:]):
         traits = policy(name).traits
         facts = [getattr(traits, heading.replace(" ", "_")) for heading in HEADINGS]
-        marks = ["required" if fact and place < 2 else "yes" if fact else "no" for place, fact in enumerate(facts)]
-        rows.append([f"**{traits.name}**", f"`{full_name(name)}`", *marks, traits.observes, traits.source])
-    return _table(["policy", "class", *HEADINGS, "what is observed", "from"], rows)
+        marks = ["required" if fact and place < 2 else "yes" if fact else "–" for place, fact in enumerate(facts)]
+        does.append([f"**{traits.name}**", *marks])
+        observes.append([f"**{traits.name}**", f"`{full_name(name)}`", traits.observes, traits.source])
+    return {
+        "properties": _table(["policy", *HEADINGS], does),
+        "observed": _table(["policy", "class", "observes", "from"], observes),
+    }
 
 
 def errors() -> str:
@@ -198,7 +203,7 @@ def _loss(loss: dict[str, float] | None) -> str:
 
 def pages() -> dict[Path, str]:
     """The pages with their tables as they should be."""
-    wanted = {ROOT / "docs" / "policies.md": {"properties": properties(), "errors": errors()}}
+    wanted = {ROOT / "docs" / "policies.md": {**properties(), "errors": errors()}}
     wanted[ROOT / "README.md"] = {"comparison": comparison_table.comparison()}
     wanted |= _by_page(evidence(), [ROOT / "docs" / "evidence.md", *sorted((ROOT / "docs" / "evidence").glob("*.md"))])
     wanted[ROOT / "docs" / "adaptive.md"] = quality()
