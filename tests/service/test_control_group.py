@@ -148,6 +148,17 @@ def test_after_a_restart_groups_and_lift_are_the_same(tmp_path: Path) -> None:
     assert found[0] == found[1]
 
 
+def test_actions_that_come_with_requests_have_groups_and_slates_are_refused(api: Api) -> None:
+    policy = {"name": "JointReleaf", "parameters": {"seed": 0, "control_share": 0.5}}
+    body = {"name": "offers", "actions": {}, "features": 2, "action_features": ["sweet"], "policy": policy}
+    assert api.http.post("/v1/experiments", json=body).status_code == 201
+    path, asked = "/v1/experiments/offers", {"context": [0.5, 0.5], "actions": {"tea": [0.1], "cola": [0.9]}}
+    answers = [api.post(f"{path}/decide", asked) for _ in range(20)]
+    assert {answer["group"] for answer in answers} == {"learner", "control"}
+    text = api.refused(422, "invalid", "POST", f"{path}/decide", {**asked, "k": 2})
+    assert "a slate can't be decided with control_share=0.5" in text
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_clients_create_and_read_a_control_group(api: Api, kind: str) -> None:
     made: Any = KINDS[kind]

@@ -110,6 +110,8 @@ def decision_to_dict(choice: Decision, learner: Policy) -> dict[str, Any]:
     data = {name: getattr(choice, name) for name in ("id", "action", "probability", "explored", "wants_reward")}
     if choice.estimates is not None:
         data["estimates"] = dict(zip(map(str, learner.actions), choice.estimates, strict=True))
+    if choice.group is not None:
+        data["group"] = choice.group
     if choice.eligible is not None:
         data["eligible"] = list(choice.eligible)
     if choice.relevant is not None:
