@@ -70,7 +70,7 @@ class TimeSeriesPoint(Struct, array_like=True):
             self.of(action).merge(sums)
 
     def add_decisions(self, events: list[Any], floors: Mapping[Any, float]) -> None:
-        """Add decisions for which it has room."""
+        """Add decisions that it can hold."""
         self.decisions += len(events)
         self.explored += sum([event.explored for event in events])
         self.asked += sum([event.wants_reward for event in events])
