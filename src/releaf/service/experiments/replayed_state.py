@@ -88,6 +88,11 @@ class ReplayedState:
         """Number of the latest decision."""
         return self.counters.decisions
 
+    @property
+    def size(self) -> int:
+        """Number of pending decisions and idempotency keys, with which snapshots grow."""
+        return len(self.pending) + len(self.keys)
+
     def is_pending(self, decision: int) -> bool:
         """Whether a decision waits for its reward."""
         return decision in self.pending

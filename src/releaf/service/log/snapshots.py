@@ -17,6 +17,9 @@ from releaf.service.store.base import EventStore, Snapshot, body_checksum
 
 MAX_TIME_SHARE = 0.02  # of the time may go into snapshots: they compete with requests
 OVERDUE = 3  # times the events after which one is due: then it is saved all the same, since a recovery replays them
+SIZE_SHARE = (
+    0.5  # of its entries, after so many events a state may be overdue: to save them takes longer than to replay
+)
 SNAPSHOTS_KEPT = 2  # besides the first, from which the whole log can be replayed
 
 log = logging.getLogger("releaf.service")
@@ -72,7 +75,8 @@ class SnapshotWriter(Generic[StateT]):
     def capture_if_due(self, state: StateT, position: LogPosition) -> None:
         """Capture a state whose log ends at this position, if a snapshot is due."""
         events, due = position.last - self.last, self._settings.snapshot_events
-        is_due = events >= due and (time.monotonic() >= self._next_at or events >= OVERDUE * due)
+        overdue = max(OVERDUE * due, int(SIZE_SHARE * state.size))
+        is_due = events >= due and (time.monotonic() >= self._next_at or events >= overdue)
         if is_due and (self._saving is None or self._saving.done()):
             self._captured = CapturedState(position, self._format.freeze(state))
 

@@ -29,6 +29,10 @@ class ReplayableState(Protocol):
     def diverged(self) -> int | None:
         """The first decision for which a replay chose another action than the log has; None if there is none."""
 
+    @property
+    def size(self) -> int:
+        """Number of entries that a snapshot has to save, besides those of the learner."""
+
     def apply(self, event: AnyEvent) -> None:
         """Replay one event."""
 
