@@ -11,6 +11,7 @@ FILE = "{code-block} json\n:caption: "
 BLOCK = re.compile(r"^```(\{code-block\} json\n:caption: [^\n]+|\w+)\n(.*?)^```\n*", flags=re.DOTALL | re.MULTILINE)
 RUN = ("python", "console", FILE)
 NOT_TEXT = re.compile(r"^```.*?^```|<!--.*?-->|^:::.*?$", re.DOTALL | re.MULTILINE)
+MADE = re.compile(r"<!-- (.+?): begin -->.*?<!-- \1: end -->", re.DOTALL)  # tables with their captions
 ROW_OR_TITLE = re.compile(r"^[|#].*$", re.MULTILINE)
 
 
@@ -32,8 +33,8 @@ def blocks(page: str) -> Iterator[Block]:
 
 
 def sentences(page: str) -> Iterator[str]:
-    """Sentences of a page's running text, and of its lists; not of tables, titles and code."""
-    text = ROW_OR_TITLE.sub("\n", NOT_TEXT.sub("\n\n", page))
+    """Sentences of a page's running text, and of its lists; not of tables, their captions, titles and code."""
+    text = ROW_OR_TITLE.sub("\n", NOT_TEXT.sub("\n\n", MADE.sub("", page)))
     for paragraph in re.split(r"\n\s*\n|^\s*(?:-|\d+\.) ", text, flags=re.MULTILINE):
         plain = re.sub(r"\]\([^)]*\)", "]", " ".join(paragraph.split()))
         yield from filter(None, re.split(r"(?<=[.?!:;])[*)\"”]*\s+", plain))
