@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 
 import releaf
+from releaf import evaluate
 from releaf.control_lift import GroupSums
 from releaf.policies.control_group import counted_word
 
@@ -109,3 +111,34 @@ def test_off_policy_estimates_of_a_log_with_a_control_share_are_unbiased() -> No
         gained = rewards[np.arange(1_000), choices.indices]
         values.append(np.mean(gained * (choices.indices == 1) / choices.probabilities))
     assert np.mean(values) == pytest.approx(0.5, abs=4.5 * np.std(values) / np.sqrt(20))
+
+
+def test_the_lift_of_a_log_is_that_of_its_learner() -> None:
+    bandit, contexts, rewards = planted(3, 1_500, control_share=0.2)
+    trace = bandit.replay(contexts, rewards)
+    names = np.where(trace.control, "control", "learner")
+    assert evaluate.lift(trace.rewards, trace.control, 0.2) == bandit.lift()
+    assert evaluate.lift(trace.rewards.tolist(), names.tolist(), 0.2) == bandit.lift()
+
+
+def test_unknown_rewards_of_a_log_count_for_neither_group() -> None:
+    rewards, groups = [1.0, np.nan, 0.0, np.nan], ["learner", "learner", "control", "control"]
+    assert evaluate.lift(rewards, groups, 0.5) == evaluate.lift([1.0, 0.0], ["learner", "control"], 0.5)
+
+
+@pytest.mark.parametrize(
+    ("rewards", "groups", "share", "text"),
+    [
+        ([1.0], [True, False], 0.5, "expected a group for each reward, got (1,) rewards and (2,) groups"),
+        ([[1.0]], [[True]], 0.5, "expected a group for each reward, got (1, 1) rewards and (1, 1) groups"),
+        ([1.0, 2.0], [True, False], 0.5, "reward of row 1 is 2: expected one in reward_range, 0 to 1"),
+        ([1.0], ["other"], 0.5, "groups has 'other': expected 'learner', 'control', or booleans"),
+        ([1.0], [None], 0.5, "groups has None: expected 'learner', 'control', or booleans"),
+        ([1.0], [1], 0.5, "groups has 1: expected 'learner', 'control', or booleans"),
+        ([1.0], [True], 0.0, "control_share must be a positive number below 1, got control_share=0.0"),
+        ([1.0], [True], 1.0, "control_share must be a positive number below 1, got control_share=1.0"),
+    ],
+)
+def test_a_log_that_can_not_be_compared_is_refused(rewards: Any, groups: Any, share: Any, text: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(text)):
+        evaluate.lift(rewards, groups, share)

@@ -52,6 +52,16 @@ def test_decide_reads_tables_as_it_reads_csv(model: Path, tmp_path: Path, suffix
     assert json.loads(run("decide", model, path, "--json", expect=1).stdout.splitlines()[1])["row"] == 1
 
 
+def test_decide_tells_the_group_where_there_is_a_control_group(tmp_path: Path) -> None:
+    path, people = tmp_path / "m.releaf", tmp_path / "people.csv"
+    releaf.LinUCB(["news", "sport"], 1, seed=0, control_share=0.5).save(path)
+    people.write_text("x0\n" + "0.5\n" * 20)
+    rows = [json.loads(line) for line in run("decide", path, people, "--json").stdout.splitlines()]
+    assert {row["group"] for row in rows} == {"learner", "control"}
+    releaf.LinUCB(["news", "sport"], 1, seed=0).save(path)
+    assert "group" not in run("decide", path, people, "--json").stdout
+
+
 def test_a_table_that_lacks_a_feature_is_told(model: Path, tmp_path: Path) -> None:
     PEOPLE.select("age").write_parquet(tmp_path / "p.parquet")
     assert "p.parquet has no column 'plan'; it has age" in run("decide", model, tmp_path / "p.parquet", expect=1).stderr

@@ -1,5 +1,6 @@
 """Evaluation of policies: runs over streams, off-policy estimates, parameter grids and sweeps."""
 
+from releaf.evaluate.control_groups import lift
 from releaf.evaluate.estimators import (
     Estimate,
     direct_method,
@@ -46,6 +47,7 @@ __all__ = [
     "halves",
     "importance_weights",
     "ips",
+    "lift",
     "overlap",
     "rejection",
     "run",
