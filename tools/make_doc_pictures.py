@@ -32,6 +32,7 @@ from plain_releaf import PlainReleaf  # noqa: E402  (the algorithm in plain Pyth
 
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#767676"
 WIDTH = 620
+FONT = "Arial, Helvetica, Liberation Sans, sans-serif"  # of equal widths, by which labels are placed
 
 
 def partition() -> Any:
@@ -229,7 +230,7 @@ def readme() -> Any:
         _plain(chart).properties(title=altair.TitleParams(title, anchor="start", fontSize=14, offset=14))
         for title, chart in drawn.items()
     ]
-    return altair.hconcat(*titled, spacing=24).resolve_scale(color="independent").properties(background="white")
+    return altair.hconcat(*titled, spacing=56).resolve_scale(color="independent").properties(background="white")
 
 
 def routing() -> Any:
@@ -282,7 +283,8 @@ DRAWN: dict[str, Callable[[], Any]] = {
 def svg(drawn: Any) -> str:
     styled = drawn.configure(
         background="transparent",
-        font="system-ui, sans-serif",
+        font=FONT,
+        padding={"left": 36, "right": 12, "top": 5, "bottom": 5},  # for fonts that are wider
         axis=altair.AxisConfig(labelFontSize=12, titleFontSize=13, titleFontWeight="normal", gridColor="#dddddd"),
         legend=altair.LegendConfig(
             labelFontSize=12, titleFontSize=12, orient="bottom", labelLimit=300, columnPadding=40
