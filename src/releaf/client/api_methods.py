@@ -38,11 +38,17 @@ EXPORT_TIMEOUT = 60.0  # seconds without data, while the service reads a long lo
 RECONNECT_PAUSE = 0.5  # seconds
 
 
-def change(method: str, path: str, body: Any = None) -> ApiCall[Info]:
+def change(method: str, path: str, body: Any = None, **params: str) -> ApiCall[Info]:
     """A change of an experiment; sent again only if it can't have arrived."""
     content = None if body is None else encode_json(body)
     return ApiCall(
-        method=method, path=path, read=decode_json, body=content, retry="unsent", read_timeout=CHANGE_TIMEOUT
+        method=method,
+        path=path,
+        read=decode_json,
+        body=content,
+        params=params,
+        retry="unsent",
+        read_timeout=CHANGE_TIMEOUT,
     )
 
 
@@ -73,6 +79,7 @@ class ApiMethods(DecisionMethods):
         decisions_days: float | None = None,
         hash_contexts: bool = False,
         model: Any = None,
+        apprentice: bool = False,
     ) -> ApiCall[Info]:
         """Create an experiment; raises :class:`Conflict` if the name is taken.
 
@@ -104,6 +111,8 @@ class ApiMethods(DecisionMethods):
             Whether keyed hashes stay in place of contexts.
         model
             A learner to continue from: the object, its bytes, or its file.
+        apprentice
+            Whether the application decides, and sends each decision as ``baseline``, while the learner watches.
         """
         body = {
             "name": experiment,
@@ -116,6 +125,8 @@ class ApiMethods(DecisionMethods):
         }
         if action_features is not None:
             body["action_features"] = encode_features(action_features)
+        if apprentice:
+            body["apprentice"] = True
         return change("POST", experiment_path(), body)
 
     @CallMethod
@@ -185,9 +196,14 @@ class ApiMethods(DecisionMethods):
         return change("DELETE", experiment_path(experiment, "shadows", shadow))
 
     @CallMethod
-    def promote(self, experiment: str, shadow: str) -> ApiCall[Info]:
-        """Put a shadow in charge; the policy that was in charge becomes the shadow "former"."""
-        return change("POST", experiment_path(experiment, "shadows", shadow, "promote"))
+    def promote(self, experiment: str, shadow: str, *, force: bool = False) -> ApiCall[Info]:
+        """Put a shadow in charge; the policy that was in charge becomes the shadow "former".
+
+        An apprentice, ``promote(experiment, "apprentice")``, decides from then on. Unless it is shown to earn more than
+        the application, that raises :class:`Conflict`; with ``force`` it does so all the same.
+        """
+        path = experiment_path(experiment, "shadows", shadow, "promote")
+        return change("POST", path, **({"force": "true"} if force else {}))
 
     # --- explanations and records
 

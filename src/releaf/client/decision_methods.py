@@ -18,6 +18,7 @@ from releaf.client.method_descriptors import CallMethod, StreamMethod
 from releaf.client.request_encoding import (
     decision_number,
     encode_actions,
+    encode_baseline,
     encode_context,
     encode_cost,
     encode_eligible,
@@ -55,6 +56,7 @@ class DecisionMethods(BaseClient):
         actions: Mapping[str, Context | None] | None = None,
         k: int | None = None,
         cost: Cost | None = None,
+        baseline: Label | tuple[Label, float] | None = None,
         key: str | None = None,
         subject: str | None = None,
         timeout: float | None = None,
@@ -78,6 +80,9 @@ class DecisionMethods(BaseClient):
         cost
             What each action costs this time, by name or in the order of the actions; None for the fixed costs. For
             policies with a ``cost_weight`` or a ``spend_budget``.
+        baseline
+            Where the learner is an apprentice: the action that the application takes by itself; with its probability,
+            unless that is 1.
         key
             Idempotency key: the same key gives the same decision again. By default each call draws one and uses it for
             all its attempts, so that a retry never decides twice. Pass your own, such as an order number, if your
@@ -97,7 +102,7 @@ class DecisionMethods(BaseClient):
         _require_eligible(default, allowed)
         many: Info = {} if actions is None else {"actions": encode_actions(actions)}
         many |= {} if k is None else {"k": k}
-        many |= _about("cost", encode_cost(cost))
+        many |= _about("cost", encode_cost(cost)) | _about("baseline", encode_baseline(baseline))
         return _post(
             experiment_path(experiment, "decide"),
             {"context": plain, "key": key or uuid4().hex, **_given(allowed), **many, **_about("subject", subject)},
@@ -115,6 +120,7 @@ class DecisionMethods(BaseClient):
         eligible: Sequence[Label] | Sequence[Sequence[Label] | None] | None = None,
         cost: Cost | None = None,
         costs: Iterable[Cost] | None = None,
+        baselines: Iterable[Label | tuple[Label, float]] | None = None,
         keys: Sequence[str] | None = None,
         subjects: Sequence[str | None] | None = None,
         timeout: float | None = None,
@@ -132,6 +138,8 @@ class DecisionMethods(BaseClient):
             The actions that may be chosen: names for all contexts, or a sequence of names for each (None: all actions).
         cost, costs
             What each action costs in all contexts, as for :meth:`decide`; or such costs for each context.
+        baselines
+            As for :meth:`decide`, one for each context.
         keys
             Idempotency keys, one for each context.
         subjects
@@ -148,8 +156,10 @@ class DecisionMethods(BaseClient):
         own = list(keys) if keys is not None else [uuid4().hex for _ in plain]
         each = None if costs is None else [encode_cost(one) for one in costs]
         _require_one_each("costs", each, plain)
+        watched = None if baselines is None else [encode_baseline(one) for one in baselines]
+        _require_one_each("baselines", watched, plain)
         people = _about("subjects", None if subjects is None else list(subjects))
-        priced = {**_about("cost", encode_cost(cost)), **_about("costs", each)}
+        priced = {**_about("cost", encode_cost(cost)), **_about("costs", each), **_about("baselines", watched)}
         return _post(
             experiment_path(experiment, "decide"),
             {"contexts": plain, "keys": own, **_given(encode_eligible_of_many(eligible)), **priced, **people},

@@ -69,6 +69,17 @@ def encode_eligible(eligible: Any) -> list[Any] | None:
     return list(eligible)
 
 
+def encode_baseline(baseline: Any) -> dict[str, Any] | None:
+    """What the application decides by itself: an action, or an action and its probability."""
+    if baseline is None:
+        return None
+    if not isinstance(baseline, tuple):
+        return {"action": baseline}
+    if len(baseline) != 2:
+        raise TypeError(f"baseline must be an action, or an action and its probability, got {baseline!r}")
+    return {"action": baseline[0], "probability": baseline[1]}
+
+
 def encode_cost(cost: Any) -> Any:
     """Costs of the actions of a decision as an object or a list; None for the fixed ones."""
     if cost is None:

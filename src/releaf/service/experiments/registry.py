@@ -12,6 +12,7 @@ import msgspec
 from releaf.policy import ServedPolicy
 from releaf.service.errors import ApiError, StoreError, invalid_request, service_unavailable
 from releaf.service.experiments import learner_factory
+from releaf.service.experiments.apprentice_mode import require_able_to_watch
 from releaf.service.experiments.change_records import (
     SOMEONE,
     Sender,
@@ -138,6 +139,8 @@ class ExperimentRegistry:
         log.info("experiment %s: building its learner; this takes minutes if kernels must be compiled", spec.name)
         learner = await asyncio.to_thread(learner_factory.make_learner, spec)
         _validate_default(spec, learner)
+        if spec.apprentice:
+            require_able_to_watch(learner)
         if spec.model is not None:
             _validate_policy(spec.policy, policy_spec(learner))
         stored = spec if spec.model is None else msgspec.structs.replace(spec, model=None, policy=policy_spec(learner))

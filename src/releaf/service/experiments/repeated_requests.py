@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from releaf.service.errors import ApiError
+from releaf.service.experiments.apprentice_mode import APPRENTICE
 from releaf.service.experiments.decision_costs import is_same_cost
 from releaf.service.experiments.keyed_hashes import KeyedHashes
 from releaf.service.experiments.state import ExperimentState
 from releaf.service.log.events import Decided, ExperimentAction
 from releaf.service.many_actions import ManyActions
+from releaf.service.messages import Baseline
 
 
 class AskedBefore(NamedTuple):
@@ -21,6 +23,7 @@ class AskedBefore(NamedTuple):
     subject: str | None
     many: ManyActions | None
     cost: Any
+    baseline: Baseline | None = None
 
 
 def require_same_request(
@@ -35,11 +38,20 @@ def require_same_request(
         different = "with other eligible actions"
     elif not is_same_cost(recorded.costs, asked.cost, state.actions.at(recorded.number)):
         different = "with other costs"
+    elif not _is_of_baseline(recorded, asked.baseline):
+        different = "with another baseline"
     elif recorded.subject != asked.subject:
         different = "for another subject"
     else:
         return
     raise ApiError(409, "key_reused", f"key {key!r} was used {different}: use another key")
+
+
+def _is_of_baseline(recorded: Decided, baseline: Baseline | None) -> bool:
+    """Whether the application decided the same; a decision of a promoted learner has no baseline."""
+    if APPRENTICE not in (recorded.shadows or {}):
+        return True
+    return baseline is not None and (recorded.action, recorded.probability) == (baseline.action, baseline.probability)
 
 
 def _is_of_context(recorded: Decided, row: list[Any], hashes: KeyedHashes) -> bool:

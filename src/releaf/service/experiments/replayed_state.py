@@ -14,6 +14,7 @@ from releaf.policies.action_table_policy import ActionTablePolicy
 from releaf.policy import ServedPolicy
 from releaf.service.errors import ApiError
 from releaf.service.experiments.action_history import ActionHistory, Reward
+from releaf.service.experiments.apprentice_mode import APPRENTICE
 from releaf.service.experiments.counters import ExperimentCounters
 from releaf.service.experiments.decision_costs import CostsOfContexts, costs_for
 from releaf.service.experiments.idempotency import IdempotencyKeys
@@ -60,7 +61,7 @@ class ReplayedState:
 
     def __init__(self, spec: NewExperiment, learner: ServedPolicy) -> None:
         self.spec = spec
-        self.slot = LearnerSlot("", spec.policy, learner, 0)
+        self.slot = LearnerSlot(APPRENTICE if spec.apprentice else "", spec.policy, learner, 0)
         self.shadows: list[LearnerSlot] = []
         self.counters = ExperimentCounters()
         self.pending = PendingDecisions()
@@ -82,6 +83,15 @@ class ReplayedState:
     def learner(self) -> ServedPolicy:
         """The learner in charge."""
         return self.slot.learner
+
+    @property
+    def is_apprentice(self) -> bool:
+        """Whether the application decides, and the learner in charge watches."""
+        return self.spec.apprentice and self.slot.name == APPRENTICE
+
+    def compared_slots(self) -> list[LearnerSlot]:
+        """The learners that are compared with what decides: an apprentice, and the shadows."""
+        return [self.slot, *self.shadows] if self.is_apprentice else self.shadows
 
     @property
     def decisions(self) -> int:
@@ -174,7 +184,11 @@ class ReplayedState:
         requested = event.many is not None and event.many.actions is not None
         eligible = None if requested else [event.eligible]
         (choice,) = decide_contexts(self.learner, [event.context], eligible, event.many, [event.costs])
-        if (choice.action, choice.explored) != (event.action, event.explored) and self.diverged is None:
+        if self.is_apprentice:
+            same = choice.action == (event.shadows or {}).get(APPRENTICE)
+        else:
+            same = (choice.action, choice.explored) == (event.action, event.explored)
+        if not same and self.diverged is None:
             self.diverged = event.number
         for shadow in self.shadows:
             decide_contexts(shadow.learner, [event.context], [event.eligible], None, [event.costs])
@@ -206,7 +220,7 @@ class ReplayedState:
             if event.key is not None:
                 self.keys[event.key] = event.number
         self.keys.drop_oldest(self.pending)
-        for shadow in self.shadows:
+        for shadow in self.compared_slots():
             shadow.estimate.decisions += len(made)
             for event in made:
                 shadow.estimate.agreed += event.shadows is not None and event.shadows.get(shadow.name) == event.action
@@ -232,6 +246,7 @@ class ReplayedState:
             self._learn_slate(decision, pending, reward)
             return
         eligible = self.learner.eligible_actions(self.slot.step(ordinal))
+        self._update_estimate(self.slot, decision, pending, reward)
         self.slot.learn(ordinal, reward, action)
         for shadow in self.shadows:
             self._update_estimate(shadow, decision, pending, reward)
@@ -318,6 +333,11 @@ class ReplayedState:
         self.is_erasing = False
 
     def _promote(self, name: str) -> None:
+        if name == APPRENTICE and self.is_apprentice:
+            self.slot.name = ""
+            for shadow in self.shadows:  # compared with the learner from now on
+                shadow.estimate = ShadowEstimate(since=self.ordinal(self.decisions))
+            return
         promoted, before = self._shadow(name), self.slot
         self.shadows = [slot for slot in self.shadows if slot is not promoted and slot.name != FORMER]
         self.slot = promoted
@@ -339,7 +359,7 @@ class ReplayedState:
     def propensity_floors(self) -> dict[ExperimentAction, float]:
         """Propensity of each action with which the policy in charge takes it as rarely as it may, if there is one."""
         least = getattr(self.learner, "least_probability", 0.0)
-        if not least:  # every decision asks
+        if not least or self.is_apprentice:  # every decision asks
             return {}
         actions = action_names(self.learner)
         floors = least if isinstance(least, dict) else dict.fromkeys(actions, float(least))

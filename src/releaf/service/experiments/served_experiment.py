@@ -14,6 +14,7 @@ import msgspec
 
 from releaf.service.errors import ApiError, StoreError, service_unavailable
 from releaf.service.experiments import learner_factory
+from releaf.service.experiments.apprentice_mode import Baselines
 from releaf.service.experiments.change_records import SOMEONE, Sender, record_change
 from releaf.service.experiments.clock import MonotonicClock
 from releaf.service.experiments.event_feeds import Feed, publish
@@ -187,6 +188,7 @@ class ServedExperiment:
         subjects: Sequence[str | None] | None = None,
         many: ManyActions | None = None,
         costs: Sequence[Any] | None = None,
+        baselines: Baselines | None = None,
     ) -> list[Decided]:
         """Decide and commit. A context whose idempotency key is known gets its earlier decision."""
         distinct = distinct_keys(keys)
@@ -194,9 +196,9 @@ class ServedExperiment:
             known = self.live().keys.known(distinct)
             if known:
                 people = subjects or [None] * len(contexts)
-                return await self._decide_new(contexts, keys, known, eligible, people, many, costs)
+                return await self._decide_new(contexts, keys, known, eligible, people, many, costs, baselines)
         at, hashed = self.now(), None if subjects is None else self.hashes.subjects(subjects)
-        made = self._change(lambda state: state.decide(contexts, keys, at, eligible, hashed, many, costs))
+        made = self._change(lambda state: state.decide(contexts, keys, at, eligible, hashed, many, costs, baselines))
         await self._group_commit.append(self, made)
         return made
 
@@ -209,22 +211,23 @@ class ServedExperiment:
         subjects: Sequence[str | None],
         many: ManyActions | None,
         costs: Sequence[Any] | None,
+        baselines: Baselines | None,
     ) -> list[Decided]:
         """Decide only for the contexts whose idempotency key is new."""
         decisions, hashed = {}, self.hashes.subjects(subjects)
         for index, key in enumerate(keys):
             if key in known:
                 decisions[index] = recorded = await self.read_decision(known[key])
-                among = None if eligible is None else eligible[index]
-                cost = None if costs is None else costs[index]
-                asked = AskedBefore(contexts[index], among, hashed[index], many, cost)
+                among, cost, own = _entries(index, eligible, costs, baselines)
+                asked = AskedBefore(contexts[index], among, hashed[index], many, cost, own)
                 require_same_request(asked, recorded, key, self.live(), self.hashes)
         new = [index for index in range(len(contexts)) if index not in decisions]
         if new:
             allowed = None if eligible is None else [eligible[index] for index in new]
             own, named, people = ([values[index] for index in new] for values in (contexts, keys, subjects))
             priced = None if costs is None else [costs[index] for index in new]
-            made = await self.decide(own, named, allowed, people, many, priced)
+            watched = None if baselines is None else [baselines[index] for index in new]
+            made = await self.decide(own, named, allowed, people, many, priced, watched)
             decisions |= dict(zip(new, made, strict=True))
         return [decisions[index] for index in range(len(contexts))]
 
@@ -386,7 +389,8 @@ class ServedExperiment:
             counts=state.counts() if state else None,
             label_budget=state.learner.label_budget if state else None,
             labels_spent=state.learner.labels_spent if state and state.learner.label_budget is not None else None,
-            shadows=[shadow.to_message() for shadow in state.shadows] if state else [],
+            shadows=[slot.to_message() for slot in state.compared_slots()] if state else [],
+            apprentice=state.is_apprentice if state else self.spec.apprentice,
             events=self.last,
             snapshot=self.snapshots.last,
             messages=self.messages,
@@ -456,8 +460,14 @@ def _changeable_fields(state: ExperimentState) -> dict[str, Any]:
         "actions": action_names(state.learner),
         "shadows": [{"name": shadow.name, "policy": shadow.policy} for shadow in state.shadows],
         "retired": state.retired,
+        "apprentice": state.is_apprentice,
         "retention": state.retention,
     }
+
+
+def _entries(index: int, *lists: Sequence[Any] | None) -> list[Any]:
+    """The entries of lists at one place; None of those that are None."""
+    return [None if entries is None else entries[index] for entries in lists]
 
 
 def _learn_rewards(

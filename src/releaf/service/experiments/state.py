@@ -16,13 +16,20 @@ from releaf.decision import ActionName
 from releaf.policy import ServedPolicy
 from releaf.service.errors import ApiError, invalid_request
 from releaf.service.experiments.action_history import Reward
+from releaf.service.experiments.apprentice_mode import (
+    APPRENTICE,
+    Baselines,
+    as_watched,
+    require_baselines,
+    require_evidence,
+)
 from releaf.service.experiments.decision_costs import (
     CostsOfContexts,
     convert_costs,
     require_promotable,
     require_same_costs_in_requests,
 )
-from releaf.service.experiments.learner_slot import serialize_learner
+from releaf.service.experiments.learner_slot import action_names, serialize_learner
 from releaf.service.experiments.pending_decisions import NotPending
 from releaf.service.experiments.replayed_state import (
     FORMER,
@@ -41,7 +48,7 @@ from releaf.service.log.events import (
     Rewarded,
 )
 from releaf.service.many_actions import ManyActions
-from releaf.service.messages import PolicySpec, RetentionRules
+from releaf.service.messages import Baseline, PolicySpec, RetentionRules
 from releaf.service.timestamps import format_timestamp
 from releaf.table import ordered_values
 
@@ -61,11 +68,13 @@ class ExperimentState(ReplayedState):
         subjects: Iterable[str | None] | None = None,
         many: ManyActions | None = None,
         costs: Sequence[Any] | None = None,
+        baselines: Baselines | None = None,
     ) -> list[Decided]:
         """Decide for each context, among its eligible actions; invalid input raises before the first decision.
 
         ``subjects`` are keyed hashes. ``many``, which goes with one context, has the actions of the request, and the
         size of the slate. ``costs`` are those of the actions, for each context; None for the fixed ones.
+        ``baselines`` are the application's decisions, which count while the learner is an apprentice.
         """
         self._require_not_retired()
         if many is not None:
@@ -74,6 +83,7 @@ class ExperimentState(ReplayedState):
             self.pending.require_capacity_for(len(contexts), self.spec)
         rows = self.to_rows(contexts)
         own = convert_costs(costs, len(rows), self.learner)
+        watched = self._watched(baselines, len(rows), eligible, many)
         try:
             choices = decide_contexts(self.learner, rows, eligible, many, own)
         except (ValueError, TypeError, OverflowError) as error:
@@ -89,8 +99,23 @@ class ExperimentState(ReplayedState):
                 strict=False,
             )
         ]
+        if watched is not None:
+            made = [as_watched(event, baseline) for event, baseline in zip(made, watched, strict=True)]
         self._record(made)
         return made
+
+    def _watched(
+        self, baselines: Baselines | None, count: int, eligible: EligibleActions | None, many: ManyActions | None
+    ) -> list[Baseline] | None:
+        """The application's decisions, if the learner is an apprentice."""
+        if baselines is not None and not self.spec.apprentice:
+            raise invalid_request(
+                f"baseline is given, but the learner of {self.spec.name!r} is no apprentice: leave it out, or create "
+                "an experiment with apprentice=true"
+            )
+        if not self.is_apprentice:
+            return None
+        return require_baselines(baselines, count, action_names(self.learner), eligible, many)
 
     def _shadow_choices(
         self, rows: list[list[Any]], eligible: EligibleActions | None, costs: CostsOfContexts | None
@@ -211,7 +236,11 @@ class ExperimentState(ReplayedState):
             )
         if learner.actions != self.learner.actions:
             raise ApiError(409, "conflict", "the actions changed during this request: try again")
-        if name == FORMER or any(shadow.name == name for shadow in self.shadows):
+        if (
+            name == FORMER
+            or (name == APPRENTICE and self.spec.apprentice)
+            or any(shadow.name == name for shadow in self.shadows)
+        ):
             raise ApiError(409, "name_taken", f"the shadow name {name!r} is taken or reserved: choose another")
         event = events.ShadowAdded(at, name, policy, serialize_learner(learner))
         self.apply(event)
@@ -223,9 +252,19 @@ class ExperimentState(ReplayedState):
         self.apply(event)
         return event
 
-    def promote(self, name: str, at: float) -> AnyEvent:
-        """Put a shadow in charge."""
+    def promote(self, name: str, at: float, force: bool = False) -> AnyEvent:
+        """Put a shadow in charge; or let the apprentice decide, if it is shown to earn more, or with ``force``."""
         self._require_not_retired()
+        if self.is_apprentice:
+            if name != APPRENTICE:
+                self._shadow(name)
+                message = f"shadow {name!r} can't be promoted while the application decides: expected {APPRENTICE!r}"
+                raise ApiError(409, "conflict", message)
+            if not force:
+                require_evidence(self.slot)
+            event: AnyEvent = events.Promoted(at, name)
+            self.apply(event)
+            return event
         if self._shadow(name).learner.wants_all != self.learner.wants_all:
             rewards = "of all actions" if self.learner.wants_all else "of the action taken"
             message = (

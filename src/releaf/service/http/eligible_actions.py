@@ -8,7 +8,7 @@ from typing import Any, cast
 from releaf.service.errors import invalid_request
 from releaf.service.http.name_checks import check_name
 from releaf.service.many_actions import ManyActions
-from releaf.service.messages import Ask
+from releaf.service.messages import Ask, Baseline
 
 Names = list[str | int]
 EligibleActions = Sequence[Names | None]
@@ -47,6 +47,22 @@ def many_actions_of(ask: Ask) -> ManyActions | None:
     for name in ask.actions or ():
         check_name("action", name)
     return ManyActions(ask.actions, ask.k)
+
+
+def baselines_of(ask: Ask) -> list[Baseline | None] | None:
+    """The application's own decision for a request for one."""
+    if ask.baselines is not None:
+        raise invalid_request("baselines go with contexts; expected baseline")
+    return None if ask.baseline is None else [ask.baseline]
+
+
+def baselines_of_many(ask: Ask, count: int) -> Sequence[Baseline | None] | None:
+    """The application's own decision for each context."""
+    if ask.baseline is not None:
+        raise invalid_request("baseline goes with context; expected baselines, one for each context")
+    if ask.baselines is not None and len(ask.baselines) != count:
+        raise invalid_request(f"got {len(ask.baselines)} baselines for {count} contexts: expected one for each")
+    return ask.baselines
 
 
 def costs_of(ask: Ask) -> list[Any] | None:

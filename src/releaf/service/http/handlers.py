@@ -13,6 +13,7 @@ from msgspec import UNSET
 from releaf._version import __version__
 from releaf.service.errors import ApiError, invalid_request
 from releaf.service.experiments import decision_export, decision_records, erasure, explanations, series_summary
+from releaf.service.experiments.apprentice_mode import Baselines
 from releaf.service.experiments.change_records import ANONYMOUS, MAX_ID, Sender
 from releaf.service.experiments.decision_messages import decision_answers
 from releaf.service.experiments.learner_factory import known_policies
@@ -23,6 +24,8 @@ from releaf.service.experiments.served_experiment import LIVE, RECOVERING, Serve
 from releaf.service.http.asgi import RawResponse, find_header
 from releaf.service.http.eligible_actions import (
     EligibleActions,
+    baselines_of,
+    baselines_of_many,
     costs_of,
     costs_of_many,
     eligible_of,
@@ -163,7 +166,10 @@ async def remove_shadow(request: ApiRequest) -> ExperimentInfo:
 
 
 async def promote_shadow(request: ApiRequest) -> ExperimentInfo:
-    return await _change(request, "promote", request.path["shadow"])
+    force = request.query.get("force", "false")
+    if force not in ("true", "false"):
+        raise invalid_request(f"force is {force[:200]!r}: expected true or false")
+    return await _change(request, "promote", request.path["shadow"], force=force == "true")
 
 
 # --- decisions and rewards ----------------------------------------------------------------------------------
@@ -183,7 +189,8 @@ async def decide(request: ApiRequest) -> Answer | Answers | RawResponse:
             raise invalid_request("subjects go with contexts; expected subject")
         one, subjects = eligible_of(ask), None if ask.subject is None else [ask.subject]
         key, many = ask.key or header_key, many_actions_of(ask)
-        return (await _decide(request, experiment, [ask.context], [key], one, subjects, many, costs_of(ask)))[0]
+        priced, own = costs_of(ask), baselines_of(ask)
+        return (await _decide(request, experiment, [ask.context], [key], one, subjects, many, priced, own))[0]
     _require_no_many_actions(ask)
     if ask.key is not None:
         raise invalid_request("key goes with context; expected keys, one for each context")
@@ -198,7 +205,8 @@ async def decide(request: ApiRequest) -> Answer | Answers | RawResponse:
         raise invalid_request(f"got {len(ask.subjects)} subjects for {len(contexts)} contexts: expected one for each")
     keys: list[str | None] = [*ask.keys] if ask.keys is not None else [None] * len(contexts)
     eligible, costs = eligible_of_many(ask, len(contexts)), costs_of_many(ask, len(contexts))
-    return Answers(await _decide(request, experiment, contexts, keys, eligible, ask.subjects, None, costs))
+    watched = baselines_of_many(ask, len(contexts))
+    return Answers(await _decide(request, experiment, contexts, keys, eligible, ask.subjects, None, costs, watched))
 
 
 def _header_key(request: ApiRequest) -> str | None:
@@ -217,8 +225,9 @@ async def _decide(
     subjects: Sequence[str | None] | None = None,
     many: ManyActions | None = None,
     costs: Sequence[Any] | None = None,
+    baselines: Baselines | None = None,
 ) -> list[Answer]:
-    events = await experiment.decide(contexts, keys, eligible, subjects, many, costs)
+    events = await experiment.decide(contexts, keys, eligible, subjects, many, costs, baselines)
     request.note_decisions(experiment.name, events)
     return decision_answers(events, experiment.live(), experiment.receipts)
 
@@ -242,7 +251,8 @@ async def _decide_lines(request: ApiRequest, experiment: ServedExperiment) -> Ra
         eligible = [None if one is None else one[0] for one in sets] if any(sets) else None
         costs = [one.cost for one in some] if any(one.cost is not None for one in some) else None
         people = subjects if any(subjects) else None
-        return await _decide(request, experiment, contexts, keys, eligible, people, None, costs)
+        own = [one.baseline for one in some] if any(one.baseline is not None for one in some) else None
+        return await _decide(request, experiment, contexts, keys, eligible, people, None, costs, own)
 
     return _encode_lines(await _answer_lines(asked, decide_some))
 
@@ -253,6 +263,7 @@ def _require_one_context(ask: Ask) -> None:
     _require_no_many_actions(ask)
     eligible_of(ask)
     costs_of(ask)
+    baselines_of(ask)
 
 
 def _require_no_many_actions(ask: Ask) -> None:

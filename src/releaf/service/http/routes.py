@@ -69,6 +69,12 @@ _ETAG_HEADER = Parameter(
     "If-None-Match", "the `ETag` of the policy that the client has: 304 if it is still the latest", {"type": "string"}
 )
 
+_FORCE = Parameter(
+    "force",
+    "whether to promote an apprentice that is not shown to earn more than the application",
+    {"type": "string", "enum": ["true", "false"], "default": "false"},
+)
+
 # fmt: off
 OPERATIONS = (  # the most frequent first, because the router tries them in order
     Operation("POST", f"{_ONE}/decide", handlers.decide, "Decide for a context, or for many",
@@ -120,8 +126,8 @@ OPERATIONS = (  # the most frequent first, because the router tries them in orde
               body=NewShadow, scope="admin", conflicts=(409,), is_unbounded=True),
     Operation("DELETE", f"{_ONE}/shadows/{{shadow}}", handlers.remove_shadow, "Remove a shadow", scope="admin"),
     Operation("POST", f"{_ONE}/shadows/{{shadow}}/promote", handlers.promote_shadow,
-              "Put a shadow in charge; the former policy becomes the shadow “former”",
-              scope="admin", conflicts=(409,)),
+              "Put a shadow in charge; the former policy becomes the shadow “former”. Or let an apprentice decide",
+              scope="admin", query=(_FORCE,), conflicts=(409,)),
     Operation("GET", "/v1/audit", handlers.list_changes,
               "The audit log: changes of all experiments, or of one, of keys and settings, the latest first",
               scope="admin", query=_CHANGE_PARAMETERS, conflicts=(404,)),

@@ -21,6 +21,13 @@ from releaf.service.messages.fields import (
 )
 
 
+class Baseline(RequestMessage):
+    """What the application decides by itself, and with which probability: 1 where it never varies."""
+
+    action: RequestAction
+    probability: Annotated[float, Meta(gt=0, le=1)] = 1.0
+
+
 class Ask(RequestMessage):
     """A request for one decision, or for many.
 
@@ -33,6 +40,9 @@ class Ask(RequestMessage):
 
     ``cost`` has what each action costs this time, by name or in the order of the actions, in place of the fixed costs
     of the policy; ``costs`` has that of each context.
+
+    ``baseline`` is what the application decides by itself, where the learner is an apprentice, and ``baselines`` that
+    for each context. It is the decision until the apprentice is promoted, and ignored from then on.
     """
 
     context: Context | UnsetType = UNSET
@@ -46,6 +56,8 @@ class Ask(RequestMessage):
     k: Annotated[int, Meta(ge=1, le=10_000)] | None = None
     cost: Costs | None = None
     costs: Annotated[list[Costs], Meta(min_length=1)] | None = None
+    baseline: Baseline | None = None
+    baselines: Annotated[list[Baseline], Meta(min_length=1)] | None = None
 
 
 class Answer(Struct, gc=False, omit_defaults=True):

@@ -54,6 +54,9 @@ class NewExperiment(RequestMessage):
     Actions are names; or, with ``action_features``, an object of names and the features of each, empty if all actions
     come with the requests.
 
+    With ``apprentice`` the application decides, sends its decisions as ``baseline``, and the learner watches until the
+    shadow “apprentice” is promoted.
+
     Names of actions and features have at most 200 characters, and no bidirectional control characters.
     """
 
@@ -65,6 +68,7 @@ class NewExperiment(RequestMessage):
     retention: RetentionRules = field(default_factory=RetentionRules)
     model: Annotated[str, Meta(description="A learner saved with `save`, in base64, to continue from")] | None = None
     action_features: Features | None = None
+    apprentice: bool = False
 
 
 class Counts(Struct):
@@ -165,7 +169,10 @@ class ControlInfo(Struct):
 
 
 class ExperimentInfo(Struct):
-    """An experiment and its status; counts are null if another process serves it."""
+    """An experiment and its status; counts are null if another process serves it.
+
+    ``apprentice`` is whether the application decides: its learner is then the shadow “apprentice”.
+    """
 
     name: str
     status: str  # live, standby, recovering, damaged, retired
@@ -184,6 +191,7 @@ class ExperimentInfo(Struct):
     retention: RetentionRules
     alerts: list[AlertInfo]
     action_features: list[dict[str, Any]] | None = None
+    apprentice: bool = False
     spend: SpendInfo | None = None
     control: ControlInfo | None = None
 

@@ -10,7 +10,7 @@ from releaf.service.http.name_checks import check_name
 from releaf.service.http.operation import ApiRequest
 from releaf.service.log.events import Decided
 from releaf.service.many_actions import ManyActions
-from releaf.service.messages import RewardOf
+from releaf.service.messages import Baseline, RewardOf
 from releaf.service.personalizer.hashed_features import hash_features
 from releaf.service.personalizer.messages import MAX_ID, RankableAction, RankedAction, RankRequest, RankResponse
 from releaf.service.personalizer.ranking import make_ranking
@@ -33,7 +33,8 @@ async def rank(request: ApiRequest) -> RankResponse:
         is_deferred=bool(ask.defer_activation),
     )
     context = hash_features(ask.context_features or (), width)
-    (event,) = await experiment.decide([context], [event_id], many=many)
+    baselines = [Baseline(action=eligible[0].id)] if experiment.spec.apprentice else None
+    (event,) = await experiment.decide([context], [event_id], many=many, baselines=baselines)
     request.note_decisions(experiment.name, [event])
     return RankResponse(_ranking(event, ask.actions, excluded), event_id, str(event.action))
 

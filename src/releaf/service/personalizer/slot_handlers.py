@@ -12,7 +12,7 @@ from releaf.service.experiments.state import ExperimentState
 from releaf.service.http.operation import ApiRequest
 from releaf.service.log.events import Decided
 from releaf.service.many_actions import ManyActions
-from releaf.service.messages import RewardOf
+from releaf.service.messages import Baseline, RewardOf
 from releaf.service.personalizer.handlers import check_actions, check_event_id, find_experiment, hash_widths
 from releaf.service.personalizer.hashed_features import hash_features
 from releaf.service.personalizer.messages import (
@@ -46,6 +46,10 @@ class SlotPlan:
         own = {name: self._features[name] for name in names}
         return ManyActions(own, is_ranked=True, is_deferred=self._deferred, slot=self.slots[slot].id)
 
+    def baseline(self, slot: int, state: ExperimentState) -> Baseline | None:
+        """What the application would use in a slot, where an apprentice watches it."""
+        return Baseline(action=self.slots[slot].baseline_action) if state.spec.apprentice else None
+
     def decide(self, state: ExperimentState, at: float) -> list[Decided]:
         """Decide for each slot."""
         state.pending.require_capacity_for(len(self.slots), state.spec)  # later ones must not fail after the first
@@ -55,7 +59,9 @@ class SlotPlan:
         made: list[Decided] = []
         for slot, context in enumerate(self.contexts):
             many = self.choices(slot, {str(event.action) for event in made})
-            made += state.decide([context], [self.key(slot)], at, many=many)
+            baseline = self.baseline(slot, state)
+            own = None if baseline is None else [baseline]
+            made += state.decide([context], [self.key(slot)], at, many=many, baselines=own)
         return made
 
     async def decide_again(self, experiment: ServedExperiment, known: list[int]) -> list[Decided]:
@@ -65,7 +71,7 @@ class SlotPlan:
             raise ApiError(409, "key_reused", f"eventId {self._event_id!r} was used with other slots: use another one")
         for slot, number in enumerate(known):
             many = self.choices(slot, {str(event.action) for event in recorded})
-            asked = AskedBefore(self.contexts[slot], None, None, many, None)
+            asked = AskedBefore(self.contexts[slot], None, None, many, None, self.baseline(slot, experiment.live()))
             recorded.append(await experiment.read_decision(number))
             require_same_request(asked, recorded[-1], self._event_id, experiment.live(), experiment.hashes)
         return recorded

@@ -114,6 +114,7 @@ export class Shadows {
 
   buttons(info, shadow) {
     const { name } = shadow;
+    const watches = info.apprentice && name === "apprentice";
     const act = async (title, text, verb, kind, send) => {
       if (!(await confirmed(title, text, verb, kind))) return;
       try {
@@ -125,9 +126,9 @@ export class Shadows {
     };
     const promote = () => act(
       `Put ${name} in charge?`,
-      `${evidence(shadow)} It decides from the next context on. The policy in charge now becomes a shadow called ` +
-      "“former”.",
-      isBetter(shadow) ? "Promote" : "Promote anyway", isBetter(shadow) ? "" : "danger", () => post(address(info.name, "shadows", name, "promote")),
+      `${evidence(shadow)} It decides from the next context on. ` +
+      (watches ? "What the application sends as its own decision is ignored." : "The policy in charge now becomes a shadow called “former”."),
+      isBetter(shadow) ? "Promote" : "Promote anyway", isBetter(shadow) ? "" : "danger", () => post(address(info.name, "shadows", name, "promote") + (watches && !isBetter(shadow) ? "?force=true" : "")),
     );
     const drop = () => act(
       `Remove ${name}?`, "What it has learnt is lost.", "Remove", "danger",
@@ -142,7 +143,7 @@ export class Shadows {
         },
         isBetter(shadow) ? "Promote" : "Promote…",
       ),
-      make(
+      watches ? "" : make(
         "button", { type: "button", className: "plain small", "aria-label": `Remove ${name}`, onclick: drop },
         "Remove",
       ));

@@ -1,0 +1,87 @@
+"""Apprentice mode: the application decides, and the learner in charge watches until it is promoted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from releaf.policy import ServedPolicy
+from releaf.service.errors import ApiError, invalid_request
+from releaf.service.experiments.learner_slot import LearnerSlot
+from releaf.service.log.events import Decided, EligibleActions, ExperimentAction
+from releaf.service.many_actions import ManyActions
+from releaf.service.messages import Baseline
+
+APPRENTICE = "apprentice"  # name of the learner that watches, among the shadows
+Baselines = Sequence[Baseline | None]
+
+
+def require_able_to_watch(learner: ServedPolicy) -> None:
+    """Raise unless a learner learns from decisions that it did not make, and from the reward of each."""
+    name = type(learner).__name__
+    if not learner.traits.learns_from_logs:
+        raise invalid_request(f"{name} can't be an apprentice: expected a policy that learns from logs (observe)")
+    if learner.wants_all or learner.observation_mode != "always" or learner.label_budget is not None:
+        raise invalid_request(
+            f"{name} as given can't be an apprentice: expected one that asks for the reward of every decision, and of "
+            "its action only"
+        )
+    if learner.cost_weight is not None or learner.control_share:
+        raise invalid_request(f"{name} can't be an apprentice with costs or a control_share: leave them out")
+
+
+def require_baselines(
+    baselines: Baselines | None,
+    count: int,
+    actions: Sequence[ExperimentAction],
+    eligible: EligibleActions | None,
+    many: ManyActions | None,
+) -> list[Baseline]:
+    """The application's decision for each context; an error unless each is one of the actions that may be taken."""
+    given = [one for one in baselines or () if one is not None]
+    if len(given) < count:
+        raise invalid_request(
+            "the learner of this experiment is an apprentice: expected baseline, the action that the application takes "
+            "by itself and its probability, for each context"
+        )
+    if many is not None and many.k is not None:
+        raise invalid_request("k is given, but an apprentice watches single actions: expected none")
+    for place, one in enumerate(given):
+        allowed = None if eligible is None else eligible[place]
+        names = list(many.actions) if many is not None and many.actions is not None else allowed or actions
+        if one.action not in names or type(one.action) is bool:
+            raise invalid_request(f"baseline.action is {one.action!r}: expected one of {list(names)[:20]}")
+    return given
+
+
+def as_watched(event: Decided, baseline: Baseline) -> Decided:
+    """The event of the application's decision, with the learner's choice among those of the shadows."""
+    many = None if event.many is None else msgspec.structs.replace(event.many, chances=None)
+    return msgspec.structs.replace(
+        event,
+        action=baseline.action,
+        probability=baseline.probability,
+        explored=False,
+        shadows={**(event.shadows or {}), APPRENTICE: event.action},
+        many=many,
+    )
+
+
+def require_evidence(slot: LearnerSlot) -> None:
+    """Raise an error with status 409 unless the apprentice is shown to earn more than the application."""
+    told = slot.to_message()
+    if told.difference_low is not None and told.difference_low > 0.0:
+        return
+    known = "no rewarded decision compares them yet"
+    if told.difference_low is not None and told.difference_high is not None:
+        known = (
+            f"after {told.compared:,} compared decisions its reward differs by {told.difference_low:+.4g} to "
+            f"{told.difference_high:+.4g}"
+        )
+    raise ApiError(
+        409,
+        "not_shown",
+        f"the apprentice is not shown to earn more than the application: {known}. Expected a lower bound above 0: let "
+        "it watch on, randomise some of the application's decisions and send their probability, or set force",
+    )
