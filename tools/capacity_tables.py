@@ -11,9 +11,10 @@ RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
 MILLION = 1_000_000
 MEMORY = re.compile(r"AdaptiveReleaf, D = ([\d,]+), A = (\d+): memory after 20,000 steps")
 RATES = {
-    "service: durable decisions a second, embedded": "single requests of many connections, embedded store",
-    "service: durable decisions a second, PostgreSQL": "single requests of many connections, PostgreSQL",
-    "service: decisions a second in batches of 100": "in batches of 100, embedded store",
+    "service: SQLite: decisions a second": "single requests of many connections, embedded store",
+    "service: PostgreSQL: decisions a second": "single requests of many connections, PostgreSQL",
+    "service: SQLite, batches: decisions a second": "in batches of 100, embedded store",
+    "service: PostgreSQL, batches: decisions a second": "in batches of 100, PostgreSQL",
 }
 RESTART = "service: start with 1,000,000 events after the snapshot"
 
@@ -44,7 +45,7 @@ def _disk() -> tuple[list[str], list[list[str]]]:
 
 def _rate() -> tuple[list[str], list[list[str]]]:
     values = {finding["what"]: finding["value"] for finding in _findings("service")}
-    rows = [[name, f"{values[what]:,.0f} a second"] for what, name in RATES.items()]
+    rows = [[name, f"{values[what]:,.0f} a second"] for what, name in RATES.items() if what in values]
     return ["durable decisions", "measured"], [
         *rows,
         ["restart with a million events to replay", f"{values[RESTART]:.0f} s"],

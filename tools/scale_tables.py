@@ -41,11 +41,14 @@ def tables() -> dict[str, tuple[list[str], Lines]]:
 
 def _rates() -> dict[str, float]:
     found = findings("service")
-    return {
-        "one at a time, embedded store": found["service: durable decisions a second, embedded"]["value"],
-        "one at a time, PostgreSQL": found["service: durable decisions a second, PostgreSQL"]["value"],
-        "in batches of 100, embedded store": found["service: decisions a second in batches of 100"]["value"],
+    sides = {
+        "one at a time, embedded store": "SQLite",
+        "one at a time, PostgreSQL": "PostgreSQL",
+        "in batches of 100, embedded store": "SQLite, batches",
+        "in batches of 100, PostgreSQL": "PostgreSQL, batches",
     }
+    named = {how: f"service: {side}: decisions a second" for how, side in sides.items()}
+    return {how: found[what]["value"] for how, what in named.items() if what in found}
 
 
 def processes(rate: float) -> int:
