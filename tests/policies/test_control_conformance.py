@@ -24,7 +24,7 @@ def always_wants(policy: Any) -> bool:
     return takes(policy, "control_share") and make(policy, 2).observation_mode in ("always", "labels")
 
 
-CONTROLLED = [policy for policy in [*POLICIES, *VARIANTS] if always_wants(policy)]
+CONTROLLED: list[Any] = [policy for policy in [*POLICIES, *VARIANTS] if always_wants(policy)]
 NAMES = [
     f"{policy.__name__}-{policy.observe}" if isinstance(policy, Observing) else policy.__name__ for policy in CONTROLLED
 ]

@@ -125,14 +125,13 @@ def test_invalid_requests_are_refused_and_change_nothing(api: Api, body: Any, te
 def test_other_experiments_take_no_baseline_and_not_every_policy_can_watch(api: Api) -> None:
     body = {"context": CONTEXT, "baseline": {"action": "a"}}
     assert "is no apprentice" in api.refused(422, "invalid", "POST", f"{api.new('LinUCB')}/decide", body)
-    base = {"actions": ["a", "b"], "features": 2, "apprentice": True}
-    for number, (policy, text) in enumerate(
-        [
-            ({"name": "Releaf"}, "Releaf"),
-            ({"name": "AdaptiveReleaf", "parameters": {"label_budget": 10}}, "asks for the reward of every decision"),
-            ({"name": "LinUCB", "parameters": {"control_share": 0.1}}, "control_share"),
-        ]
-    ):
+    base: dict[str, Any] = {"actions": ["a", "b"], "features": 2, "apprentice": True}
+    unable: list[tuple[dict[str, Any], str]] = [
+        ({"name": "Releaf"}, "Releaf"),
+        ({"name": "AdaptiveReleaf", "parameters": {"label_budget": 10}}, "asks for the reward of every decision"),
+        ({"name": "LinUCB", "parameters": {"control_share": 0.1}}, "control_share"),
+    ]
+    for number, (policy, text) in enumerate(unable):
         body = {**base, "name": f"unable{number}", "policy": policy}
         assert text in api.refused(422, "invalid", "POST", "/v1/experiments", body)
 

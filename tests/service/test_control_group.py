@@ -29,6 +29,10 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
         yield api
 
 
+def wait_until_ready(api: Api) -> None:
+    wait_until(lambda: api.http.get("/readyz").status_code == 200)
+
+
 def decided(api: Api, path: str, steps: int, start: int = 0) -> list[dict[str, Any]]:
     """Decide and reward; "treat" alone earns something."""
     answers = []
@@ -134,7 +138,7 @@ def test_after_a_restart_groups_and_lift_are_the_same(tmp_path: Path) -> None:
     models, found = [], []
     for start in range(2):
         with running_api(tmp_path, *PATIENT) as api:
-            wait_until(lambda api=api: api.http.get("/readyz").status_code == 200)
+            wait_until_ready(api)
             if not start:
                 path = api.new("AdaptiveReleaf", actions=ACTIONS, parameters=CONTROLLED)
                 decided(api, path, 60)

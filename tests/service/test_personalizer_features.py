@@ -49,7 +49,7 @@ def test_features_are_indicators_and_numbers(features: Any, expected: list[float
 
 
 def test_what_differs_has_other_columns_and_what_does_not_the_same() -> None:
-    same = [{"a": {"b": 0.5}}, {"c": "x"}], [{"c": "x", "a": {"b": 0.5}}]
+    same: list[Any] = [[{"a": {"b": 0.5}}, {"c": "x"}], [{"c": "x", "a": {"b": 0.5}}]]
     assert hash_features(same[0], WIDTH) == hash_features(same[1], WIDTH)
     distinct: list[Any] = [{"a": "1"}, {"a": 1}, {"a": False}, {"b": "1"}, {"a": {"1": "1"}}, {"a": -1}, {"a": [1]}]
     assert len({tuple(hash_features([one], WIDTH)) for one in distinct}) == len(distinct)

@@ -52,8 +52,7 @@ class Traced(NamedTuple):
 
     def sums(self, metric: str, experiment: str) -> dict[Any, int]:
         """Counts of an experiment, by whether decisions explored."""
-        data = self.reader.get_metrics_data()
-        assert data is not None
+        data: Any = self.reader.get_metrics_data()
         points = [
             point
             for resource in data.resource_metrics
@@ -155,8 +154,7 @@ def test_metrics_count_decisions_and_rewards_and_measure_requests(traced: Traced
     expected = {is_explored: count for is_explored, count in ((True, explored), (False, 5 - explored)) if count}
     assert traced.sums("releaf.decisions", name) == expected
     assert traced.sums("releaf.rewards", name) == {None: 2}
-    data = traced.reader.get_metrics_data()
-    assert data is not None
+    data: Any = traced.reader.get_metrics_data()
     metrics = [one for scope in data.resource_metrics[0].scope_metrics for one in scope.metrics]
     (durations,) = [one for one in metrics if one.name == "releaf.request.duration"]
     operations = {point.attributes["releaf.operation"] for point in durations.data.data_points}
