@@ -10,6 +10,7 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+MOST_WORDS = 60
 KINDS = ["Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"]
 
 
@@ -39,6 +40,12 @@ def test_every_line_of_a_release_is_an_entry_or_goes_on_with_one() -> None:
     for title, text in releases():
         for line in text.splitlines()[1:]:
             assert not line.strip() or line.startswith(("### ", "- ", "  ")), f"{title}: {line}"
+
+
+def test_entries_are_short() -> None:
+    entries = re.findall(r"^ *- (.+(?:\n +[^ -].*)*)", CHANGELOG, flags=re.MULTILINE)
+    assert len(entries) > 50
+    assert [entry for entry in entries if len(entry.split()) > MOST_WORDS] == []
 
 
 def test_the_citation_names_the_paper_with_its_authors() -> None:

@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
+    ROOT / "CHANGELOG.md",
     *sorted((ROOT / "docs").glob("[!_]*.md")),
     *sorted((ROOT / "docs").glob("[!_]*/*.md")),
 ]
