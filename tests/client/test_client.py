@@ -88,7 +88,7 @@ def test_every_method_works_against_a_service(kind: Any, service: str, tmp_path:
         called = {(arrived.method, arrived.path.partition("?")[0]) for arrived in proxy.received}
     offered = httpx.get(f"{service}/openapi.json").json()["paths"]
     for path, methods in offered.items():
-        if path.startswith("/v1/"):
+        if path.startswith("/v1/") and "/personalizer/" not in path:  # which has a client of its own
             pattern = re.compile(re.sub(r"{\w+}", "[^/]+", path))
             for method in methods:
                 assert any(verb == method.upper() and pattern.fullmatch(place) for verb, place in called), path

@@ -51,7 +51,9 @@ class HttpConnection:
             named.setdefault("Content-Type", "application/json")
         content = body if isinstance(body, bytes | None) else json.dumps(body).encode()
         try:
-            if self._connection is None or self._was_closed():
+            if self._was_closed():
+                self.close()
+            if self._connection is None:
                 self._connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=self._timeout)
             self._connection.request(method, path, content, named)
             answer = self._connection.getresponse()
@@ -71,6 +73,9 @@ class HttpConnection:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+    def __del__(self) -> None:  # of a client whose thread ended with its service
+        self.close()
 
 
 class ServiceProcess:
