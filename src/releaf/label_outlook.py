@@ -40,8 +40,9 @@ class LabelOutlook:
             return f"{gain}; {self.labels_left:,.12g} labels are left."
         parts = [f"{gain} on average, and costs {self.price:.3g}"]
         if self.unworthy:
-            latest = "label of the latest decision" if self.unworthy == 1 else f"{self.unworthy:,} labels in a row"
-            parts.append(f"the {latest} {'was' if self.unworthy == 1 else 'were'} not worth the price")
+            several = f"labels of the latest {self.unworthy:,} decisions were"
+            latest = "label of the latest decision was" if self.unworthy == 1 else several
+            parts.append(f"the {latest} not worth that")
         if self.has_stopped:
             parts.append("the learner asks for none until one is")
         if self.labels_left is not None:
