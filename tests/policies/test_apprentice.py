@@ -117,7 +117,7 @@ def test_a_learner_that_always_agrees_earns_the_same() -> None:
 
 def test_the_bounds_hold_at_all_times_for_a_learner_that_is_no_better() -> None:
     class Fixed(releaf.LinUCB):
-        def preview(self, context: Any, eligible: Any = None, cost: Any = None) -> Any:
+        def preview(self, context: Any, eligible: Any = None, cost: Any = None, label_cost: Any = None) -> Any:
             choice = super().preview(context, eligible)
             choice.action, choice.index = 1, 1
             return choice

@@ -26,6 +26,13 @@ def decide(
         str | None,
         typer.Option(help="Column of the actions that may be chosen: names separated by |, or lists; empty: all."),
     ] = None,
+    label_cost: Annotated[
+        str | None,
+        typer.Option(
+            help="What a row's reward costs to find out, in ordinary labels: a number, or a column; empty: 1.",
+            metavar="NUMBER|COLUMN",
+        ),
+    ] = None,
     save: Annotated[
         bool, typer.Option("--save", help="Save pending decisions in the model, for later rewards (`releaf reward`).")
     ] = False,
@@ -40,7 +47,9 @@ def decide(
     broken = 0
     with error_messages():
         learner = releaf.load(model)
-        required = (*learner.schema.inputs, *(() if eligible is None else (eligible,)))
+        prices = _LabelCosts(label_cost)
+        options = [column for column in (eligible, prices.column) if column is not None]
+        required = (*learner.schema.inputs, *options)
         with open_rows(rows, required) as file:
             as_json = as_json or file.kind == "json"
             header = "" if as_json else f"{file.unit},id,action,probability,explored,wants_reward\n"
@@ -49,7 +58,8 @@ def decide(
                 header = ""
                 try:
                     context = _context(row, learner.schema, file.kind)
-                    choice = learner.decide(context, _eligible(row, eligible, learner.actions))
+                    among = _eligible(row, eligible, learner.actions)
+                    choice = learner.decide(context, among, label_cost=prices.of(row))
                 except (ValueError, TypeError) as error:
                     broken += 1
                     where = f"{file.source}, {file.unit} {number}"
@@ -87,6 +97,33 @@ def _eligible(row: Any, column: str | None, actions: tuple[Any, ...]) -> list[An
     return None if names is None else [known.get(name, name) for name in names]
 
 
+class _LabelCosts:
+    """Costs of the labels of rows: a number for all, or a column."""
+
+    def __init__(self, given: str | None) -> None:
+        self.number = None if given is None else _number(given)
+        self.column = given if self.number is None else None
+
+    def of(self, row: Any) -> float | None:
+        """Cost of the label of a row; None for an ordinary one."""
+        if self.column is None or not isinstance(row, dict):
+            return self.number
+        cell = row.get(self.column)
+        if cell is None or cell != cell or (isinstance(cell, str) and not cell.strip()):
+            return None
+        cost = _number(cell)
+        if cost is None:
+            raise ValueError(f"{self.column} is {cell!r}: expected what the label costs, a number")
+        return cost
+
+
+def _number(given: Any) -> float | None:
+    try:
+        return float(given)
+    except (TypeError, ValueError):
+        return None
+
+
 def features_of_row(row: Any, names: tuple[str, ...]) -> Any:
     """The features among the values of a mapping; anything else unchanged."""
     return {name: row[name] for name in names if name in row} if isinstance(row, dict) else row
@@ -110,6 +147,8 @@ def decision_to_dict(choice: Decision, learner: Policy) -> dict[str, Any]:
     data = {name: getattr(choice, name) for name in ("id", "action", "probability", "explored", "wants_reward")}
     if choice.estimates is not None:
         data["estimates"] = dict(zip(map(str, learner.actions), choice.estimates, strict=True))
+    if choice.label_cost is not None:
+        data["label_cost"] = choice.label_cost
     if choice.group is not None:
         data["group"] = choice.group
     if choice.eligible is not None:

@@ -66,6 +66,7 @@ class ActionTablePolicy(ChangingActions):
         context: Any,
         eligible: Sequence[ActionName] | None = None,
         cost: Costs | None = None,
+        label_cost: float | None = None,
         *,
         k: int | None = None,
         actions: Mapping[Any, Any] | None = None,
@@ -100,6 +101,7 @@ class ActionTablePolicy(ChangingActions):
         ('cola', 'juice')
         """
         self._checked_costs(cost)
+        self._checked_label_cost(label_cost)
         if k is not None and self.control_share:
             raise ValueError(f"a slate can't be decided with control_share={self.control_share:g}: expected k=None")
         if k is None and actions is None:
@@ -199,6 +201,7 @@ class ActionTablePolicy(ChangingActions):
         context: Any,
         eligible: Sequence[ActionName] | None = None,
         cost: Costs | None = None,
+        label_cost: float | None = None,
         *,
         k: int | None = None,
         actions: Mapping[Any, Any] | None = None,
@@ -207,12 +210,12 @@ class ActionTablePolicy(ChangingActions):
 
         Parameters
         ----------
-        context, eligible, cost, k, actions
+        context, eligible, cost, label_cost, k, actions
             As for ``decide``.
         """
         if k is not None or actions is not None:
-            return copy.deepcopy(self).decide(context, eligible, cost, k=k, actions=actions)
-        return super().preview(context, eligible, cost)
+            return copy.deepcopy(self).decide(context, eligible, cost, label_cost, k=k, actions=actions)
+        return super().preview(context, eligible, cost, label_cost)
 
     def _estimates(self) -> tuple[float, ...]:
         """Estimates of the eligible actions in the latest decision, in their order."""
