@@ -16,7 +16,7 @@ from releaf.core.adaptive.initial_state import Settings
 from releaf.core.adaptive.sample import KEYS
 from releaf.core.adaptive.state import ALWAYS, AUTO, BUDGET, COST, GUARANTEE, LATEST_KEY, LEARNT, REQUESTED
 from releaf.core.runtime.primitives import SINCE, TIME
-from releaf.decision import ActionName
+from releaf.decision import ActionName, Decision
 from releaf.decision_batch import Relevant, Selection, Selections
 from releaf.explanation import Explanation
 from releaf.inspection import Effect
@@ -452,7 +452,8 @@ class AdaptiveReleaf(MixturePolicy):
             that it would make now.
         """
         explained, is_preview = self._decision_to_explain(choice)
-        given = self._encoder.quantile_values(choice) if is_preview else None
+        known = {} if isinstance(choice, Decision) else self._encoder.quantile_values(choice)
+        given = known if is_preview else None
         with self._lock:
             explained = replace(
                 explained, index=self._index_of(explained.action)

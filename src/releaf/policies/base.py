@@ -464,7 +464,7 @@ class OnlinePolicy(Replays, Previews, LogLearning, Exportable, OptionalMethods, 
         """A decision of this learner, or the one that it would make for a context now; and whether it is the latter."""
         if isinstance(choice, Decision):
             self._require_own(choice)
-            return choice, False
+            return choice, choice.id > self._steps
         if isinstance(choice, int | float | str | np.number):
             raise TypeError(f"choice must be the Decision itself, or a context, got {choice!r}")
         return self.preview(choice), True
