@@ -157,7 +157,7 @@ class PyfuncPolicy:
     def _costs(self, rows: list[Any]) -> list[list[Any] | None]:
         """Take the costs of each row out of it; None for the fixed ones."""
         names = [f"cost: {name}" for name in self.policy.actions]
-        if self.policy.cost_weight is None:
+        if getattr(self.policy, "cost_weight", None) is None:
             return [None] * len(rows)
         return [
             [row.pop(name) for name in names] if isinstance(row, dict) and row.keys() >= {*names} else None

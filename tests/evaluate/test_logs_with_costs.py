@@ -96,7 +96,7 @@ def as_table(form: str) -> Any:
     )
 
 
-COLUMNS = {"action": "action", "reward": "reward", "probability": "probability", "cost": "dollars"}
+COLUMNS: dict[str, Any] = {"action": "action", "reward": "reward", "probability": "probability", "cost": "dollars"}
 
 
 @pytest.mark.parametrize("form", ["named", "mappings"])
@@ -138,7 +138,8 @@ def test_an_apprentice_chooses_at_the_costs_of_each_observation() -> None:
     assert apprentice.policy.to_bytes() == before
     assert apprentice.observe([0.9, 0.5], "small", 1.0, cost=[0.0, 0.0]).action == "large"
     assert apprentice.observe([0.9, 0.5], "small", 1.0, cost={"large": 9.0, "small": 0.0}).action == "small"
-    assert apprentice.policy.spent == 0.0
+    learner: Any = apprentice.policy
+    assert learner.spent == 0.0
 
 
 def test_mlflow_predicts_at_the_costs_in_columns() -> None:

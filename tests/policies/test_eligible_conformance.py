@@ -352,10 +352,12 @@ def test_a_mask_is_not_taken_for_names(policy: Any) -> None:
     """True equals 1, which may be a name: a mask of the actions 0 and 1 names both of them, or the wrong one."""
     contexts, text = CONTEXTS[:2], "looks like a mask: expected names of actions, or a boolean T × A array in"
     bandit = make(policy, 2)
-    for given in ([False, True], np.array([False, True]), (np.True_,), {True}):
+    masks: list[Any] = [[False, True], np.array([False, True]), (np.True_,), {True}]
+    for given in masks:
         refused(bandit, lambda given=given: bandit.decide(contexts[0], eligible=given), text, TypeError)
         refused(bandit, lambda given=given: bandit.preview(contexts[0], eligible=given), text, TypeError)
         refused(bandit, lambda given=given: bandit.decide_many(contexts, eligible=given), text, TypeError)
-    for given in ([[True, False], [False, True]], [[1, 0], [True, False]]):
+    masks = [[[True, False], [False, True]], [[1, 0], [True, False]]]
+    for given in masks:
         refused(bandit, lambda given=given: bandit.decide_many(contexts, eligible=given), text, TypeError)
     assert make(policy, [False, True]).decide(contexts[0], eligible=[True]).action is True

@@ -80,7 +80,8 @@ class AdaptiveReleaf(MixturePolicy):
         Lower bound on every action's probability, in decisions whose reward is wanted; or a mapping from some of the
         actions to their own, such as ``{"treat": 0.05}``, which sum to 1 at most. Above 0, and if every reward is
         learnt, a log supports off-policy evaluation of any other policy. If rewards are requested, only decisions with
-        a request do, and ``probability`` is conditional on the request. More than 1/A counts as 1/A.
+        a request do, and ``probability`` is conditional on the request. More than 1/A counts as 1/A. An action that is
+        removed and added again has no floor of its own.
     cost
         Fixed cost of each action, as a mapping or in the actions' order; None: with each decision, if at all.
     cost_weight

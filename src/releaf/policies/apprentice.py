@@ -119,7 +119,7 @@ class Apprentice:
                 raise ValueError("the learner was promoted and decides now: use policy.decide and policy.learn")
             if probability is not None:
                 positive("probability", probability, most=1.0)
-            given = {"eligible": eligible, "cost": cost}
+            given: dict[str, Any] = {"eligible": eligible, "cost": cost}
             choice = self._policy.preview(
                 context, **{name: value for name, value in given.items() if value is not None}
             )
@@ -176,9 +176,11 @@ class Apprentice:
         Raises
         ------
         ValueError
-            Unless the lower bound of the difference is above 0, or ``force``.
+            Unless the lower bound of the difference is above 0, or ``force``; or if it was promoted already.
         """
         with self._lock:
+            if self._promoted:
+                raise ValueError("the learner was promoted already and decides now: use apprentice.policy")
             report = self.report()
             if not (report.can_promote or force):
                 raise ValueError(
