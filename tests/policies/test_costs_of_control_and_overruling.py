@@ -73,6 +73,7 @@ def test_a_replay_with_control_and_costs_is_that_of_step_by_step(policy: Any, co
         one_by_one.learn(choice, rewards[choice.index])
     trace = releaf.replay(at_once, CONTEXTS, REWARDS, cost=COSTS)
     assert full_state(at_once) == full_state(one_by_one)
+    assert trace.costs is not None
     assert (np.cumsum(trace.costs) <= 0.6 * np.arange(1, 601) + 30 + 1e-9).all()
 
 
