@@ -19,7 +19,7 @@ import numpy as np
 
 from releaf._version import __version__
 from releaf.ensembles import load
-from releaf.policy import Policy
+from releaf.policy import Policy, WeighsCosts
 
 __all__ = ["FLAVOUR", "PyfuncPolicy", "load_model", "log_model", "save_model"]
 
@@ -157,7 +157,7 @@ class PyfuncPolicy:
     def _costs(self, rows: list[Any]) -> list[list[Any] | None]:
         """Take the costs of each row out of it; None for the fixed ones."""
         names = [f"cost: {name}" for name in self.policy.actions]
-        if getattr(self.policy, "cost_weight", None) is None:
+        if not isinstance(self.policy, WeighsCosts) or self.policy.cost_weight is None:
             return [None] * len(rows)
         return [
             [row.pop(name) for name in names] if isinstance(row, dict) and row.keys() >= {*names} else None

@@ -11,7 +11,7 @@ import numpy as np
 from releaf.arrays import Array
 from releaf.decision import ActionName
 from releaf.evaluate.estimators import Estimate, mean_estimate
-from releaf.policy import Policy, Previewable
+from releaf.policy import Policy, Previewable, WeighsCosts
 from releaf.progress import Progress, report_progress
 from releaf.schema import Schema
 from releaf.statistics import wilson_interval
@@ -23,7 +23,8 @@ def rejection(policy: Previewable, log: Log, seed: int = 0, progress: Progress =
 
     A matching row is accepted with probability min p / p, which makes the estimate unbiased. A log without
     propensities counts as uniform over the eligible actions, among which the policy chooses too, at the costs of the
-    log if it weighs costs. Rejected rows leave the policy unchanged. The confidence interval is Wilson's, or a normal one if rewards are outside [0, 1].
+    log if it weighs costs. Rejected rows leave the policy unchanged. The confidence interval is Wilson's, or a normal
+    one if rewards are outside [0, 1].
 
     Parameters
     ----------
@@ -77,7 +78,7 @@ def _eligible_names(log: Log, row: int) -> tuple[list[ActionName], ...]:
 
 def costs_for(policy: Any, data: Stream | Log) -> Array | None:
     """The costs of a stream or a log (T × A), if there are any and the policy weighs costs."""
-    return None if getattr(policy, "cost_weight", None) is None else data.costs
+    return data.costs if isinstance(policy, WeighsCosts) and policy.cost_weight is not None else None
 
 
 def _generator(seed: int) -> np.random.Generator:

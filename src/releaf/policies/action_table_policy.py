@@ -17,8 +17,8 @@ from releaf.decision import ActionName, Decision
 from releaf.decision_batch import Selection, Selections
 from releaf.policies.action_requests import checked_request
 from releaf.policies.argument_checks import positive, whole
-from releaf.policies.control_group import UNIFORM
 from releaf.policies.changing_actions import ChangingActions
+from releaf.policies.control_group import UNIFORM
 from releaf.policies.costs import Costs, as_cost_table
 from releaf.policies.eligibility import as_table
 from releaf.policies.pending_decisions import decision_id

@@ -69,8 +69,8 @@ class Exportable:
                 )
             if self.control_share:
                 raise ValueError(
-                    f"a policy with a control group can't be exported: evaluators of frozen policies know no groups, so "
-                    f"its probabilities would be wrong; expected control_share=0, got {self.control_share:g}"
+                    f"a policy with a control group can't be exported: evaluators of frozen policies know no groups, "
+                    f"and would tell wrong probabilities; expected control_share=0, got {self.control_share:g}"
                 )
             rule, quantiles = self._freeze_rule(), self._encoder.quantile_samples()
             names, steps = self._action_names, self._steps

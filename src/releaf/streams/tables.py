@@ -12,8 +12,8 @@ from releaf.decision import ActionName
 from releaf.features import is_missing
 from releaf.policy import plain_name
 from releaf.schema import Schema
-from releaf.streams.data_files import UnusableRowError
 from releaf.streams.cost_column import costs_in_column
+from releaf.streams.data_files import UnusableRowError
 from releaf.streams.eligible_column import actions_among, masks_in_column
 from releaf.streams.stream import Log, Stream
 from releaf.streams.table_files import TableRows, read_table
