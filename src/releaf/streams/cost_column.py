@@ -10,7 +10,6 @@ import numpy as np
 from releaf.arrays import Array
 from releaf.decision import ActionName
 from releaf.features import is_missing
-from releaf.policies.costs import checked_costs
 from releaf.streams.eligible_column import SEPARATOR
 
 NAMED = "="
@@ -41,6 +40,8 @@ def _number(text: str) -> float | str:
 
 def costs_in_column(cells: Sequence[Any], names: tuple[ActionName, ...]) -> tuple[Array, dict[int, str]]:
     """The cost of each action in each row (T × A), and what is wrong with rows that lack some."""
+    from releaf.policies.costs import checked_costs  # needs Numba, which reading a table does not
+
     table, problems = np.zeros((len(cells), len(names))), {}
     for row, cell in enumerate(cells):
         given = costs_in_cell(cell, names)
