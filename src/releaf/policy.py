@@ -58,6 +58,14 @@ class CountsPriorLabels(Protocol):
 
 
 @runtime_checkable
+class WeighsCosts(Protocol):
+    """A policy that may weigh costs of actions."""
+
+    @property
+    def cost_weight(self) -> float | None: ...
+
+
+@runtime_checkable
 class Previewable(Protocol):
     """Whatever can be run over a log by rejection sampling."""
 

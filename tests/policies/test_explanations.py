@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import releaf
+from releaf.explanation import ActionExplanation
 
 SCHEMA = releaf.Schema(
     {
@@ -409,4 +410,10 @@ def test_a_gap_or_a_new_category_of_no_effect_leaves_the_interval_as_it_is() -> 
     ):
         (known,) = bandit.explain(context).actions
         assert (known.unknown, known.outside) == ((), (feature,))
-        assert known.high - known.low < 1.25 * (usual.high - usual.low)
+        assert width_of(known) < 1.25 * width_of(usual)
+
+
+def width_of(known: ActionExplanation) -> float:
+    assert known.low is not None
+    assert known.high is not None
+    return known.high - known.low

@@ -16,8 +16,9 @@ from releaf.core.runtime.primitives import TIME
 from releaf.decision import ActionName, Decision
 from releaf.decision_batch import Selection, Selections
 from releaf.policies.action_requests import checked_request
-from releaf.policies.argument_checks import whole
+from releaf.policies.argument_checks import positive, whole
 from releaf.policies.changing_actions import ChangingActions
+from releaf.policies.control_group import UNIFORM
 from releaf.policies.costs import Costs, as_cost_table
 from releaf.policies.eligibility import as_table
 from releaf.policies.pending_decisions import decision_id
@@ -315,6 +316,8 @@ class ActionTablePolicy(ChangingActions):
         if features is None:
             super().observe(context, action, reward, probability=probability)
             return
+        if probability is not None:
+            positive("probability", probability, most=1.0)
         with self._lock:
             name = plain_name(action)
             profile = self._profiles_of(self._table.encode({name: features}))
@@ -341,7 +344,10 @@ class ActionTablePolicy(ChangingActions):
         described = header["action_schema"]
         schema = None if described is None else Schema.from_dict(described)
         table = ActionTable.without_values(header["actions"], schema)
-        policy = super()._revive({**header, "actions": table}, arrays)
+        given = dict(header["parameters"])
+        control, given["control"] = given.get("control", UNIFORM), UNIFORM  # which may be of an action that is away now
+        policy = super()._revive({**header, "actions": table, "parameters": given}, arrays)
+        policy.control = plain_name(control)
         policy._shown = shown_of_arrays(arrays, policy._action_names, len(policy._action_layout))
         if not policy._shown.keys() <= policy._pending.keys():
             raise ValueError("its slates contradict the rest")

@@ -29,7 +29,7 @@ from releaf.core.adaptive.state import (
     UNWORTHY,
 )
 from releaf.core.runtime.primitives import SINCE, TIME
-from releaf.decision import ActionName
+from releaf.decision import ActionName, Decision
 from releaf.decision_batch import Relevant, Selection, Selections
 from releaf.explanation import Explanation
 from releaf.inspection import Effect
@@ -100,7 +100,8 @@ class AdaptiveReleaf(MixturePolicy):
         Lower bound on every action's probability, in decisions whose reward is wanted; or a mapping from some of the
         actions to their own, such as ``{"treat": 0.05}``, which sum to 1 at most. Above 0, and if every reward is
         learnt, a log supports off-policy evaluation of any other policy. If rewards are requested, only decisions with
-        a request do, and ``probability`` is conditional on the request. More than 1/A counts as 1/A.
+        a request do, and ``probability`` is conditional on the request. More than 1/A counts as 1/A. An action that is
+        removed and added again has no floor of its own.
     cost
         Fixed cost of each action, as a mapping or in the actions' order; None: with each decision, if at all.
     cost_weight
@@ -523,7 +524,8 @@ class AdaptiveReleaf(MixturePolicy):
             that it would make now.
         """
         explained, is_preview = self._decision_to_explain(choice)
-        given = self._encoder.quantile_values(choice) if is_preview else None
+        known = {} if isinstance(choice, Decision) else self._encoder.quantile_values(choice)
+        given = known if is_preview else None
         with self._lock:
             explained = replace(
                 explained, index=self._index_of(explained.action)

@@ -84,7 +84,8 @@ class Attribution:
         if len(rows) <= BACKGROUND:
             return rows
         spaced = ((np.arange(BACKGROUND) + 0.5) * len(rows) / BACKGROUND).astype(int)
-        return rows[np.sort(np.argsort(self._predict(rows), kind="stable")[spaced])]
+        chosen: Array = rows[np.sort(np.argsort(self._predict(rows), kind="stable")[spaced])]
+        return chosen
 
     def _important_features(self) -> tuple[int, ...]:
         """Features with a share in the variance of the estimate (total Sobol index), by exchange of values of rows."""

@@ -336,7 +336,8 @@ class OnlinePolicy(Replays, Previews, LogLearning, Exportable, OptionalMethods, 
             not eligible are not learnt, and may be missing, None or NaN.
         action
             The action that was taken instead, if the decision was overruled: the policy learns the reward for that one,
-            which must have been eligible. None for the chosen action.
+            which must have been eligible. None for the chosen action. A ``spend_budget`` is charged its cost instead,
+            if costs are fixed or ``choice`` is the decision itself: of an ``id`` alone, other costs are not known.
         """
         if type(choice) is Decision and choice._learner == self._token:
             number = choice.id
@@ -352,6 +353,7 @@ class OnlinePolicy(Replays, Previews, LogLearning, Exportable, OptionalMethods, 
             context, index, actions, eligible = pending
             if isinstance(choice, Decision) and choice._context is not context:
                 self._require_same(choice, context, index)
+            chosen = index
             if action is not None:
                 index = self._taken_instead(action, index, number, eligible)
             if self._wants_all:
@@ -363,6 +365,7 @@ class OnlinePolicy(Replays, Previews, LogLearning, Exportable, OptionalMethods, 
                 value = self._checked_reward(reward)
                 self._learn(context, number, index, value)
                 self._count_reward(number, value)
+                self._charge_instead(choice, chosen, index)
             del self._pending[number]
 
     def discard_pending(self, choice: Decision | int) -> None:
@@ -479,7 +482,7 @@ class OnlinePolicy(Replays, Previews, LogLearning, Exportable, OptionalMethods, 
         """A decision of this learner, or the one that it would make for a context now; and whether it is the latter."""
         if isinstance(choice, Decision):
             self._require_own(choice)
-            return choice, False
+            return choice, choice.id > self._steps
         if isinstance(choice, int | float | str | np.number):
             raise TypeError(f"choice must be the Decision itself, or a context, got {choice!r}")
         return self.preview(choice), True
