@@ -11,7 +11,7 @@ import numpy as np
 
 from releaf.arrays import Array
 from releaf.decision import ActionName, Decision
-from releaf.policies.eligibility import names_of
+from releaf.policies.eligibility import checked_masks, names_of
 from releaf.policies.pending_decisions import PendingDecision
 from releaf.policies.reward_checks import checked_rewards
 from releaf.schema import Encoder
@@ -29,6 +29,7 @@ class ServiceHooks:
     _wants_all: bool
     _checked_reward: Callable[[Any], float]
     _encode_many: Callable[..., Array]
+    _checked_cost_table: Callable[..., Array | None]
     _encoder: Encoder
     _lock: threading.RLock
 
@@ -41,6 +42,13 @@ class ServiceHooks:
     def wants_all(self) -> bool:
         """Whether it learns the rewards of all actions at once, instead of that of the action taken."""
         return self._wants_all
+
+    def check_contexts(self, contexts: Sequence[Any], eligible: Any = None, cost: Any = None) -> None:
+        """Raise the error that ``decide_many`` would raise for these arguments, without a decision."""
+        with self._lock:
+            checked_masks(eligible, len(contexts), self._action_names)
+            self._checked_cost_table(cost, len(contexts))
+            self._encode_many(contexts, learns=False)
 
     def keep_all_pending(self) -> None:
         """Evict no pending decision, whatever ``max_pending`` is: the service limits their number itself."""

@@ -26,7 +26,11 @@ def decision_answers(
     labels: list[str] = []
     relevant: Relevant | None = None
     named: dict[str, list[str] | None] | None = None
+    at: float | None = None
+    deadline: str | None = None
     for event in events:
+        if event.at != at:  # that of a batch is the same
+            at, deadline = event.at, None if within is None else format_timestamp(event.at + within)
         if actions is not (actions := state.actions.at(event.number)):
             labels, relevant = [str(action) for action in actions], None
         if relevant is not (relevant := event.relevant):
@@ -38,7 +42,7 @@ def decision_answers(
                 event.probability,
                 event.explored,
                 event.wants_reward,
-                format_timestamp(event.at + within) if within is not None and event.wants_reward else None,
+                deadline if event.wants_reward else None,
                 _name_estimates(event, labels),
                 named,
                 None if receipts is None else receipts.make(event.number),

@@ -168,7 +168,6 @@ async def _redact(experiment: ServedExperiment, search: SubjectSearch, erased_at
     numbers = sorted(search.decisions)
     for first in range(0, len(search.bodies), PAGES_PER_WRITE):
         await write_redacted(experiment, search.bodies[first : first + PAGES_PER_WRITE], 0, erased_at, numbers)
-    experiment.clear_cache()
 
 
 async def _prove(

@@ -99,6 +99,10 @@ class ReplayedState:
         """Number of the latest decision."""
         return self.counters.decisions
 
+    def decision_seconds(self) -> float:
+        """Estimate of the time of one decision, of all learners together."""
+        return sum(slot.decision_seconds for slot in (self.slot, *self.shadows))
+
     @property
     def size(self) -> int:
         """Number of pending decisions and idempotency keys, with which snapshots grow."""
@@ -293,14 +297,17 @@ class ReplayedState:
 
     def _expire(self, event: Expired) -> None:
         for number in event.decisions:
-            pending, value = self.pending[number], self.actions.default_reward(number, self.spec.rewards)
-            if value is None or number in event.deferred:
-                self._drop(number, event.at)
-            else:
-                self._learn(number, pending, value)
-                self.counters.defaults += 1
-                self.outcomes.append(RewardRow(number, "default", json.dumps(value), event.at))
+            self._expire_one(number, event)
         self.last_at = event.at
+
+    def _expire_one(self, number: int, event: Expired) -> None:
+        pending, value = self.pending[number], self.actions.default_reward(number, self.spec.rewards)
+        if value is None or number in event.deferred:
+            self._drop(number, event.at)
+        else:
+            self._learn(number, pending, value)
+            self.counters.defaults += 1
+            self.outcomes.append(RewardRow(number, "default", json.dumps(value), event.at))
 
     def _remove_action(self, action: ExperimentAction, at: float) -> None:
         for slot in (self.slot, *self.shadows):

@@ -90,7 +90,6 @@ class RetentionRunner:
                 await self._redact(due[first : first + PAGES_PER_WRITE], level, due[-1].page.last)
             self._done[level] = end
             is_complete = is_complete and len(due) < PAGES_PER_RUN
-        self._experiment.clear_cache()
         return is_complete
 
     async def _find_due(self, level: bytes, limit: float) -> tuple[list[_DuePage], LogPosition]:

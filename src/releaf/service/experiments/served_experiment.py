@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -17,6 +16,7 @@ from releaf.service.experiments import learner_factory
 from releaf.service.experiments.apprentice_mode import Baselines
 from releaf.service.experiments.change_records import SOMEONE, Sender, record_change
 from releaf.service.experiments.clock import MonotonicClock
+from releaf.service.experiments.decision_log import DecisionLog
 from releaf.service.experiments.event_feeds import Feed, publish
 from releaf.service.experiments.idempotency import distinct_keys
 from releaf.service.experiments.keyed_hashes import KeyedHashes
@@ -27,15 +27,16 @@ from releaf.service.experiments.pending_decisions import NotPending
 from releaf.service.experiments.policy_versions import PolicyVersions
 from releaf.service.experiments.receipts import Receipts
 from releaf.service.experiments.repeated_requests import AskedBefore, require_same_request
+from releaf.service.experiments.reward_batch import RewardBatch
 from releaf.service.experiments.serialization import EXPERIMENT_FORMAT
+from releaf.service.experiments.settled_rewards import SettledRewards, not_in_log
 from releaf.service.experiments.spending import spend_info
 from releaf.service.experiments.state import ExperimentState
+from releaf.service.experiments.time_slices import TimeSlice, first_part
 from releaf.service.log.events import (
     AnyEvent,
     Decided,
     EligibleActions,
-    Rewarded,
-    decode_page,
 )
 from releaf.service.log.group_commit import GroupCommit
 from releaf.service.log.page_chain import LogPosition
@@ -45,7 +46,7 @@ from releaf.service.log.state_format import compress, decompress
 from releaf.service.many_actions import ManyActions
 from releaf.service.messages import ExperimentInfo, Learnt, NewExperiment, NewShadow, RewardOf
 from releaf.service.settings import ServiceSettings
-from releaf.service.store.base import ChangeRow, EventStore, ExperimentRow, RewardRow
+from releaf.service.store.base import ChangeRow, EventStore, ExperimentRow
 from releaf.service.timestamps import format_timestamp
 
 LIVE, STANDBY, RECOVERING, DAMAGED, RETIRED = "live", "standby", "recovering", "damaged", "retired"
@@ -97,7 +98,9 @@ class ServedExperiment:
         self.policy_versions = PolicyVersions(lambda: (self.exportable().learner, self.last))
         self.monitor = ExperimentMonitor()
         self._clock_offset = 0.0  # added to the clock if the log has later times
-        self._page: tuple[int, dict[int, Decided]] = (0, {})  # cache: decisions of the last page read
+        self._log, self.settled = DecisionLog(store, row.id), SettledRewards(store, row.id, self.live)
+        self._deciding = asyncio.Lock()  # held by a batch of decisions from its first one to its last
+        self._settling = asyncio.Lock()  # held by rewards from the first one's validation until the last one is learnt
 
     # --- log owner (see GroupCommit) ----------------------------------------------------------------------------
 
@@ -173,7 +176,7 @@ class ServedExperiment:
     def limit_batch(self, contexts: int) -> None:
         """Reject a batch that would block other requests for longer than MAX_BATCH_SECONDS."""
         state = self.live()
-        seconds = sum(slot.decision_seconds for slot in (state.slot, *state.shadows))
+        seconds = state.decision_seconds()
         if contexts > 1 and contexts * seconds > MAX_BATCH_SECONDS:
             fit = max(1, int(MAX_BATCH_SECONDS / seconds))
             message = f"{contexts:,} contexts in one request: a decision takes {1000 * seconds:,.3g} ms here, shadows "
@@ -193,18 +196,54 @@ class ServedExperiment:
         label_costs: LabelCosts | None = None,
     ) -> list[Decided]:
         """Decide and commit. A context whose idempotency key is known gets its earlier decision."""
-        distinct = distinct_keys(keys)
-        if distinct:
-            known = self.live().keys.known(distinct)
-            if known:
-                people = subjects or [None] * len(contexts)
-                own = (many, costs, baselines, label_costs)
-                return await self._decide_new(contexts, keys, known, eligible, people, *own)
-        at, hashed = self.now(), None if subjects is None else self.hashes.subjects(subjects)
-        further = (hashed, many, costs, baselines, label_costs)
-        made = self._change(lambda state: state.decide(contexts, keys, at, eligible, *further))
-        await self._group_commit.append(self, made)
+        distinct, hashed = distinct_keys(keys), None if subjects is None else self.hashes.subjects(subjects)
+        async with self._deciding:
+            known = self.live().keys.known(distinct) if distinct else None
+            if not known:
+                priced = (costs, baselines, label_costs)
+                made, written = await self._decide_batch(many, contexts, keys, eligible, hashed, *priced)
+        if known:
+            people = subjects or [None] * len(contexts)
+            own = (many, costs, baselines, label_costs)
+            return await self._decide_new(contexts, keys, known, eligible, people, *own)
+        await written
         return made
+
+    async def _decide_batch(
+        self, many: ManyActions | None, contexts: list[Any], *entries: Any
+    ) -> tuple[list[Decided], asyncio.Future[None]]:
+        """Decide for a batch, a large one in parts between which requests of other experiments run.
+
+        ``entries`` has keys, eligible actions, subjects, costs, baselines and costs of labels of the contexts.
+        """
+
+        def decide(part: slice) -> tuple[list[Decided], asyncio.Future[None]]:
+            keys, eligible, subjects, *priced = (None if some is None else some[part] for some in entries)
+            given: tuple[Any, ...] = (contexts[part], keys, self.now(), eligible, subjects, many, *priced)
+            events = self._change(lambda state: state.decide(*given))
+            return events, self._group_commit.append(self, events)
+
+        state = self.live()
+        size = first_part(state.decision_seconds())
+        if len(contexts) <= size:
+            return decide(slice(None))
+        _, eligible, _, *priced = entries
+        self._change(lambda state: state.check_batch(contexts, eligible, *priced))
+        made: list[Decided] = []
+        while True:
+            current = TimeSlice()
+            events, written = decide(slice(len(made), len(made) + size))
+            made += events
+            if len(made) == len(contexts):
+                return made, written
+            size = current.fit(len(events))
+            await current.pause()
+            self._require_same(state)
+
+    def _require_same(self, state: ExperimentState) -> None:
+        """Raise an `ApiError` with status 503 if the state was recovered since."""
+        if self.live() is not state:
+            raise service_unavailable("the experiment was recovered from its log during this request: try again")
 
     async def _decide_new(
         self,
@@ -220,9 +259,11 @@ class ServedExperiment:
     ) -> list[Decided]:
         """Decide only for the contexts whose idempotency key is new."""
         decisions, hashed = {}, self.hashes.subjects(subjects)
+        earlier, current = await self.read_decisions(list(known.values())), TimeSlice()
         for index, key in enumerate(keys):
             if key in known:
-                decisions[index] = recorded = await self.read_decision(known[key])
+                await current.pause_if_over()
+                decisions[index] = recorded = earlier[known[key]]
                 among, cost, own, label_cost = _entries(index, eligible, costs, baselines, label_costs)
                 asked = AskedBefore(contexts[index], among, hashed[index], many, cost, own, label_cost)
                 require_same_request(asked, recorded, key, self.live(), self.hashes)
@@ -239,71 +280,63 @@ class ServedExperiment:
 
     async def decide_together(self, decide: Callable[[ExperimentState, float], list[Decided]]) -> list[Decided]:
         """Make decisions of which each depends on those before, and commit them all at once."""
-        at, before = self.now(), self.decisions()
-        try:
-            made = self._change(lambda state: decide(state, at))
-        except ApiError as error:
-            if self.decisions() != before:  # some were made, of which the log will not know
-                raise self._failed(error) from error
-            raise
-        await self._group_commit.append(self, made)
+        async with self._deciding:
+            at, before = self.now(), self.decisions()
+            try:
+                made = self._change(lambda state: decide(state, at))
+            except ApiError as error:
+                if self.decisions() != before:  # some were made, of which the log will not know
+                    raise self._failed(error) from error
+                raise
+            written = self._group_commit.append(self, made)
+        await written
         return made
 
     async def reward(self, given: Sequence[RewardOf]) -> list[Learnt]:
         """Learn rewards and commit: all of them, or none if one is invalid or lacks its receipt."""
+        answers: list[Learnt] = []
+        for answer in await self._reward(given, needs_all=True):
+            assert not isinstance(answer, ApiError)
+            answers.append(answer)
+        return answers
+
+    async def reward_each(self, given: Sequence[RewardOf]) -> list[Learnt | ApiError]:
+        """Learn those rewards that are valid, and commit; the answer to each of the others is its error."""
+        return await self._reward(given, needs_all=False)
+
+    async def _reward(self, given: Sequence[RewardOf], *, needs_all: bool) -> list[Learnt | ApiError]:
         self.live()  # a standby knows no receipts
-        if self.receipts is not None:
-            self.receipts.check(given)
         for _ in range(_ATTEMPTS):
-            state = self.live()
-            settled = [one for one in given if one.decision not in state.pending]
-            repeated = await self._find_repeated(settled) if settled else set()
+            batch = RewardBatch(given, needs_all=needs_all)
+            if self.receipts is not None:
+                await batch.check_receipts(self.receipts)
+            settled = batch.find_settled(self.live().pending)
+            if settled:
+                await self._group_commit.flush(self)
             try:
-                return await self._learn(given, repeated)
+                if settled:
+                    batch.settle(settled, await self.settled.classify([given[place] for place in settled]))
+                return await self._learn(batch)
             except NotPending:  # another request has just rewarded it
                 continue
         raise service_unavailable("other requests reward the same decisions at the same time: try again")
 
-    async def _learn(self, given: Sequence[RewardOf], repeated: set[int]) -> list[Learnt]:
-        at = self.now()
-        made, outcomes = self._change(lambda state: _learn_rewards(state, given, repeated, at))
-        if made:
-            await self._group_commit.append(self, made, outcomes)
-        new = {event.decision for event in made}
-        results: list[Learnt] = []
-        for one in given:
-            results.append(Learnt(one.decision, "learnt" if one.decision in new else "repeated"))
-            new.discard(one.decision)
-        return results
-
-    async def _find_repeated(self, settled: Sequence[RewardOf]) -> set[int]:
-        """Decisions that already have the same reward; an `ApiError` if one is not pending for another reason."""
-        made, numbers = self.live().decisions, [one.decision for one in settled]
-        unknown = next((number for number in numbers if not 1 <= number <= made), None)
-        if unknown is not None:
-            message = f"unknown decision {unknown}: expected 1 to {made}"
-            raise ApiError(404, "unknown_decision", message)
-        await self._group_commit.flush(self)
-        rows = await self.store.rewards(self.id, min(numbers), max(numbers))
-        return {one.decision for one in settled if await self._is_repeated(one, rows.get(one.decision))}
-
-    async def _is_repeated(self, one: RewardOf, row: RewardRow | None) -> bool:
-        number = one.decision
-        if row is not None:
-            if row.outcome == "rewarded" and row.reward is not None:
-                if self.live().actions.is_same_reward(number, json.loads(row.reward), one.reward):
-                    return True
-                raise ApiError(409, "already_rewarded", f"decision {number} already has the reward {row.reward}")
-            outcome = f"has the default reward {row.reward}" if row.outcome == "default" else "was dropped"
-            since = format_timestamp(row.at)
-            raise ApiError(410, "too_late", f"the reward is too late: decision {number} {outcome} since {since}")
-        if not (await self.read_decision(number)).wants_reward:
-            message = f"decision {number} did not ask for a reward: send one only if wants_reward is true"
-            raise ApiError(409, "unasked", message)
-        if number in self.live().pending:
-            raise NotPending  # a recovery has just restored it: try again
-        message = f"decision {number} is no longer pending: an earlier version of the service evicted it"
-        raise ApiError(410, "forgotten", message)
+    async def _learn(self, batch: RewardBatch) -> list[Learnt | ApiError]:
+        """Learn a batch, a large one in slices between which other requests run, decisions of this experiment too."""
+        async with self._settling:
+            state, current, written = self.live(), TimeSlice(), None
+            while not self._change(lambda state: batch.validate(state, self.now(), current.is_over)):
+                await current.pause()
+                self._require_same(state)
+            while events := self._change(lambda state: batch.learn(state, self.now(), current.is_over)):
+                written = self._group_commit.append(self, events, state.take_outcomes())
+                if batch.is_learnt():
+                    break
+                await current.pause()
+                self._require_same(state)
+        if written is not None:
+            await written
+        return batch.answers()
 
     async def change(
         self,
@@ -317,16 +350,18 @@ class ServedExperiment:
 
         With a sender, a record of the change goes to the audit log as well, or ``changes`` if these are given.
         """
-        at, before = self.now(), _changeable_fields(self.live())
-        event = self._change(lambda state: getattr(state, what)(*arguments, at, **named))
-        after = _changeable_fields(self.live())
-        growth = max(len(after["actions"]), 1) / max(len(before["actions"]), 1)  # estimate; each start measures it
-        for slot in (self.live().slot, *self.live().shadows):
-            slot.decision_seconds *= growth
-        if sender is not None:
-            subject = arguments[0] if arguments and isinstance(arguments[0], str | int) else None
-            changes = [record_change(at, sender, self.name, what, subject, before, after)]
-        await self._group_commit.append(self, [event], self.live().take_outcomes(), changes)
+        async with self._deciding, self._settling:
+            at, before = self.now(), _changeable_fields(self.live())
+            event = self._change(lambda state: getattr(state, what)(*arguments, at, **named))
+            after = _changeable_fields(self.live())
+            growth = max(len(after["actions"]), 1) / max(len(before["actions"]), 1)  # estimate; each start measures it
+            for slot in (self.live().slot, *self.live().shadows):
+                slot.decision_seconds *= growth
+            if sender is not None:
+                subject = arguments[0] if arguments and isinstance(arguments[0], str | int) else None
+                changes = [record_change(at, sender, self.name, what, subject, before, after)]
+            written = self._group_commit.append(self, [event], self.live().take_outcomes(), changes)
+        await written
 
     async def add_shadow(self, request: NewShadow, sender: Sender = SOMEONE) -> None:
         learner = self.live().learner
@@ -340,10 +375,13 @@ class ServedExperiment:
     async def expire(self) -> None:
         """Expire the pending decisions whose deadline has passed."""
         while self.status == LIVE:
-            event = self._change(lambda state: state.expire(self.now()))
-            if event is None:
-                return
-            await self._group_commit.append(self, [event], self.live().take_outcomes())
+            async with self._settling:
+                current = TimeSlice()
+                event = self._change(lambda state, current=current: state.expire(self.now(), current.is_over))  # type: ignore[misc]
+                if event is None:
+                    return
+                written = self._group_commit.append(self, [event], self.live().take_outcomes())
+            await written
 
     async def finish_erasure(self) -> None:
         """Let learners replace the models that were fitted to erased contexts; decisions go on while others are fitted.
@@ -360,22 +398,16 @@ class ServedExperiment:
         if not 1 <= number <= made:
             message = f"unknown decision {number}: this experiment has made decisions 1 to {made}"
             raise ApiError(404, "unknown_decision", message)
-        await self._group_commit.flush(self)
-        if number not in self._page[1]:
-            async for page in self.store.pages_back(self.id, number):
-                decisions = {event.number: event for event in decode_page(page.body) if isinstance(event, Decided)}
-                self._page = (page.last, decisions)
-                break
-        if number not in self._page[1]:
-            message = (
-                f"decision {number} is not in the log: it was lost, dropped by the experiment's retention, or erased"
-            )
-            raise ApiError(404, "unknown_decision", message)
-        return self._page[1][number]
+        return (await self.read_decisions([number]))[number]
 
-    def clear_cache(self) -> None:
-        """Forget the decisions of the last page read: the log may have dropped them."""
-        self._page = (0, {})
+    async def read_decisions(self, numbers: Sequence[int]) -> dict[int, Decided]:
+        """Decisions of the log by number; an `ApiError` if it has one of them no longer."""
+        await self._group_commit.flush(self)
+        found = await self._log.read(numbers)
+        for number in numbers:
+            if number not in found:
+                raise not_in_log(number)
+        return found
 
     async def flush(self) -> None:
         """Wait until all events so far are on disk."""
@@ -475,19 +507,6 @@ def _changeable_fields(state: ExperimentState) -> dict[str, Any]:
 def _entries(index: int, *lists: Sequence[Any] | None) -> list[Any]:
     """The entries of lists at one place; None of those that are None."""
     return [None if entries is None else entries[index] for entries in lists]
-
-
-def _learn_rewards(
-    state: ExperimentState, rewards: Sequence[RewardOf], repeated: set[int], at: float
-) -> tuple[list[Rewarded], list[RewardRow]]:
-    """Validate all rewards, then learn the new ones."""
-    values: dict[int, Any] = {}
-    for one in rewards:
-        if one.decision not in repeated:
-            value = state.validate_reward(one.decision, one.reward, at)
-            if values.setdefault(one.decision, value) != value:
-                raise ApiError(409, "conflict", f"two different rewards for decision {one.decision} in one request")
-    return [state.reward(decision, value, at) for decision, value in values.items()], state.take_outcomes()
 
 
 def first_snapshot(state: ExperimentState) -> bytes:

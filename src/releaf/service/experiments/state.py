@@ -26,6 +26,7 @@ from releaf.service.experiments.apprentice_mode import (
 from releaf.service.experiments.decision_costs import (
     CostsOfContexts,
     convert_costs,
+    costs_for,
     require_promotable,
     require_same_costs_in_requests,
 )
@@ -82,8 +83,7 @@ class ExperimentState(ReplayedState):
         self._require_not_retired()
         if many is not None:
             self._require_many_actions(many)
-        if self.learner.observation_mode != "never":
-            self.pending.require_capacity_for(len(contexts), self.spec)
+        self._require_capacity_for(len(contexts))
         rows = self.to_rows(contexts)
         own = convert_costs(costs, len(rows), self.learner)
         labels = require_label_costs(label_costs, [slot.learner for slot in (self.slot, *self.shadows)])
@@ -108,6 +108,30 @@ class ExperimentState(ReplayedState):
             made = [as_watched(event, baseline) for event, baseline in zip(made, watched, strict=True)]
         self._record(made)
         return made
+
+    def check_batch(
+        self,
+        contexts: Sequence[Any],
+        eligible: EligibleActions | None,
+        costs: Sequence[Any] | None,
+        baselines: Baselines | None,
+        label_costs: LabelCosts | None,
+    ) -> None:
+        """Raise the error that `decide` would raise for this batch, before it decides for parts of it."""
+        self._require_not_retired()
+        self._require_capacity_for(len(contexts))
+        rows = self.to_rows(contexts)
+        own = convert_costs(costs, len(rows), self.learner)
+        require_label_costs(label_costs, [slot.learner for slot in (self.slot, *self.shadows)])
+        self._watched(baselines, len(rows), eligible, None)
+        try:
+            self.learner.check_contexts(rows, eligible, costs_for(self.learner, own))
+        except (ValueError, TypeError, OverflowError) as error:
+            raise invalid_request(str(error)) from None
+
+    def _require_capacity_for(self, decisions: int) -> None:
+        if self.learner.observation_mode != "never":
+            self.pending.require_capacity_for(decisions, self.spec)
 
     def _watched(
         self, baselines: Baselines | None, count: int, eligible: EligibleActions | None, many: ManyActions | None
@@ -185,13 +209,20 @@ class ExperimentState(ReplayedState):
         self.apply(event)
         return event
 
-    def expire(self, now: float) -> Expired | None:
-        """Expire decisions whose deadline has passed; None if there is none."""
+    def expire(self, now: float, is_over: Callable[[], bool] = lambda: False) -> Expired | None:
+        """Expire decisions whose deadline has passed, until time is over; None if there is none."""
         overdue = self.pending.overdue(now)
         if not overdue:
             return None
-        event = Expired(now, overdue, [number for number in overdue if number in self.deferred])
-        self._expire(event)
+        event = Expired(now, [], [])
+        for number in overdue:
+            event.decisions.append(number)
+            if number in self.deferred:
+                event.deferred.append(number)
+            self._expire_one(number, event)
+            if is_over():
+                break
+        self.last_at = now
         return event
 
     def add_action(self, action: ExperimentAction, features: Any, at: float, cost: float | None = None) -> AnyEvent:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from functools import partial
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -22,6 +21,7 @@ from releaf.service.experiments.learner_slot import action_names
 from releaf.service.experiments.policy_versions import is_known
 from releaf.service.experiments.series_summary import MAX_SERIES_POINTS, SeriesCopy
 from releaf.service.experiments.served_experiment import LIVE, RECOVERING, ServedExperiment
+from releaf.service.experiments.time_slices import TimeSlice
 from releaf.service.http.asgi import RawResponse, find_header
 from releaf.service.http.eligible_actions import (
     EligibleActions,
@@ -64,6 +64,8 @@ from releaf.service.messages import (
     SummaryInfo,
 )
 
+ANSWERS_AT_ONCE = 200  # before other requests may run
+LINES_AT_ONCE = 50  # after an error among them
 _ask_decoder = msgspec.json.Decoder(Ask)
 _reward_decoder = msgspec.json.Decoder(RewardOf)
 
@@ -233,7 +235,12 @@ async def _decide(
 ) -> list[Answer]:
     events = await experiment.decide(contexts, keys, eligible, subjects, many, costs, baselines, label_costs)
     request.note_decisions(experiment.name, events)
-    return decision_answers(events, experiment.live(), experiment.receipts)
+    answers, current = list[Answer](), TimeSlice()
+    for first in range(0, len(events), ANSWERS_AT_ONCE):
+        some = events[first : first + ANSWERS_AT_ONCE]
+        answers += decision_answers(some, experiment.live(), experiment.receipts)
+        await current.pause_if_over()
+    return answers
 
 
 def _limit_batch(request: ApiRequest, count: int) -> None:
@@ -293,17 +300,36 @@ def _line_error(error: ApiError) -> LineError:
 
 
 async def _answer_lines(messages: list[Any], answer: Callable[[list[Any]], Awaitable[list[Any]]]) -> list[Any]:
-    """Answer all valid lines in one request, which is faster; one by one if that raises an error."""
+    """Answer all valid lines in one request, which is faster; in small groups if that raises an error."""
     valid = [index for index, message in enumerate(messages) if not isinstance(message, LineError)]
-    answers = list(messages)
+    asked = [messages[index] for index in valid]
+    answered = await _answer_together(asked, answer)
+    if answered is None:
+        answered = []
+        for first in range(0, len(asked), LINES_AT_ONCE):
+            group = asked[first : first + LINES_AT_ONCE]
+            together = await _answer_together(group, answer)
+            answered += together or await asyncio.gather(*(_answer_line(message, answer) for message in group))
+    return _merge(messages, valid, answered)
+
+
+async def _answer_together(
+    messages: list[Any], answer: Callable[[list[Any]], Awaitable[list[Any]]]
+) -> list[Any] | None:
+    """The answers to lines in one request; None if one of them is invalid."""
     try:
-        answered = await answer([messages[index] for index in valid]) if valid else []
+        return await answer(messages) if messages else []
     except ApiError as error:
         if error.status >= 500:
             raise
-        answered = await asyncio.gather(*(_answer_line(messages[index], answer) for index in valid))
+        return None
+
+
+def _merge(messages: list[Any], valid: list[int], answered: list[Any]) -> list[Any]:
+    """The answers to all lines: those of the valid ones, at their places, and the errors of the others."""
+    answers = list(messages)
     for index, one in zip(valid, answered, strict=True):
-        answers[index] = one
+        answers[index] = _line_error(one) if isinstance(one, ApiError) else one
     return answers
 
 
@@ -323,7 +349,9 @@ async def reward(request: ApiRequest) -> Learnt | AllLearnt | RawResponse:
     if request.lines is not None:
         _limit_batch(request, len(request.lines))
         rewards = [_read_line(_reward_decoder, line, lambda one: None) for line in request.lines]
-        return _encode_lines(await _answer_lines(rewards, partial(request.reward, experiment)))
+        valid = [index for index, one in enumerate(rewards) if not isinstance(one, LineError)]
+        answered = await request.reward_each(experiment, [rewards[index] for index in valid])
+        return _encode_lines(_merge(rewards, valid, answered))
     body = request.body
     if (body.rewards is UNSET) == (body.decision is UNSET and body.reward is UNSET):
         raise invalid_request("expected either decision and reward, or rewards, for many")

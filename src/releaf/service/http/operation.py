@@ -10,6 +10,7 @@ from typing import Any, get_args, get_type_hints
 
 from releaf.service.auth.access_control import AccessControl
 from releaf.service.auth.api_keys import Identity
+from releaf.service.errors import ApiError
 from releaf.service.experiments.registry import ExperimentRegistry
 from releaf.service.experiments.served_experiment import ServedExperiment
 from releaf.service.http.asgi import RawResponse, Scope
@@ -47,6 +48,13 @@ class ApiRequest:
         results = await experiment.reward(given)
         if self.traced is not None:
             self.traced.add_rewards(experiment.name, given, results)
+        return results
+
+    async def reward_each(self, experiment: ServedExperiment, given: Sequence[RewardOf]) -> list[Learnt | ApiError]:
+        """Learn those rewards that are valid, and tell the span of them; the others are answered with their errors."""
+        results = await experiment.reward_each(given)
+        if self.traced is not None:
+            self.traced.add_rewards(experiment.name, given, [one for one in results if isinstance(one, Learnt)])
         return results
 
 

@@ -181,6 +181,9 @@ class EventStore(Protocol):
     async def rewards(self, experiment: int, first: int, last: int) -> dict[int, RewardRow]:
         """Outcomes of the decisions from ``first`` to ``last``, by decision number."""
 
+    async def rewards_of(self, experiment: int, decisions: Sequence[int]) -> dict[int, RewardRow]:
+        """Outcomes of these decisions, by decision number."""
+
     async def set_aside(self, experiment: int, after: int, why: str) -> int:
         """Move damaged pages after an event, and their rewards, out of the log; return the number of pages.
 

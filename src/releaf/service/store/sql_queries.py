@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from releaf.service.store.base import ChangeRow, ExperimentRow, KeyRow, LogPage, RewardRow, Snapshot
 
 PAGES_PER_READ, BYTES_PER_READ = 2_000, 4 << 20
+NUMBERS_PER_READ = 1_000  # of decisions
 LAST = LogPage._fields.index("last")
 
 SECRET = "SELECT value FROM meta WHERE name = 'secret'"  # noqa: S105
@@ -17,6 +18,7 @@ PAGE_OF_DECISION = """
     SELECT last FROM pages WHERE experiment = $1 AND decision >= $2 ORDER BY experiment, decision, last LIMIT 1
 """
 REWARDS = "SELECT decision, outcome, reward, at FROM rewards WHERE experiment = $1 AND decision BETWEEN $2 AND $3"
+REWARDS_OF = "SELECT decision, outcome, reward, at FROM rewards WHERE experiment = $1 AND decision IN ({})"
 LATEST_SET_ASIDE = """
     SELECT max(decision) FROM pages_set_aside WHERE experiment = $1
     UNION ALL
@@ -64,6 +66,14 @@ class SqlQueries(ABC):
 
     async def rewards(self, experiment: int, first: int, last: int) -> dict[int, RewardRow]:
         return {row[0]: RewardRow(*row) for row in await self._read(REWARDS, experiment, first, last)}
+
+    async def rewards_of(self, experiment: int, decisions: Sequence[int]) -> dict[int, RewardRow]:
+        found: dict[int, RewardRow] = {}
+        for first in range(0, len(decisions), NUMBERS_PER_READ):
+            some = decisions[first : first + NUMBERS_PER_READ]
+            statement = REWARDS_OF.format(", ".join(f"${place}" for place in range(2, 2 + len(some))))
+            found |= {row[0]: RewardRow(*row) for row in await self._read(statement, experiment, *some)}
+        return found
 
     async def latest_set_aside(self, experiment: int) -> int:
         rows = await self._read(LATEST_SET_ASIDE, experiment)
