@@ -36,6 +36,7 @@ DAY = 86_400.0
 SECRET = 0.123456789012345  # in the contexts of old decisions
 SECRET_BYTES = struct.pack(">d", SECRET)  # as MessagePack has it
 OLD, NEW = 30, 12  # decisions
+EVERY = decision_records.RecordFilter()
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -117,7 +118,7 @@ def test_old_contexts_leave_the_log_and_all_else_stays(address: str, tmp_path: P
         async with running(address, 10) as registry:
             experiment = registry.find("shop")
             assert experiment.live().learner.to_bytes() == learnt
-            listed = (await decision_records.list_decisions(experiment, 1000, None, lambda one: True)).decisions[::-1]
+            listed = (await decision_records.list_decisions(experiment, 1000, None, EVERY)).decisions[::-1]
             assert [one.decision for one in listed] == list(range(1, OLD + NEW + 1))
             assert [one.context for one in listed] == [{}] * OLD + [{"x": 0.7, "y": 0.5}] * NEW
             assert {one.outcome for one in listed[:OLD]} == {"rewarded", "waiting"}
@@ -163,9 +164,9 @@ def test_old_decisions_leave_the_log_with_their_rewards(address: str, tmp_path: 
         async with running(address, 10) as registry:
             experiment = registry.find("shop")
             await apply(experiment)
-            listed = await decision_records.list_decisions(experiment, 5, None, lambda one: True)
+            listed = await decision_records.list_decisions(experiment, 5, None, EVERY)
             assert listed.next is not None
-            listed = await decision_records.list_decisions(experiment, 1000, None, lambda one: True)
+            listed = await decision_records.list_decisions(experiment, 1000, None, EVERY)
             assert [one.decision for one in listed.decisions[::-1]] == list(range(OLD + 1, OLD + NEW + 1))
             assert listed.next is None
             assert min(await registry.store.rewards(1, 1, 1000)) > OLD
@@ -227,7 +228,7 @@ def test_contexts_go_first_and_decisions_later(address: str) -> None:
     async def kept(days: float) -> list[Any]:
         async with running(address, days) as registry:
             await apply(registry.find("shop"))
-            page = await decision_records.list_decisions(registry.find("shop"), 1000, None, lambda one: True)
+            page = await decision_records.list_decisions(registry.find("shop"), 1000, None, EVERY)
             return [one.context for one in page.decisions[::-1]]
 
     assert asyncio.run(kept(10)) == [{}] * OLD + [{"x": 0.7, "y": 0.5}] * NEW

@@ -119,7 +119,7 @@ def compact(address: str, *options: str) -> None:
 
 
 async def listed(experiment: ServedExperiment) -> list[Any]:
-    page = await decision_records.list_decisions(experiment, 1000, None, lambda one: True)
+    page = await decision_records.list_decisions(experiment, 1000, None, decision_records.RecordFilter())
     return page.decisions[::-1]
 
 

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from releaf.service.app import Service, make_service
-from releaf.service.experiments import time_slices
+from releaf.service.experiments import decision_records, time_slices
 from releaf.service.experiments.served_experiment import ServedExperiment
 from releaf.service.messages import NewExperiment, PolicySpec, RewardOf, RewardRules
 from releaf.service.settings import ServiceSettings
@@ -223,5 +223,43 @@ def test_a_batch_is_valid_or_changes_nothing(tmp_path: Path, monkeypatch: pytest
             rewards = [{"decision": number, "reward": 1.0} for number in range(1, MANY)] + last
             assert (await client.post(f"{path}/reward", json={"rewards": rewards})).status_code == 422
             assert experiment.live().counts().rewards == 0
+
+    asyncio.run(test())
+
+
+def test_filtered_lists_scan_in_slices_and_a_few_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time_slices, "SLICE_SECONDS", 0.0)
+
+    async def test() -> None:
+        async with serving(tmp_path / "store.db") as (service, client, _):
+            await decide(await create(service), 4 * MANY, 4 * MANY)
+            path = "/v1/experiments/shop/decisions?outcome=dropped"
+            answer, turns, _ = await turns_during(client.get(path))
+            assert answer.json() == {"decisions": [], "next": None}
+            assert turns >= 4 * MANY / decision_records.GROUP
+            answers = await asyncio.gather(*(client.get(path) for _ in range(20)))
+            refused = [one for one in answers if one.status_code == 429]
+            assert len(refused) == 12
+            assert refused[0].headers["retry-after"] == "1"
+            assert (await client.get(path)).status_code == 200
+
+    asyncio.run(test())
+
+
+def test_a_list_goes_on_after_the_most_that_one_request_scans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decision_records, "MAX_SCANNED", 250)
+
+    async def test() -> None:
+        async with serving(tmp_path / "store.db") as (service, client, _):
+            experiment = await create(service)
+            await decide(experiment, MANY, 150)
+            await experiment.reward(rewards_of(5, 6))
+            found, answers, following = [], 0, "&before=10000"
+            while following:
+                page = (await client.get(f"/v1/experiments/shop/decisions?outcome=rewarded{following}")).json()
+                found += [one["decision"] for one in page["decisions"]]
+                answers, following = answers + 1, page["next"] and f"&before={page['next']}"
+            assert found == [6, 5]
+            assert answers >= 2
 
     asyncio.run(test())

@@ -22,6 +22,7 @@ from releaf.service.experiments.change_records import (
 )
 from releaf.service.experiments.clock import MonotonicClock
 from releaf.service.experiments.decision_export import ExportLimit
+from releaf.service.experiments.decision_records import ScanLimit
 from releaf.service.experiments.event_feeds import EventFeeds
 from releaf.service.experiments.learner_factory import policy_spec
 from releaf.service.experiments.retention import RetentionRunner
@@ -35,6 +36,7 @@ from releaf.service.store.base import EventStore, ExperimentRow, KeyRow, LeaseLo
 MAINTENANCE_SECONDS = 0.5
 REFRESH_SECONDS = 2.0
 MAX_EXPORTS = 2  # at the same time: each takes a process
+MAX_SCANS = 8  # filtered lists that run or wait
 log = logging.getLogger("releaf.service")
 
 
@@ -74,6 +76,7 @@ class ExperimentRegistry:
         self.group_commit = GroupCommit(store, settings.write_timeout, on_commit, on_commit_failure)
         self.experiments: dict[str, ServedExperiment] = {}
         self.feeds = EventFeeds(settings.feed_limit)
+        self.scans = ScanLimit(MAX_SCANS)
         self.exports = ExportLimit(MAX_EXPORTS)
         self.started = False  # the store is open, and experiments and keys are known
         self.ready = False  # all experiments are live or on standby, as far as they can be

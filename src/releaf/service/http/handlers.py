@@ -408,7 +408,11 @@ async def list_decisions(request: ApiRequest) -> RecordedPage:
     matches = decision_records.make_filter(
         query.get("action"), query.get("explored"), query.get("outcome"), query.get("since"), query.get("until")
     )
-    return await decision_records.list_decisions(_experiment(request), limit, before, matches)
+    experiment = _experiment(request)
+    if matches.is_open():
+        return await decision_records.list_decisions(experiment, limit, before, matches)
+    async with request.registry.scans.turn():
+        return await decision_records.list_decisions(experiment, limit, before, matches)
 
 
 async def export_decisions(request: ApiRequest) -> RawResponse:

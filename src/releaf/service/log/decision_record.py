@@ -10,12 +10,18 @@ from releaf.service.store.base import RewardRow
 from releaf.service.timestamps import format_timestamp
 
 
+def outcome_of(wants_reward: bool, row: RewardRow | None, is_pending: bool) -> str:
+    """The outcome of a decision, in one word."""
+    if not wants_reward:
+        return "unasked"
+    if row is not None:
+        return row.outcome
+    return "waiting" if is_pending else "dropped"
+
+
 def decision_record(event: Decided, row: RewardRow | None, names: tuple[str, ...], is_pending: bool) -> Recorded:
     """A decision with its outcome."""
     many = event.many
-    outcome = row.outcome if row is not None else "waiting" if is_pending else "dropped"
-    if not event.wants_reward:
-        outcome = "unasked"
     return Recorded(
         decision=event.number,
         at=format_timestamp(event.at),
@@ -25,7 +31,7 @@ def decision_record(event: Decided, row: RewardRow | None, names: tuple[str, ...
         explored=event.explored,
         wants_reward=event.wants_reward,
         eligible=None if event.eligible is None else list(event.eligible),
-        outcome=outcome,
+        outcome=outcome_of(event.wants_reward, row, is_pending),
         reward=None if row is None or row.reward is None else json.loads(row.reward),
         rewarded_at=None if row is None or row.reward is None else format_timestamp(row.at),
         subject=event.subject,

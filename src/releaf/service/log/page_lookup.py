@@ -10,19 +10,19 @@ from typing import Any, get_args
 import msgspec
 from msgspec import Raw, Struct
 
-from releaf.service.log.events import REDACTED_HEADER, AnyEvent, Decided, is_redacted
+from releaf.service.log.events import REDACTED_HEADER, AnyEvent, Decided, ExperimentAction, is_redacted
 
 DECIDED = Decided.__struct_config__.tag
 OTHER_TAGS = [kind.__struct_config__.tag for kind in get_args(AnyEvent) if kind is not Decided]
 
 
-class _DecisionHead(Struct, array_like=True, gc=False, tag=DECIDED):
+class DecisionHead(Struct, array_like=True, gc=False, tag=DECIDED):
     """The first fields of `Decided`."""
 
     at: float
     number: int
     context: Raw
-    action: Raw
+    action: ExperimentAction
     probability: Raw
     explored: bool
     wants_reward: bool
@@ -30,20 +30,21 @@ class _DecisionHead(Struct, array_like=True, gc=False, tag=DECIDED):
 
 _OTHERS: list[Any] = [msgspec.defstruct(f"_Event{tag}", [], array_like=True, gc=False, tag=tag) for tag in OTHER_TAGS]
 _heads: msgspec.msgpack.Decoder[list[Any]] = msgspec.msgpack.Decoder(
-    list[functools.reduce(operator.or_, _OTHERS, _DecisionHead)]  # type: ignore[misc]
+    list[functools.reduce(operator.or_, _OTHERS, DecisionHead)]  # type: ignore[misc]
 )
 _parts = msgspec.msgpack.Decoder(list[Raw])
 _decision = msgspec.msgpack.Decoder(Decided)
 
 
+def find_heads(body: bytes) -> list[DecisionHead]:
+    """The heads of a page's decisions."""
+    return [head for head in _decode(_heads, body) if type(head) is DecisionHead]
+
+
 def find_requested(body: bytes, numbers: Collection[int]) -> dict[int, bool]:
     """Whether the decisions of a page that have these numbers asked for their rewards."""
     wanted = frozenset(numbers)
-    return {
-        head.number: head.wants_reward
-        for head in _decode(_heads, body)
-        if type(head) is _DecisionHead and head.number in wanted
-    }
+    return {head.number: head.wants_reward for head in find_heads(body) if head.number in wanted}
 
 
 def find_decisions(body: bytes, numbers: Collection[int]) -> dict[int, Decided]:
@@ -52,7 +53,7 @@ def find_decisions(body: bytes, numbers: Collection[int]) -> dict[int, Decided]:
     return {
         head.number: _decision.decode(part)
         for head, part in zip(heads, parts, strict=True)
-        if type(head) is _DecisionHead and head.number in wanted
+        if type(head) is DecisionHead and head.number in wanted
     }
 
 
