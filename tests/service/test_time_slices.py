@@ -13,8 +13,11 @@ import httpx
 import pytest
 
 from releaf.service.app import Service, make_service
-from releaf.service.experiments import decision_records, time_slices
+from releaf.service.errors import ApiError
+from releaf.service.experiments import decision_records, event_feeds, time_slices
 from releaf.service.experiments.served_experiment import ServedExperiment
+from releaf.service.log.decision_record import decision_record
+from releaf.service.log.events import Expired
 from releaf.service.messages import NewExperiment, PolicySpec, RewardOf, RewardRules
 from releaf.service.settings import ServiceSettings
 from releaf.service.store.sqlite import SqliteStore
@@ -263,3 +266,49 @@ def test_a_list_goes_on_after_the_most_that_one_request_scans(tmp_path: Path, mo
             assert answers >= 2
 
     asyncio.run(test())
+
+
+def test_a_commit_is_encoded_once_for_all_feeds_and_its_feeds_tell_what_they_skip(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoded = 0
+
+    def count_records(*arguments: Any) -> Any:
+        nonlocal encoded
+        encoded += 1
+        return decision_record(*arguments)
+
+    monkeypatch.setattr(event_feeds, "decision_record", count_records)
+
+    async def test() -> None:
+        async with serving(tmp_path / "store.db") as (service, _, _):
+            experiment, feeds = await create(service), service.registry.feeds
+            watching = [feeds.open("someone") for _ in range(20)]
+            experiment.feeds.update(watching)
+            made = await experiment.decide([CONTEXT] * MANY, [None] * MANY)
+            told = [(await feeds.next_messages(feed, lambda: True)).decode() for feed in watching]
+            assert encoded <= MANY
+            assert len(set(told)) == 1
+            decisions = [json.loads(line[6:])["decision"] for line in told[0].splitlines() if '"action"' in line]
+            skipped = [json.loads(line[6:])["events"] for line in told[0].splitlines() if '{"events"' in line]
+            assert decisions[-1] == made[-1].number
+            assert len(decisions) + sum(skipped) == MANY
+
+    asyncio.run(test())
+
+
+def test_many_events_of_one_commit_are_sampled() -> None:
+    events = [Expired(float(number), [2 * number, 2 * number + 1]) for number in range(MANY)]
+    told = event_feeds.encode_messages(events, None).decode().split("\n\n")[:-1]
+    assert told[0] == f'event: skipped\ndata: {{"events":{2 * MANY - event_feeds.MAX_PUBLISHED}}}'
+    numbers = [json.loads(one.partition("data: ")[2])["decision"] for one in told[1:]]
+    assert numbers == list(range(2 * MANY - event_feeds.MAX_PUBLISHED, 2 * MANY))
+
+
+def test_the_number_of_feeds_of_all_clients_is_limited() -> None:
+    feeds = event_feeds.EventFeeds(limit=2, total=3)
+    opened = [feeds.open(owner) for owner in ("ann", "ann", "bob")]
+    with pytest.raises(ApiError, match="3 feeds of all clients are open"):
+        feeds.open("eve")
+    feeds.close(opened[0])
+    assert feeds.open("eve") is not None

@@ -71,7 +71,13 @@ def serve(
     feed_limit: Annotated[
         int, _limit("Maximum number of live feeds of a key or address.", "COUNT", 1)
     ] = DEFAULTS.feed_limit,
+    total_feed_limit: Annotated[int, _limit("Maximum number of live feeds of all clients.", "COUNT", 1)] = (
+        DEFAULTS.total_feed_limit
+    ),
     read_timeout: Annotated[float, _limit("Time-out for receiving a request.", "SECONDS", 0.1)] = DEFAULTS.read_timeout,
+    send_timeout: Annotated[
+        float, _limit("Time-out for a client that receives nothing of its response.", "SECONDS", 0.1)
+    ] = DEFAULTS.send_timeout,
     write_timeout: Annotated[
         float, _limit("Time-out for writing an event to disk.", "SECONDS", 0.1)
     ] = DEFAULTS.write_timeout,

@@ -127,10 +127,12 @@ class Event(NamedTuple):
     Attributes
     ----------
     kind
-        "decision", "reward", "change" (of actions, shadows, or the policy in charge), or "reconnected": the connection
-        was lost and restored, and events in between are missing.
+        "decision", "reward", "change" (of actions, shadows, or the policy in charge), "skipped" (many at once, of which
+        only the latest follow), or "reconnected": the connection was lost and restored, and events in between are
+        missing.
     data
-        A decision's record; or the ``decision``, ``reward`` and ``outcome`` of a reward.
+        A decision's record; the ``decision``, ``reward`` and ``outcome`` of a reward; or the number of ``events`` that
+        were skipped.
     """
 
     kind: str

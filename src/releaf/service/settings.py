@@ -42,6 +42,11 @@ class ServiceSettings:
         default a quarter of ``connection_limit``. It does not apply to trusted proxies.
     feed_limit
         Largest number of open feeds of one key, or of one address if no key is needed.
+    total_feed_limit
+        Largest number of open feeds of all keys and addresses together.
+    send_timeout
+        Seconds within which a client must receive something more of a response that waits to be sent; otherwise the
+        service closes the connection.
     write_timeout
         Write time-out: seconds after which the service answers 503 if the event is still not on disk.
     lease_timeout
@@ -74,6 +79,8 @@ class ServiceSettings:
     connection_limit: int = 4096
     client_connection_limit: int | None = None
     feed_limit: int = 50
+    total_feed_limit: int = 200
+    send_timeout: float = 30.0
     write_timeout: float = 10.0
     lease_timeout: float = 5.0
     salvage: bool = False

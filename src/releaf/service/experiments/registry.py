@@ -75,7 +75,7 @@ class ExperimentRegistry:
         self._on_loaded = on_loaded
         self.group_commit = GroupCommit(store, settings.write_timeout, on_commit, on_commit_failure)
         self.experiments: dict[str, ServedExperiment] = {}
-        self.feeds = EventFeeds(settings.feed_limit)
+        self.feeds = EventFeeds(settings.feed_limit, settings.total_feed_limit)
         self.scans = ScanLimit(MAX_SCANS)
         self.exports = ExportLimit(MAX_EXPORTS)
         self.started = False  # the store is open, and experiments and keys are known

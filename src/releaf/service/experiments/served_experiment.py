@@ -115,7 +115,7 @@ class ServedExperiment:
 
     def after_commit(self, events: Sequence[AnyEvent]) -> None:
         """Publish the events to the feeds, and save the captured snapshot."""
-        publish(self.feeds, events)
+        publish(self.feeds, events, self.state)
         self.snapshots.save_captured()
 
     def commit_failed(self, error: StoreError) -> None:

@@ -235,10 +235,10 @@ async def _decide(
 ) -> list[Answer]:
     events = await experiment.decide(contexts, keys, eligible, subjects, many, costs, baselines, label_costs)
     request.note_decisions(experiment.name, events)
-    answers, current = list[Answer](), TimeSlice()
+    answers, current, state = list[Answer](), TimeSlice(), experiment.live()
     for first in range(0, len(events), ANSWERS_AT_ONCE):
         some = events[first : first + ANSWERS_AT_ONCE]
-        answers += decision_answers(some, experiment.live(), experiment.receipts)
+        answers += decision_answers(some, state, experiment.receipts)
         await current.pause_if_over()
     return answers
 

@@ -6,10 +6,9 @@ import time
 from collections.abc import AsyncIterator
 
 from releaf.service.auth.access_control import client_address
-from releaf.service.experiments.event_feeds import Feed, feed_messages
+from releaf.service.experiments.event_feeds import Feed
 from releaf.service.experiments.served_experiment import ServedExperiment
 from releaf.service.http.asgi import RawResponse
-from releaf.service.http.endpoint import encoder
 from releaf.service.http.operation import ApiRequest
 
 KEEPALIVE_SECONDS = 15.0
@@ -29,10 +28,11 @@ async def _stream(request: ApiRequest, experiment: ServedExperiment, feed: Feed)
         yield b": watching\n\n"
         last_sent = time.monotonic()
         while True:
-            event = await feeds.next_event(feed, lambda: request.access.is_still_valid(request.identity, request.scope))
-            if event is not None:
-                messages = feed_messages(event, experiment.state)
-                yield b"".join(_encode(name, encoder.encode(data)) for name, data in messages)
+            told = await feeds.next_messages(
+                feed, lambda: request.access.is_still_valid(request.identity, request.scope)
+            )
+            if told:
+                yield told
             elif time.monotonic() - last_sent >= KEEPALIVE_SECONDS:
                 yield b": still here\n\n"
             else:
@@ -43,7 +43,3 @@ async def _stream(request: ApiRequest, experiment: ServedExperiment, feed: Feed)
     finally:
         experiment.feeds.discard(feed)
         feeds.close(feed)
-
-
-def _encode(name: str, data: bytes) -> bytes:
-    return b"event: %s\ndata: %s\n\n" % (name.encode(), data)
