@@ -420,3 +420,57 @@ def test_an_internal_error_of_a_page_is_only_in_the_log(served: Running, caplog:
     assert answer.status_code == 500
     assert "secret" not in answer.text
     assert "GET /broken failed" in caplog.text
+
+
+# --- clients that don't read their responses ----------------------------------------------------------------
+
+
+def unread_export(served: Running, path: str, client: str = "127.0.0.1") -> socket.socket:
+    """A connection that asks for a large export and reads none of it."""
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.settimeout(TIMEOUT_SECONDS)
+    connection.bind((client, 0))
+    connection.connect(("127.0.0.1", served.port))
+    connection.sendall(f"GET {path}/export?format=ndjson HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+    return connection
+
+
+def with_large_log(served: Running) -> str:
+    path = served.api.new("Random", features=20)
+    for _ in range(4):
+        served.api.post(f"{path}/decide", {"contexts": [[0.123456] * 20] * 5_000})
+    return path
+
+
+def test_an_export_ends_when_its_client_does_not_read_it(tmp_path: Path) -> None:
+    with running(tmp_path, send_timeout=READ_SECONDS) as served:
+        path, exports = with_large_log(served), served.service.registry.exports
+        with unread_export(served, path), unread_export(served, path):
+            wait_until(lambda: len(exports) == 2)
+            wait_until(lambda: len(exports) == 0)
+
+
+def test_an_export_goes_on_while_its_client_reads_slowly(tmp_path: Path) -> None:
+    with running(tmp_path, send_timeout=8 * READ_SECONDS) as served, ExitStack() as connections:
+        connection = connections.enter_context(unread_export(served, with_large_log(served)))
+        parts = []
+        for _ in range(16):
+            time.sleep(READ_SECONDS)
+            parts.append(connection.recv(1 << 20))
+        while not parts[-1].endswith(b"0\r\n\r\n"):
+            parts.append(connection.recv(1 << 20))
+            assert parts[-1]
+        assert b"".join(parts).count(b'{"decision":') > 19_900  # without those that are in two chunks
+
+
+def test_exports_of_one_client_leave_room_for_others(served: Running) -> None:
+    path, exports = with_large_log(served), served.service.registry.exports
+    with ExitStack() as connections:
+        for _ in range(2):
+            connections.enter_context(unread_export(served, path))
+        wait_until(lambda: len(exports) == 2)
+        assert "try again" in served.api.refused(429, "too_many_exports", "GET", f"{path}/export")
+        other = connections.enter_context(unread_export(served, path, "127.0.0.2"))
+        assert other.recv(12) == b"HTTP/1.1 200"
+    wait_until(lambda: len(exports) == 0)

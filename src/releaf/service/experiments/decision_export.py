@@ -22,21 +22,30 @@ __all__ = ["FORMATS", "ExportLimit", "export_decisions"]
 
 
 class ExportLimit:
-    """Limits how many exports run at the same time."""
+    """Limits how many exports run at the same time.
 
-    def __init__(self, most: int) -> None:
-        self._free = most
+    Parameters
+    ----------
+    most
+        Of all together.
+    most_each
+        Of one key, or of one address if no key is needed.
+    """
 
-    def start(self, export: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    def __init__(self, most: int, most_each: int) -> None:
+        self._most, self._most_each = most, most_each
+        self._running: list[str] = []  # who has asked for them
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    def start(self, export: AsyncIterator[bytes], owner: str) -> AsyncIterator[bytes]:
         """Count an export until its iterator is gone, however it ends; an error with status 429 if there are many."""
-        if not self._free:
+        if len(self._running) >= self._most or self._running.count(owner) >= self._most_each:
             raise ApiError(429, "too_many_exports", "other exports are running: try again in a while", retry_after=5)
-        self._free -= 1
-        weakref.finalize(export, self._end)
+        self._running.append(owner)
+        weakref.finalize(export, self._running.remove, owner)
         return export
-
-    def _end(self) -> None:
-        self._free += 1
 
 
 async def export_decisions(experiment: ServedExperiment, address: str, file_format: str) -> AsyncIterator[bytes]:
@@ -83,4 +92,4 @@ async def export_decisions(experiment: ServedExperiment, address: str, file_form
     finally:
         if process.returncode is None:  # the client has gone
             process.kill()
-            await process.wait()
+            await process.communicate()  # which closes its pipes

@@ -35,7 +35,7 @@ from releaf.service.store.base import EventStore, ExperimentRow, KeyRow, LeaseLo
 
 MAINTENANCE_SECONDS = 0.5
 REFRESH_SECONDS = 2.0
-MAX_EXPORTS = 2  # at the same time: each takes a process
+MAX_EXPORTS, MAX_EXPORTS_EACH = 4, 2  # at the same time, of all and of one key: each takes a process
 MAX_SCANS = 8  # filtered lists that run or wait
 log = logging.getLogger("releaf.service")
 
@@ -77,7 +77,7 @@ class ExperimentRegistry:
         self.experiments: dict[str, ServedExperiment] = {}
         self.feeds = EventFeeds(settings.feed_limit, settings.total_feed_limit)
         self.scans = ScanLimit(MAX_SCANS)
-        self.exports = ExportLimit(MAX_EXPORTS)
+        self.exports = ExportLimit(MAX_EXPORTS, MAX_EXPORTS_EACH)
         self.started = False  # the store is open, and experiments and keys are known
         self.ready = False  # all experiments are live or on standby, as far as they can be
         self.draining = False  # after SIGTERM: all requests are answered, but no more should be sent

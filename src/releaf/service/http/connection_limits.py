@@ -1,10 +1,13 @@
-"""Connection limits: uvicorn's HTTP protocol with limits of connections and header sizes, and a read time-out."""
+"""Connection limits: uvicorn's HTTP protocol with limits of connections and header sizes, and time-outs."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import math
+import sys
+from fcntl import ioctl
+from termios import TIOCOUTQ
 from typing import Any, ClassVar
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -77,6 +80,7 @@ class LimitedConnection(HttpToolsProtocol):
     """
 
     read_timeout: float
+    send_timeout: float
     connection_limit: int
     clients: ClientConnections
     next_warning: ClassVar[list[float]]
@@ -87,6 +91,8 @@ class LimitedConnection(HttpToolsProtocol):
         self._before_body = True
         self._timer: asyncio.TimerHandle | None = None  # one for all time-outs: to set it anew costs more than to look
         self._read_by = self._used_by = math.inf  # times of the loop at which the connection closes
+        self._send_by = math.inf  # time at which the connection ends unless its client receives something
+        self._unsent: float = math.inf  # bytes that waited to be sent when the client last received something
         self._counted: str | None = None  # address that the connection counts for
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -110,6 +116,11 @@ class LimitedConnection(HttpToolsProtocol):
             self.clients.close(self._counted)
             self._counted = None
         super().connection_lost(exc)
+
+    def resume_writing(self) -> None:
+        """Note that the client receives its response."""
+        self._unsent = math.inf
+        super().resume_writing()
 
     def data_received(self, data: bytes) -> None:
         """Pass data to the parser, no more at a time than may be buffered."""
@@ -183,9 +194,25 @@ class LimitedConnection(HttpToolsProtocol):
                 self.transport.close()
         elif now >= self._used_by:
             self.transport.close()
-        if not self.transport.is_closing():
-            shortest = min(self.read_timeout, self.timeout_keep_alive)
-            self._timer = self.loop.call_at(min(self._read_by, self._used_by, now + shortest), self._check_timeouts)
+        is_sending = self._check_sending(now)
+        if is_sending or not self.transport.is_closing():
+            shortest = min(self.read_timeout, self.send_timeout, self.timeout_keep_alive)
+            times = (self._read_by, self._used_by) if not self.transport.is_closing() else ()
+            self._timer = self.loop.call_at(min(*times, self._send_by, now + shortest), self._check_timeouts)
+
+    def _check_sending(self, now: float) -> bool:
+        """Whether a response waits for its client; if it has received nothing for too long, the connection ends."""
+        unsent = self.transport.get_write_buffer_size()
+        if unsent:
+            unsent += _unacknowledged(self.transport)
+        if not unsent or not (self.flow.write_paused or self.transport.is_closing()):
+            self._unsent = self._send_by = math.inf
+        elif unsent < self._unsent:
+            self._unsent, self._send_by = unsent, now + self.send_timeout
+        elif now >= self._send_by:
+            self.transport.abort()
+            return False
+        return self._send_by < math.inf
 
     def send_400_response(self, msg: str) -> None:
         """Reject what the parser can't parse."""
@@ -207,10 +234,20 @@ class LimitedConnection(HttpToolsProtocol):
         return self.cycle is not None and not self.cycle.response_complete
 
 
+def _unacknowledged(transport: asyncio.Transport) -> int:
+    """Bytes that the system has of a connection, and its client does not yet; 0 where the system does not tell."""
+    try:
+        count = ioctl(transport.get_extra_info("socket").fileno(), TIOCOUTQ, bytes(4))
+    except (OSError, ValueError):
+        return 0
+    return int.from_bytes(count, sys.byteorder)
+
+
 def connection_class(settings: ServiceSettings) -> type[LimitedConnection]:
     """The protocol class for a service with these settings."""
     limits = {
         "read_timeout": settings.read_timeout,
+        "send_timeout": settings.send_timeout,
         "connection_limit": settings.connection_limit,
         "clients": ClientConnections(settings.connections_per_client, TrustedProxies(settings.trusted_proxies)),
         "next_warning": [0.0],

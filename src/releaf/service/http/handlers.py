@@ -10,6 +10,7 @@ import msgspec
 from msgspec import UNSET
 
 from releaf._version import __version__
+from releaf.service.auth.access_control import client_address
 from releaf.service.errors import ApiError, invalid_request
 from releaf.service.experiments import decision_export, decision_records, erasure, explanations, series_summary
 from releaf.service.experiments.apprentice_mode import Baselines
@@ -421,7 +422,7 @@ async def export_decisions(request: ApiRequest) -> RawResponse:
     if file_format not in decision_export.FORMATS:
         raise invalid_request(f"format is {file_format!r}: expected one of {', '.join(decision_export.FORMATS)}")
     content = decision_export.export_decisions(experiment, request.settings.store, file_format)
-    content = request.registry.exports.start(content)
+    content = request.registry.exports.start(content, request.identity.id or client_address(request.scope))
     return _attachment(content, decision_export.FORMATS[file_format], f"{experiment.name}.{file_format}")
 
 
