@@ -183,6 +183,9 @@ def test_rewards_are_found_by_a_range_of_decisions(address: str) -> None:
             assert await store.rewards(number, 1, 100) == {row.decision: row for row in rows}
             assert await store.rewards(number, 4, 8) == {4: rows[0]}
             assert await store.rewards(number + 1, 1, 100) == {}
+            assert await store.rewards_of(number, [4, 5, 10**9]) == {4: rows[0]}
+            assert await store.rewards_of(number, [*range(1, 3001)]) == {row.decision: row for row in rows}
+            assert await store.rewards_of(number, []) == {}
 
     run_async(test())
 

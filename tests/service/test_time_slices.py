@@ -305,6 +305,21 @@ def test_many_events_of_one_commit_are_sampled() -> None:
     assert numbers == list(range(2 * MANY - event_feeds.MAX_PUBLISHED, 2 * MANY))
 
 
+def test_a_commit_during_a_recovery_is_not_published(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with serving(tmp_path / "store.db") as (service, _, _):
+            experiment = await create(service)
+            experiment.feeds.add(service.registry.feeds.open("someone"))
+            deciding = asyncio.create_task(experiment.decide([CONTEXT], [None]))
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            experiment.state = None
+            assert (await deciding)[0].number == 1
+            await experiment.flush()
+
+    asyncio.run(test())
+
+
 def test_the_number_of_feeds_of_all_clients_is_limited() -> None:
     feeds = event_feeds.EventFeeds(limit=2, total=3)
     opened = [feeds.open(owner) for owner in ("ann", "ann", "bob")]

@@ -87,8 +87,11 @@ class EventFeeds:
 
 
 def publish(feeds: set[Feed], events: Sequence[AnyEvent], state: ExperimentState | None) -> None:
-    """Append the events of a commit to feeds, encoded once; a full feed loses its oldest commit."""
-    if not feeds:
+    """Append the events of a commit to feeds, encoded once; a full feed loses its oldest commit.
+
+    Without a state, which is then recovered from the log, feeds miss the events.
+    """
+    if not feeds or state is None:
         return
     content = encode_messages(events, state)
     for feed in feeds:
