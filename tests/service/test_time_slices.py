@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import httpx
 import pytest
+from running_service import COMPILE_TIMEOUT_SECONDS
 
 from releaf.service.app import Service, make_service
 from releaf.service.errors import ApiError
@@ -40,7 +41,7 @@ class CountingStore(SqliteStore):
 @asynccontextmanager
 async def serving(path: Path) -> AsyncIterator[tuple[Service, httpx.AsyncClient, CountingStore]]:
     store = CountingStore(path)
-    service = make_service(ServiceSettings(store=str(path)), store)
+    service = make_service(ServiceSettings(store=str(path), write_timeout=COMPILE_TIMEOUT_SECONDS), store)
     await service.registry.start()
     try:
         async with httpx.AsyncClient(
