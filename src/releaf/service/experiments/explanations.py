@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import re
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +16,7 @@ from releaf.decision import CONTROL, Decision
 from releaf.explanation import Explanation
 from releaf.policy import ServedPolicy
 from releaf.service.errors import ApiError, invalid_request
+from releaf.service.experiments.apprentice_mode import apprentices_choice
 from releaf.service.experiments.decision_costs import convert_costs
 from releaf.service.experiments.decision_messages import decision_answers
 from releaf.service.experiments.label_costs import require_label_costs
@@ -109,18 +111,24 @@ async def explain_decision(state: ExperimentState, event: Decided) -> Explanatio
     """Explain a decision of the log. What takes long is done in a thread, so that decisions go on."""
     (answer,) = decision_answers([event], state)
     learner, actions = state.learner, state.actions.at(event.number)
+    watching = apprentices_choice(event, state.spec)
+    chosen = event.action if watching is None else watching
     is_own = state.ordinal(event.number) > state.slot.since
     if learner.traits.takes_action_features and event.eligible is not None:
         actions = list(event.eligible)
-        is_own = is_own and event.action in learner.actions
+        is_own = is_own and chosen in learner.actions
     else:
         is_own = is_own and actions == list(learner.actions[: len(actions)])
     if is_own and learner.traits.explains and event.context:  # which the experiment's retention may have dropped
+        if watching is not None:
+            event = msgspec.structs.replace(event, action=watching, probability=None)
         own = _restore_decision(state, event, actions)
         why = await asyncio.to_thread(learner.explain, own)
+        if watching is not None:
+            why = dataclasses.replace(why, headline=_headline_of_application(answer.action, watching))
         text = why.text.replace(f"Decision {own.id} ", f"Decision {event.number} ", 1)
         return _info(event.number, answer, text, why)
-    return _info(event.number, answer, _describe(answer, event.number), None)
+    return _info(event.number, answer, _describe(answer, event.number, watching), None)
 
 
 async def preview(
@@ -191,12 +199,21 @@ def _restore_decision(state: ExperimentState, event: Decided, actions: list[Expe
     return restored
 
 
-def _describe(answer: Answer, number: int) -> str:
-    """Describe a decision from its log entry alone."""
+def _headline_of_application(taken: ExperimentAction, watching: ExperimentAction) -> str:
+    """First line of the explanation of a decision of the application, beside the apprentice's choice."""
+    if taken == watching:
+        return f"The application took {taken!r}; the learner would have chosen it too."
+    return f"The application took {taken!r}; the learner would have chosen {watching!r}."
+
+
+def _describe(answer: Answer, number: int, watching: ExperimentAction | None = None) -> str:
+    """Describe a decision from its log entry alone; ``watching`` is what an apprentice would have chosen."""
     chance = "" if answer.probability is None else f", with probability {answer.probability:.3g}"
     how = "to learn about it" if answer.explored else "as the best known action"
     how = "as the control group does" if answer.group == CONTROL and answer.explored else how
     lines = [f"Decision {number} chose {answer.action!r} {how}{chance}."]
+    if watching is not None:
+        lines = [_headline_of_application(answer.action, watching)]
     for action, estimate in sorted((answer.estimates or {}).items(), key=lambda entry: -entry[1]):
         features = (answer.relevant or {}).get(action)
         basis = f", from {' and '.join(features)}" if features else ""
