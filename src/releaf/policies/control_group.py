@@ -147,6 +147,7 @@ class ControlGroup(Restriction, CostWeighing):
         with self._restricted_to(mask), self._priced_at(costs):
             taken, _, chance, *_ = self._choose(unit)
             own = chance if taken == action or chance is None else self._chance_of_other(action, taken, chance)
+            self._note_own_chances()
         self._undo_decision(changed)
         only = np.zeros(len(self._action_names), dtype=np.uint8)
         only[action] = 1
@@ -174,6 +175,12 @@ class ControlGroup(Restriction, CostWeighing):
         Policies that randomise override it, and ask this one first.
         """
         return 0.0 if chance == 1.0 else None
+
+    def _note_own_chances(self) -> None:
+        """Note the learner's probability of every action, before control's decision replaces them.
+
+        Policies whose decisions tell them override it.
+        """
 
     def _choose_rows(self, units: Array, masks: Array | None = None, costs: Array | None = None) -> Selections:
         """Choose for encoded contexts, one by one where a share of them belongs to control."""
