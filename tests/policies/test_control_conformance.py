@@ -316,10 +316,10 @@ def test_actions_of_a_request_have_the_frequencies_that_every_decision_tells(kin
         told.add(tuple(round(chances[name], 12) for name in table))
         counts[str(decision.action)] += 1
         groups.add(decision.group)
-    (chances,) = told  # whoever decides, and whatever is drawn
+    (shares,) = told  # whoever decides, and whatever is drawn
     assert groups == {"control", "learner"}
-    assert sum(chances) == pytest.approx(1)
-    assert np.allclose([counts[name] / draws for name in table], chances, atol=4 * 0.5 / draws**0.5)
+    assert sum(shares) == pytest.approx(1)
+    assert np.allclose([counts[name] / draws for name in table], shares, atol=4 * 0.5 / draws**0.5)
 
 
 def test_costs_of_control_are_spent() -> None:

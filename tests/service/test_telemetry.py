@@ -181,7 +181,7 @@ def test_slots_of_personalizers_api_are_traced_and_counted(traced: Traced) -> No
     for _ in range(2):  # the second ones are ignored
         assert traced.api.http.post(f"{base}/events/page/reward", json=rewards).status_code == 204
     traced.last_span("reward_slots")
-    told = [span.attributes.get("releaf.rewards") for span in traced.spans.get_finished_spans()]
+    told = [dict(span.attributes or {}).get("releaf.rewards") for span in traced.spans.get_finished_spans()]
     assert 2 in told
     assert sum(traced.sums("releaf.decisions", "news").values()) == 2
     assert traced.sums("releaf.rewards", "news") == {None: 2}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 
@@ -164,11 +164,12 @@ class ActionTablePolicy(ChangingActions):
         if not self.control_share:
             return tuple(own)
         places = list(range(len(self._action_names))) if mask is None else np.flatnonzero(mask).tolist()
-        return tuple([cast("float", self._total(chance, place, places)) for chance, place in zip(own, places, strict=True)])
+        return self._totals(own, places)
 
     def _firsts(self) -> Array:
         """The learner's own probability of each eligible action to come first."""
-        return self._state.firsts[: self._state.sizes[POOL]]
+        firsts: Array = self._state.firsts[: self._state.sizes[POOL]]
+        return firsts
 
     def _note_own_chances(self) -> None:
         self._own_chances = self._firsts().tolist()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -163,10 +164,16 @@ class ControlGroup(Restriction, CostWeighing):
 
     def _total(self, own: float | None, action: int, places: list[int]) -> float | None:
         """Probability of an action over both groups, from the learner's own."""
-        if own is None:
-            return None
-        named = self._named_control(places)
-        other = 1.0 / len(places) if named is None else float(action == named)
+        return None if own is None else self._mixed(own, action, self._named_control(places), len(places))
+
+    def _totals(self, own: Sequence[float], places: list[int]) -> tuple[float, ...]:
+        """Probabilities of all eligible actions over both groups, from the learner's own."""
+        named, count = self._named_control(places), len(places)
+        return tuple([self._mixed(chance, place, named, count) for chance, place in zip(own, places, strict=True)])
+
+    def _mixed(self, own: float, action: int, named: int | None, count: int) -> float:
+        """Probability of an action over both groups, where control takes the named one, or draws among so many."""
+        other = 1.0 / count if named is None else float(action == named)
         return (1.0 - self.control_share) * own + self.control_share * other
 
     def _chance_of_other(self, other: int, taken: int, chance: float) -> float | None:
