@@ -23,6 +23,7 @@ from releaf.service.experiments.label_costs import require_label_costs
 from releaf.service.experiments.learner_slot import action_names
 from releaf.service.experiments.state import ExperimentState
 from releaf.service.log.events import Decided, ExperimentAction
+from releaf.service.many_actions import ManyActions
 from releaf.service.messages import Answer, ExplanationInfo, IntervalInfo, IntervalRewards, PartitionInfo, RelevanceInfo
 
 FALSE_RELEVANCE = 0.005  # chance that any feature of pure noise is shown as relevant to any action
@@ -137,6 +138,7 @@ async def preview(
     eligible: list[ExperimentAction] | None = None,
     cost: Any = None,
     label_cost: float | None = None,
+    many: ManyActions | None = None,
 ) -> ExplanationInfo:
     """Explain what the learner would decide now among the eligible actions; the state is unchanged."""
     row = state.to_rows([context])[0]
@@ -145,18 +147,41 @@ async def preview(
     own = None if converted is None else converted[0]
     require_label_costs([label_cost], [slot.learner for slot in (state.slot, *state.shadows)])
     label_cost = label_cost if learner.takes_label_costs else None
+    if many is not None:
+        return await _preview_many(state, row, eligible, many)
     try:
         choice = learner.preview(row, eligible, own, label_cost)
     except (ValueError, TypeError, OverflowError) as error:
         raise invalid_request(str(error)) from None
     event = Decided.of(state.last_at, state.decisions + 1, row, choice, None, None)
-    (answer,) = decision_answers([event], state)
     why = await asyncio.to_thread(learner.explain, choice) if learner.traits.explains else None
     distribution = await asyncio.to_thread(_draw_actions, learner.freeze(), row, eligible, own, label_cost)
+    return msgspec.structs.replace(_info_of_preview(state, event, why), distribution=distribution, draws=DRAWS)
+
+
+async def _preview_many(
+    state: ExperimentState, row: list[Any], eligible: list[ExperimentAction] | None, many: ManyActions
+) -> ExplanationInfo:
+    """Explain what the learner would decide on a slate, or on actions that come with the request."""
+    state.require_many_actions(many)
+    twin = await asyncio.to_thread(lambda saved: from_bytes(saved()), state.learner.freeze())
+    try:
+        choice = await asyncio.to_thread(twin.decide, row, eligible, k=many.k, actions=many.actions)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise invalid_request(str(error)) from None
+    names = tuple(twin.actions) if choice.eligible is None else choice.eligible
+    event = Decided.of(state.last_at, state.decisions + 1, row, choice, None, None, many=many, everyone=names)
+    why = await asyncio.to_thread(twin.explain, choice) if twin.traits.explains else None
+    distribution = dict(zip(map(str, names), choice.probabilities, strict=True))
+    return msgspec.structs.replace(_info_of_preview(state, event, why), distribution=distribution)
+
+
+def _info_of_preview(state: ExperimentState, event: Decided, why: Explanation | None) -> ExplanationInfo:
+    (answer,) = decision_answers([event], state)
     text = _describe(answer, event.number) if why is None else why.text
     for did, would in (("chose", "choose"), ("explored", "explore")):
         text = re.sub(rf"^Decision \d+ {did}\b", f"It would {would}", text)
-    return msgspec.structs.replace(_info(None, answer, text, why), distribution=distribution, draws=DRAWS)
+    return _info(None, answer, text, why)
 
 
 def _draw_actions(
@@ -176,7 +201,9 @@ def _draw_actions(
 def _info(decision: int | None, answer: Answer, text: str, why: Explanation | None) -> ExplanationInfo:
     data = None if why is None else {key: value for key, value in why.to_dict().items() if key != "text"}
     own = (answer.action, answer.explored, answer.probability, answer.estimates, answer.relevant)
-    return ExplanationInfo(decision, *own, text, data, eligible=answer.eligible)
+    found = ExplanationInfo(decision, *own, text, data, eligible=answer.eligible)
+    found.slate, found.slate_probabilities = answer.slate, answer.slate_probabilities
+    return found
 
 
 def _restore_decision(state: ExperimentState, event: Decided, actions: list[ExperimentAction]) -> Decision:
