@@ -1,8 +1,4 @@
-"""`releaf.mlflow`: learners as MLflow models, in a file store on this machine.
-
-MLflow is no dependency of developers, as it installs some twenty packages. To run these tests:
-``pip install mlflow-skinny`` into an environment, then ``python -m pytest tests/test_mlflow.py``.
-"""
+"""`releaf.mlflow`: learners as MLflow models, in a file store on this machine."""
 
 from __future__ import annotations
 
@@ -35,7 +31,7 @@ def trained() -> Any:
 
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    mlflow = pytest.importorskip("mlflow", reason="needs mlflow-skinny: see the head of this file")
+    mlflow = pytest.importorskip("mlflow", reason="mlflow-skinny is not installed")
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
     mlflow.set_tracking_uri((tmp_path / "store").as_uri())

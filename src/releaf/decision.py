@@ -47,14 +47,15 @@ class Decision:
         Inclusion probability of each action of the slate: that it is one of the k.
     probabilities
         The probability of each eligible action to be chosen, or to be the first of the slate. Only where a policy for
-        actions with features of their own, without a control share, decided on a slate or on actions of a request.
+        actions with features of their own decided on a slate or on actions of a request.
     costs
         The cost of each action in this decision; None where costs do not matter. ``cost`` is that of the action.
     label_cost
         What the reward of this decision costs to find out, in ordinary labels; None where requests do not depend on it.
     group
         "control" where the control group decided, which counts as an exploration if there was a choice; "learner"
-        otherwise; None without a ``control_share``. ``probability`` is the total one of both groups.
+        otherwise; None without a ``control_share``. ``probability`` and ``probabilities`` are the total ones of
+        both groups.
     """
 
     id: int

@@ -297,6 +297,31 @@ def test_slates_are_refused_and_actions_of_a_request_have_groups() -> None:
     assert set(seen) == {(1, "tea"), (0, "cola"), (0, "milk")}
 
 
+@pytest.mark.parametrize("control", ["uniform", "b"])
+@pytest.mark.parametrize("kind", [releaf.HybridLinUCB, releaf.JointReleaf])
+def test_actions_of_a_request_have_the_frequencies_that_every_decision_tells(kind: Any, control: str) -> None:
+    table, draws = {"a": [0.1], "b": [0.5], "c": [0.9]}, 600
+    taught = kind(table, 1, seed=0, control_share=0.4, control=control, least_probability=0.1)
+    for name in ("a", "a", "b", "c"):
+        taught.observe([0.5], name, float(name == "a"))
+    request = dict.fromkeys(("c", "a", "b"))
+    told, counts, groups = set[tuple[float, ...]](), dict.fromkeys(table, 0), set[str]()
+    for seed in range(draws):
+        bandit = copy.deepcopy(taught)
+        bandit.seed = seed  # of the groups
+        bandit.set_random_state(seed)
+        decision = bandit.decide([0.5], actions=request)
+        chances = dict(zip(decision.eligible or bandit.actions, decision.probabilities, strict=True))
+        assert decision.probability == pytest.approx(chances[decision.action], abs=1e-12)
+        told.add(tuple(round(chances[name], 12) for name in table))
+        counts[str(decision.action)] += 1
+        groups.add(decision.group)
+    (shares,) = told  # whoever decides, and whatever is drawn
+    assert groups == {"control", "learner"}
+    assert sum(shares) == pytest.approx(1)
+    assert np.allclose([counts[name] / draws for name in table], shares, atol=4 * 0.5 / draws**0.5)
+
+
 def test_costs_of_control_are_spent() -> None:
     bandit = releaf.LinUCB(2, 1, seed=0, cost={0: 0.0, 1: 5.0}, cost_weight=10.0, control_share=0.5, control=1)
     choices = [bandit.decide([0.5]) for _ in range(200)]

@@ -136,6 +136,37 @@ def test_other_experiments_take_no_baseline_and_not_every_policy_can_watch(api: 
         assert text in api.refused(422, "invalid", "POST", "/v1/experiments", body)
 
 
+@pytest.mark.parametrize("policy", ["LinUCB", "AdaptiveReleaf"])
+def test_an_explanation_tells_what_the_application_took_and_what_the_learner_would_have(api: Api, policy: str) -> None:
+    path = api.new(policy, apprentice=True)
+    for _ in range(60):
+        watch(api, path, "a", 0.0, 0.5)
+        watch(api, path, "b", 1.0, 0.5)
+    for action, expected in [
+        ("a", "The application took 'a'; the learner would have chosen 'b'."),
+        ("b", "The application took 'b'; the learner would have chosen it too."),
+    ]:
+        made = watch(api, path, action, 0.0, 0.5)
+        explained = api.get(f"{path}/explain/{made['decision']}")
+        assert explained["explanation"].splitlines()[0] == expected
+        assert (explained["action"], explained["probability"]) == (action, 0.5)
+        if explained["details"] is not None:
+            assert explained["details"]["action"] == "b"
+        assert " chose " not in explained["explanation"]
+    api.post(f"{path}/shadows/apprentice/promote?force=true")
+    own = api.post(f"{path}/decide", {"context": CONTEXT})
+    assert api.get(f"{path}/explain/{own['decision']}")["explanation"].startswith("Decision")
+
+
+def test_a_shadow_may_be_named_apprentice_where_none_watches(api: Api) -> None:
+    path = api.new("LinUCB")
+    api.post(f"{path}/shadows", {"name": "apprentice", "policy": {"name": "EpsilonGreedy", "parameters": {"seed": 0}}})
+    body = {"context": CONTEXT, "key": "k"}
+    made = api.post(f"{path}/decide", body)
+    assert api.post(f"{path}/decide", body) == made
+    assert api.get(f"{path}/explain/{made['decision']}")["explanation"].startswith("Decision 1 chose")
+
+
 def test_shadows_beside_an_apprentice_are_compared_with_the_application(api: Api) -> None:
     path = api.new("LinUCB", apprentice=True)
     reserved = {"name": "apprentice", "policy": {"name": "LinUCB"}}

@@ -60,6 +60,20 @@ def test_a_policy_with_costs_or_a_control_group_is_not_exported_without_them(api
     assert "can't be exported: evaluators of frozen" in api.refused(409, "not_exportable", "GET", f"{path}/policy")
 
 
+def test_no_shadow_is_advised_where_none_can_be(api: Api) -> None:
+    body = {
+        "name": "dishes",
+        "actions": {"tea": [0.5], "soup": [0.1]},
+        "action_features": 1,
+        "features": 1,
+        "policy": {"name": "JointReleaf", "parameters": {"seed": 0}},
+    }
+    assert api.http.post("/v1/experiments", json=body).status_code == 201
+    message = api.refused(409, "not_exportable", "GET", "/v1/experiments/dishes/policy")
+    expected = "the policy in charge is JointReleaf, which can't be exported: no policy can whose actions have features"
+    assert message == expected
+
+
 class CountingPolicy(releaf.Random):
     """A policy that counts its exports and the threads that they run in."""
 

@@ -195,6 +195,46 @@ def test_records_exports_and_explanations_have_slates(api: Api) -> None:
     assert api.get(f"{path}/summary")["actions"]
 
 
+def test_a_preview_of_a_slate_or_of_new_actions_is_the_next_decision_without_a_trace(api: Api) -> None:
+    path = new(api)
+    for step in range(20):
+        made = api.post(f"{path}/decide", {"context": CONTEXT})
+        api.post(f"{path}/reward", {"decision": made["decision"], "reward": float(step % 3 == 0)})
+    before = api.model(path)
+    own = {"actions": {"soup": {"price": 4.0, "hot": True}, "tea": None, "cola": [3.5, False]}, "k": 2}
+    for request in ({"k": 2}, {"k": 1, "eligible": ["tea", "milk"]}, own, {"actions": own["actions"]}):
+        seen = api.post(f"{path}/preview", {"context": CONTEXT, **request})
+        assert api.model(path) == before
+        assert seen["explanation"].startswith(f"It would choose '{seen['action']}'")
+        assert sum(seen["distribution"].values()) == pytest.approx(1)
+        assert seen["distribution"][seen["action"]] == seen["probability"]
+        assert seen["draws"] is None
+        made = api.post(f"{path}/decide", {"context": CONTEXT, **request})
+        for name in ("action", "probability", "estimates", "slate", "slate_probabilities"):
+            assert seen[name] == made.get(name)
+        explained = api.get(f"{path}/explain/{made['decision']}")
+        assert (explained["slate"], explained["slate_probabilities"]) == (seen["slate"], seen["slate_probabilities"])
+        before = api.model(path)
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ({"k": 0}, "k"),
+        ({"k": 4}, "k must be at most the number of eligible actions, 3"),
+        ({"actions": {"soup": None}}, "soup"),
+        ({"actions": {"tea": None}, "eligible": ["tea"]}, "expected no eligible"),
+        ({"k": 2, "cost": [1, 2, 3]}, "weighs no costs"),
+    ],
+    ids=str,
+)
+def test_previews_of_many_actions_are_refused_as_decisions_are(api: Api, body: Any, text: str) -> None:
+    path = new(api)
+    assert text in api.refused(422, "invalid", "POST", f"{path}/preview", {"context": CONTEXT, **body})
+    other = api.refused(422, "invalid", "POST", f"{api.new('LinUCB')}/preview", {"context": CONTEXT, "k": 2})
+    assert "takes neither actions nor k" in other
+
+
 def test_an_experiment_without_actions_yet_says_so(api: Api) -> None:
     path = new(api, {})
     assert "no action to choose from" in api.refused(422, "invalid", "POST", f"{path}/decide", {"context": CONTEXT})
@@ -239,7 +279,8 @@ def test_events_of_many_actions_are_read_back() -> None:
     many = ManyActions({"tea": [1.0, True], "cola": None}, 2, ("cola", "tea"), (1.0, 1.0))
     event = Decided(1.0, 1, [0.5], "cola", 0.5, False, True, None, None, None, None, ("tea", "cola"), None, None, many)
     assert decode_page(encode_page([event])) == [event]
-    assert msgspec.msgpack.decode(encode_page([event]))[0][-4][1] == 2
+    tag, *fields = msgspec.msgpack.decode(encode_page([event]))[0]
+    assert (tag, fields[Decided.__struct_fields__.index("many")][1]) == (1, 2)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -251,6 +292,8 @@ def test_both_clients_send_actions_and_sizes(tmp_path: Path, kind: Any) -> None:
         slate = client.decide("menu", CONTEXT, k=2, actions={"tea": None, "soup": {"price": 4, "hot": True}})
         assert sorted(slate.slate) == ["soup", "tea"]
         assert slate.slate_probabilities == (1.0, 1.0)
+        seen = client.preview("menu", CONTEXT, k=2, actions={"tea": None, "juice": {"price": 1, "hot": False}})
+        assert sorted(seen["slate"]) == ["juice", "tea"]
         assert client.reward("menu", slate, {slate.slate[1]: 1.0}) == "learnt"
         assert client.decide("menu", CONTEXT).slate is None
         assert "juice" in client.add_action("menu", "juice", [1.0, False])["actions"]

@@ -241,7 +241,13 @@ def test_the_header_of_personalizers_clients_carries_a_key_of_the_service(tmp_pa
 def test_a_loop_may_have_a_control_share(api: Api) -> None:
     policy = {"name": "HybridLinUCB", "parameters": {"seed": 0, "control_share": 0.3}}
     base = new_loop(api, policy=policy)
+    shown, told = set[str](), set[tuple[float, ...]]()
     for _ in range(20):
-        ranking = rank(api, base)["ranking"]
-        assert sum(one["probability"] for one in ranking) == pytest.approx(1)
-        assert all(one["probability"] >= 0.0999 for one in ranking)
+        answer = rank(api, base)
+        chances = {one["id"]: one["probability"] for one in answer["ranking"]}
+        assert sum(chances.values()) == pytest.approx(1)
+        assert all(chance >= 0.0999 for chance in chances.values())
+        shown.add(answer["rewardActionId"])
+        told.add(tuple(round(chances[one["id"]], 9) for one in MENU))
+    assert len(shown) > 1
+    assert len(told) == 1  # without rewards, nothing changes the probabilities

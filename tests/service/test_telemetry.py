@@ -162,6 +162,31 @@ def test_metrics_count_decisions_and_rewards_and_measure_requests(traced: Traced
     assert all(point.sum > 0 for point in durations.data.data_points)
 
 
+def test_slots_of_personalizers_api_are_traced_and_counted(traced: Traced) -> None:
+    body = {"name": "news", "actions": {}, "features": 4, "action_features": 4}
+    policy = {"name": "HybridLinUCB", "parameters": {"seed": 0, "least_probability": 0.1}}
+    assert traced.api.http.post("/v1/experiments", json={**body, "policy": policy}).status_code == 201
+    base = "/v1/experiments/news/personalizer/v1.1-preview.3/multislot"
+    ask = {
+        "eventId": "page",
+        "actions": [{"id": "politics", "features": []}, {"id": "sports", "features": [{"length": 3}]}],
+        "slots": [{"id": "top", "baselineAction": "politics"}, {"id": "side", "baselineAction": "sports"}],
+    }
+    assert traced.api.http.post(f"{base}/rank", json=ask).status_code == 201
+    span = traced.last_span("rank_slots")
+    first, second = (event.attributes for event in span.events)
+    assert (first["releaf.decision.id"], second["releaf.decision.id"]) == (1, 2)
+    assert (0 < first["releaf.decision.probability"] < 1, second["releaf.decision.probability"]) == (True, 1.0)
+    rewards = {"reward": [{"slotId": "top", "value": 1.0}, {"slotId": "side", "value": 0.0}]}
+    for _ in range(2):  # the second ones are ignored
+        assert traced.api.http.post(f"{base}/events/page/reward", json=rewards).status_code == 204
+    traced.last_span("reward_slots")
+    told = [dict(span.attributes or {}).get("releaf.rewards") for span in traced.spans.get_finished_spans()]
+    assert 2 in told
+    assert sum(traced.sums("releaf.decisions", "news").values()) == 2
+    assert traced.sums("releaf.rewards", "news") == {None: 2}
+
+
 # --- the program ------------------------------------------------------------------------------------------------------
 
 

@@ -16,7 +16,7 @@ STEP = 256  # decisions between two updates of the progress bar
 
 
 def apprentice(
-    log: Annotated[Path, typer.Argument(help="A CSV, Parquet or Arrow file of decisions, the oldest first.")],
+    log: Annotated[Path, typer.Argument(help="A CSV, Parquet, Arrow or DSJSON file of decisions, the oldest first.")],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Save the apprentice, to watch more logs later.")
     ] = None,
@@ -55,7 +55,7 @@ def apprentice(
     Before it learns a reward, the learner chooses for the same context. The bounds of the difference hold at all times
     at once, so a log may be continued with --go-on until the lower one is above 0, and the learner promoted.
     """
-    from releaf.streams.table_files import file_format
+    from releaf.streams.table_files import row_unit
 
     given = {"--schema": schema, "--policy": policy, "--reward-range": reward_range, "--seed": seed}
     with error_messages():
@@ -75,7 +75,7 @@ def apprentice(
         if output is not None:
             watching.save(output)
     if decisions.skipped:
-        unit = "line" if file_format(log) == "csv" else "row"
+        unit = row_unit(log)
         show_problems(str(log), unit, list(decisions.problems), decisions.skipped)
     if as_json:
         print_json(report.to_dict())

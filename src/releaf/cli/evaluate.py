@@ -40,7 +40,7 @@ class Shared(NamedTuple):
 
 
 def evaluate(
-    log: Annotated[Path, typer.Argument(help="A CSV, Parquet or Arrow file of decisions.")],
+    log: Annotated[Path, typer.Argument(help="A CSV, Parquet, Arrow or DSJSON file of decisions.")],
     action: Annotated[str, typer.Option(help="Column of the action taken.")] = "action",
     reward: Annotated[str, typer.Option(help="Column of its reward.")] = "reward",
     probability: Annotated[str, typer.Option(help="Column of its propensity.")] = "probability",
@@ -88,7 +88,7 @@ def evaluate(
     check_ray_address(ray)
     from releaf import load
     from releaf.executors import executor_for
-    from releaf.streams.table_files import file_format
+    from releaf.streams.table_files import row_unit
 
     shown = _checked_estimators(estimator)
     with error_messages():
@@ -110,9 +110,7 @@ def evaluate(
                 found[index] = result
                 progress.advance(bar)
     if decisions.skipped:
-        show_problems(
-            str(log), "line" if file_format(log) == "csv" else "row", list(decisions.problems), decisions.skipped
-        )
+        show_problems(str(log), row_unit(log), list(decisions.problems), decisions.skipped)
     ordered = [found[index] for index in range(len(tasks))]
     results = [_logged(shared.second), *(line for line, _ in ordered)]
     if png is not None:

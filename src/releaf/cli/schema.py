@@ -24,7 +24,7 @@ Keep = Annotated[
 
 
 def schema(
-    file: Annotated[Path, typer.Argument(help="A CSV, Parquet or Arrow file.")],
+    file: Annotated[Path, typer.Argument(help="A CSV, Parquet, Arrow or DSJSON file.")],
     action: Annotated[str, typer.Option(help="Column of the action taken, which is no feature.")] = "action",
     reward: Annotated[str, typer.Option(help="Column of its reward, which is no feature.")] = "reward",
     leave_out: Annotated[list[str] | None, typer.Option(help="A column that is no feature; may be repeated.")] = None,

@@ -18,7 +18,7 @@ POLICY = "AdaptiveReleaf"
 
 def train(
     log: Annotated[
-        Path, typer.Argument(help="A CSV, Parquet or Arrow file of decisions, of any size; or a folder of Parquet.")
+        Path, typer.Argument(help="A CSV, Parquet, Arrow or DSJSON file of decisions; or a folder of Parquet.")
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Output file of the learner.")],
     action: Annotated[str, typer.Option(help="Column of the action taken.")] = "action",
@@ -51,7 +51,7 @@ def train(
     import releaf
     from releaf.compile_clock import compile_clock
     from releaf.streams.batches import estimate_row_count
-    from releaf.streams.table_files import file_format
+    from releaf.streams.table_files import row_unit
     from releaf.train import learn_file
 
     with error_messages():
@@ -94,7 +94,7 @@ def train(
                 skip_bad=skip_bad,
                 progress=lambda rows: progress.update(task, completed=rows, description=going),
             )
-        unit, seconds = "line" if file_format(log) == "csv" else "row", time.perf_counter() - started
+        unit, seconds = row_unit(log), time.perf_counter() - started
         learning = seconds - compiling.seconds
         speed = f"{report.learnt / max(learning, 1e-9):,.0f} rows a second"
         timing = {"seconds": learning, "compile_seconds": compiling.seconds}

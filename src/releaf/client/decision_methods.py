@@ -104,9 +104,7 @@ class DecisionMethods(BaseClient):
         """
         plain, allowed = encode_context(context), encode_eligible(eligible)
         _require_eligible(default, allowed)
-        many: Info = {} if actions is None else {"actions": encode_actions(actions)}
-        many |= {} if k is None else {"k": k}
-        many |= _about("cost", encode_cost(cost)) | _about("label_cost", label_cost)
+        many = _many(actions, k) | _about("cost", encode_cost(cost)) | _about("label_cost", label_cost)
         many |= _about("baseline", encode_baseline(baseline))
         return _post(
             experiment_path(experiment, "decide"),
@@ -288,15 +286,18 @@ class DecisionMethods(BaseClient):
         context: Context,
         *,
         eligible: Sequence[Label] | None = None,
+        actions: Mapping[str, Context | None] | None = None,
+        k: int | None = None,
         cost: Cost | None = None,
         label_cost: float | None = None,
         timeout: float | None = None,
     ) -> ApiCall[Info]:
         """Preview a decision and its explanation, without effect.
 
-        ``eligible``, ``cost`` and ``label_cost`` are those of :meth:`decide`, ``timeout`` that of :meth:`reward`.
+        ``eligible``, ``actions``, ``k``, ``cost`` and ``label_cost`` are those of :meth:`decide`, ``timeout`` that of
+        :meth:`reward`.
         """
-        own = {**_given(encode_eligible(eligible)), **_about("cost", encode_cost(cost))}
+        own = {**_given(encode_eligible(eligible)), **_many(actions, k), **_about("cost", encode_cost(cost))}
         own |= _about("label_cost", label_cost)
         body = {"context": encode_context(context), **own}
         return _post(experiment_path(experiment, "preview"), body, decode_json, timeout)
@@ -322,6 +323,11 @@ def _post(
 def _about(field: str, subject: Any) -> Info:
     """The field for a subject, a cost and the like; none without one, for services of earlier versions."""
     return {} if subject is None else {field: subject}
+
+
+def _many(actions: Mapping[str, Context | None] | None, k: int | None) -> Info:
+    """The fields of actions with their features, and of the size of a slate."""
+    return _about("actions", None if actions is None else encode_actions(actions)) | _about("k", k)
 
 
 def _given(eligible: list[Any] | None) -> Info:

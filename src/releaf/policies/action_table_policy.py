@@ -53,6 +53,7 @@ class ActionTablePolicy(ChangingActions):
     ) -> None:
         super().__init__(actions, features, action_features, degree, seed, max_actions, max_pending, reward_range)
         self._shown: dict[int, Shown] = {}
+        self._own_chances: list[float] | None = None  # in a decision of the control group
 
     # --- what a subclass implements ----------------------------------------------------------------------------
 
@@ -136,7 +137,7 @@ class ActionTablePolicy(ChangingActions):
 
     def _decide_slate(self, unit: Array, mask: Array | None, k: int | None, is_request: bool) -> Decision:
         """Decide among the eligible actions. Needs the lock."""
-        state, size = self._state, k or 1
+        state, size, self._own_chances = self._state, k or 1, None
         state.sizes[SLATE] = size
         try:
             selection = self._choose_among(unit, mask)
@@ -149,14 +150,29 @@ class ActionTablePolicy(ChangingActions):
             choice.slate = tuple([self._action_names[row] for row in rows.tolist()])
             self._shown[choice.id] = Shown(choice.slate, state.profiles[rows], k is not None)
             self._shown = without_settled(self._shown, self._pending)
-            if not self.control_share:
-                choice.probabilities = tuple(state.firsts[: state.sizes[POOL]].tolist())
+            choice.probabilities = self._first_chances(mask)
         choice.slate = None if k is None else choice.slate
         choice.slate_probabilities = None if k is None else tuple(state.inclusions[chosen].tolist())
         if mask is not None:
             pool = np.flatnonzero(mask).tolist() if self.control_share else state.pool[: state.sizes[POOL]].tolist()
             choice.eligible = choice._actions = tuple([self._action_names[place] for place in pool])
         return choice
+
+    def _first_chances(self, mask: Array | None) -> tuple[float, ...]:
+        """Probability of each eligible action to come first in the latest decision, over both groups."""
+        own = self._own_chances if self._own_chances is not None else self._firsts().tolist()
+        if not self.control_share:
+            return tuple(own)
+        places = list(range(len(self._action_names))) if mask is None else np.flatnonzero(mask).tolist()
+        return self._totals(own, places)
+
+    def _firsts(self) -> Array:
+        """The learner's own probability of each eligible action to come first."""
+        firsts: Array = self._state.firsts[: self._state.sizes[POOL]]
+        return firsts
+
+    def _note_own_chances(self) -> None:
+        self._own_chances = self._firsts().tolist()
 
     def _choose(self, context: Array) -> Selection:
         self._require_actions()
@@ -167,7 +183,7 @@ class ActionTablePolicy(ChangingActions):
         if known is not None:
             return known
         pool = self._state.pool[: self._state.sizes[POOL]]
-        return float(self._state.firsts[int(np.flatnonzero(pool == other)[0])])
+        return float(self._firsts()[int(np.flatnonzero(pool == other)[0])])
 
     def _choose_all(self, units: Array, masks: Array | None = None, costs: Array | None = None) -> Selections:
         self._require_actions()

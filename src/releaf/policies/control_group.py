@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -147,6 +148,7 @@ class ControlGroup(Restriction, CostWeighing):
         with self._restricted_to(mask), self._priced_at(costs):
             taken, _, chance, *_ = self._choose(unit)
             own = chance if taken == action or chance is None else self._chance_of_other(action, taken, chance)
+            self._note_own_chances()
         self._undo_decision(changed)
         only = np.zeros(len(self._action_names), dtype=np.uint8)
         only[action] = 1
@@ -162,10 +164,16 @@ class ControlGroup(Restriction, CostWeighing):
 
     def _total(self, own: float | None, action: int, places: list[int]) -> float | None:
         """Probability of an action over both groups, from the learner's own."""
-        if own is None:
-            return None
-        named = self._named_control(places)
-        other = 1.0 / len(places) if named is None else float(action == named)
+        return None if own is None else self._mixed(own, action, self._named_control(places), len(places))
+
+    def _totals(self, own: Sequence[float], places: list[int]) -> tuple[float, ...]:
+        """Probabilities of all eligible actions over both groups, from the learner's own."""
+        named, count = self._named_control(places), len(places)
+        return tuple([self._mixed(chance, place, named, count) for chance, place in zip(own, places, strict=True)])
+
+    def _mixed(self, own: float, action: int, named: int | None, count: int) -> float:
+        """Probability of an action over both groups, where control takes the named one, or draws among so many."""
+        other = 1.0 / count if named is None else float(action == named)
         return (1.0 - self.control_share) * own + self.control_share * other
 
     def _chance_of_other(self, other: int, taken: int, chance: float) -> float | None:
@@ -174,6 +182,12 @@ class ControlGroup(Restriction, CostWeighing):
         Policies that randomise override it, and ask this one first.
         """
         return 0.0 if chance == 1.0 else None
+
+    def _note_own_chances(self) -> None:
+        """Note the learner's probability of every action, before control's decision replaces them.
+
+        Policies whose decisions tell them override it.
+        """
 
     def _choose_rows(self, units: Array, masks: Array | None = None, costs: Array | None = None) -> Selections:
         """Choose for encoded contexts, one by one where a share of them belongs to control."""

@@ -18,6 +18,7 @@ from releaf.features import BOOLEAN_TEXTS, is_missing
 from releaf.schema import Encoder, Schema
 from releaf.streams.csv_columns import parse_column
 from releaf.streams.data_files import errors_with_path, open_text
+from releaf.streams.dsjson import dsjson_lines
 from releaf.streams.table_files import arrow_batches, check_unique_names, file_format, read_header, records
 from releaf.streams.tables import is_within, normalize_actions
 from releaf.table import Table, ordered_columns
@@ -40,7 +41,7 @@ class Batch(NamedTuple):
     actions, rewards
         The action taken in each row, and its reward.
     problems
-        Pairs of a line (CSV, the header is line 1) or a row (Parquet, from 0) and its problem.
+        Pairs of a line (CSV, the header is line 1, and DSJSON) or a row (Parquet, from 0) and its problem.
     rows
         Number of rows of the file read so far.
     """
@@ -62,7 +63,7 @@ def read_log(
     reward_range: tuple[float, float] = (0.0, 1.0),
     size: int = ROWS,
 ) -> Iterator[Batch]:
-    """Read a CSV, Parquet or Arrow file of decisions in batches.
+    """Read a CSV, Parquet, Arrow or DSJSON file of decisions in batches.
 
     Parameters
     ----------
@@ -240,12 +241,26 @@ def _read(
     if file_format(path) == "csv":
         yield from _read_csv(path, names, schema, actions, size)
         return
+    if file_format(path) == "dsjson":
+        yield from _read_dsjson(path, names, size)
+        return
     start = 0
     for batch in arrow_batches(path, size):
         _check_columns(names, batch.schema.names, path)
         columns = ordered_columns(batch.select(list(names)), names)
         yield dict(zip(names, columns, strict=True)), list(range(start, start + len(batch))), []
         start += len(batch)
+
+
+def _read_dsjson(
+    path: Path, names: tuple[str, ...], size: int
+) -> Iterator[tuple[dict[str, Any], list[int], list[tuple[int, str]]]]:
+    """Yield batches of a file that is read as a whole; the malformed lines come first."""
+    decisions, lines, broken = dsjson_lines(path, skip_bad=True)
+    _check_columns(names, decisions.column_names, path)
+    for start in range(0, len(decisions), size):
+        columns = ordered_columns(decisions.slice(start, size).select(list(names)), names)
+        yield dict(zip(names, columns, strict=True)), lines[start : start + size], broken if start == 0 else []
 
 
 def _read_csv(

@@ -12,9 +12,11 @@ from releaf.feature_dicts import Declared
 from releaf.schema import Schema
 from releaf.streams.csv_columns import infer_column, parse_column
 from releaf.streams.data_files import UnusableRowError, errors_with_path, open_text, require_pyarrow
+from releaf.streams.dsjson import dsjson_lines, is_dsjson, read_dsjson
 from releaf.table import is_table, table_columns
 
 Columns = dict[str, Any]
+EXPECTED = "expected CSV with the names of its columns, Parquet or Arrow, or DSJSON in a file named .dsjson"
 
 
 class TableRows:
@@ -32,7 +34,7 @@ class TableRows:
         self, columns: Columns, lines: Sequence[int] | None, source: str, problems: Sequence[tuple[int, str]] = ()
     ) -> None:
         self.columns, self.lines, self.source, self.problems = columns, lines, source, tuple(problems)
-        self.unit = "row" if source == "table" or not source.endswith((".csv", ".csv.gz", ".txt")) else "line"
+        self.unit = "row" if source == "table" else row_unit(Path(source))
 
     def line(self, row: int) -> int:
         return self.lines[row] if self.lines is not None else row
@@ -78,19 +80,28 @@ def read_first_rows(path: str | os.PathLike[str], rows: int) -> tuple[TableRows,
 
 
 def file_format(path: Path) -> str:
-    """Format of a file by its suffix: "parquet", "arrow" or else "csv"."""
+    """Format of a file: "parquet", "arrow", "dsjson" or else "csv"; by its suffix, but for DSJSON in a file of JSON."""
     kind = path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
-    return {".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow"}.get(kind, "csv")
+    known = {".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow"}
+    return known[kind] if kind in known else "dsjson" if is_dsjson(path) else "csv"
+
+
+def row_unit(path: Path) -> str:
+    """What messages count in a file: a "line" of text, or a "row"."""
+    return "line" if file_format(path) in ("csv", "dsjson") else "row"
 
 
 def arrow_batches(path: Path, size: int) -> Iterator[Any]:
-    """Read a Parquet or Arrow file in batches."""
+    """Read a Parquet or Arrow file in batches; of a DSJSON file, the lines that are usable."""
     require_pyarrow(path)
     import pyarrow
     from pyarrow import ipc, parquet
 
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
+    if file_format(path) == "dsjson":
+        yield from read_dsjson(path, skip_bad=True).to_batches(size)
+        return
     with errors_with_path(path):
         if file_format(path) == "parquet":
             with parquet.ParquetFile(path) as file:
@@ -116,6 +127,9 @@ def read_table(
     if not isinstance(data, str | os.PathLike):
         raise TypeError(f"data must be the name of a file or a pandas, polars or pyarrow table, got {data!r}")
     path = Path(data)
+    if file_format(path) == "dsjson":
+        decisions, lines, problems = dsjson_lines(path, skip_bad)
+        return TableRows(table_columns(decisions), lines, str(path), problems)
     if file_format(path) != "csv":
         return TableRows(table_columns(_arrow(path, file_format(path))), None, str(path))
     if features is None:
@@ -210,7 +224,7 @@ def read_header(reader: Any, source: str) -> list[str]:
     if not names:
         raise ValueError(f"{source} is empty: expected a line with the names of the columns")
     if names[0].lstrip().startswith(("{", "[")):
-        raise ValueError(f"{source} looks like JSON: expected CSV with the names of its columns, Parquet or Arrow")
+        raise ValueError(f"{source} looks like JSON: {EXPECTED}")
     check_unique_names(names, source)
     other = [mark for mark in ";\t|" if len(names) == 1 and mark in names[0]]
     if other:

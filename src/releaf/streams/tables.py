@@ -100,7 +100,8 @@ def log(
     Parameters
     ----------
     data
-        The name of a CSV, Parquet or Arrow file, or a pandas, polars or pyarrow table.
+        The name of a CSV, Parquet, Arrow or DSJSON file, or a pandas, polars or pyarrow table. Of DSJSON,
+        :func:`read_dsjson` tells the columns.
     action, reward
         The columns of the action taken, and of its reward.
     probability

@@ -15,7 +15,7 @@ from releaf.policy import Policy
 from releaf.progress import Progress, ProgressBar, report_progress
 from releaf.streams.batches import ROWS, Batch, read_log
 from releaf.streams.data_files import UnusableRowError
-from releaf.streams.table_files import file_format
+from releaf.streams.table_files import row_unit
 
 MAX_ACTIONS = 1_000  # distinct values that a column of actions may plausibly have
 MAX_PROBLEMS = 100  # unusable rows that a report lists one by one
@@ -53,7 +53,7 @@ def learn_file(
     size: int = ROWS,
     progress: Progress = None,
 ) -> Report:
-    """Train a learner on a CSV, Parquet or Arrow file of decisions, batch by batch.
+    """Train a learner on a CSV, Parquet, Arrow or DSJSON file of decisions, batch by batch.
 
     Unknown actions are added to the learner.
 
@@ -83,7 +83,7 @@ def learn_file(
         reward_range=learner.reward_range,
         size=size,
     )
-    unit = "line" if file_format(Path(path)) == "csv" else "row"
+    unit = row_unit(Path(path))
     for batch in _prefetch(batches):
         if batch.problems and not skip_bad:
             line, why = batch.problems[0]

@@ -11,7 +11,7 @@ from releaf.service.errors import ApiError, invalid_request
 from releaf.service.experiments.learner_slot import LearnerSlot
 from releaf.service.log.events import Decided, EligibleActions, ExperimentAction
 from releaf.service.many_actions import ManyActions
-from releaf.service.messages import Baseline
+from releaf.service.messages import Baseline, NewExperiment
 
 APPRENTICE = "apprentice"  # name of the learner that watches, among the shadows
 Baselines = Sequence[Baseline | None]
@@ -66,6 +66,11 @@ def as_watched(event: Decided, baseline: Baseline) -> Decided:
         shadows={**(event.shadows or {}), APPRENTICE: event.action},
         many=many,
     )
+
+
+def apprentices_choice(event: Decided, spec: NewExperiment) -> ExperimentAction | None:
+    """What the learner would have chosen in a decision of the application; None where the learner decided."""
+    return (event.shadows or {}).get(APPRENTICE) if spec.apprentice else None
 
 
 def require_evidence(slot: LearnerSlot) -> None:

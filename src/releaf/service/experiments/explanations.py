@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import re
 from collections.abc import Callable
 from typing import Any
@@ -15,12 +16,14 @@ from releaf.decision import CONTROL, Decision
 from releaf.explanation import Explanation
 from releaf.policy import ServedPolicy
 from releaf.service.errors import ApiError, invalid_request
+from releaf.service.experiments.apprentice_mode import apprentices_choice
 from releaf.service.experiments.decision_costs import convert_costs
 from releaf.service.experiments.decision_messages import decision_answers
 from releaf.service.experiments.label_costs import require_label_costs
 from releaf.service.experiments.learner_slot import action_names
 from releaf.service.experiments.state import ExperimentState
 from releaf.service.log.events import Decided, ExperimentAction
+from releaf.service.many_actions import ManyActions
 from releaf.service.messages import Answer, ExplanationInfo, IntervalInfo, IntervalRewards, PartitionInfo, RelevanceInfo
 
 FALSE_RELEVANCE = 0.005  # chance that any feature of pure noise is shown as relevant to any action
@@ -109,18 +112,24 @@ async def explain_decision(state: ExperimentState, event: Decided) -> Explanatio
     """Explain a decision of the log. What takes long is done in a thread, so that decisions go on."""
     (answer,) = decision_answers([event], state)
     learner, actions = state.learner, state.actions.at(event.number)
+    watching = apprentices_choice(event, state.spec)
+    chosen = event.action if watching is None else watching
     is_own = state.ordinal(event.number) > state.slot.since
     if learner.traits.takes_action_features and event.eligible is not None:
         actions = list(event.eligible)
-        is_own = is_own and event.action in learner.actions
+        is_own = is_own and chosen in learner.actions
     else:
         is_own = is_own and actions == list(learner.actions[: len(actions)])
     if is_own and learner.traits.explains and event.context:  # which the experiment's retention may have dropped
+        if watching is not None:
+            event = msgspec.structs.replace(event, action=watching, probability=None)
         own = _restore_decision(state, event, actions)
         why = await asyncio.to_thread(learner.explain, own)
+        if watching is not None:
+            why = dataclasses.replace(why, headline=_headline_of_application(answer.action, watching))
         text = why.text.replace(f"Decision {own.id} ", f"Decision {event.number} ", 1)
         return _info(event.number, answer, text, why)
-    return _info(event.number, answer, _describe(answer, event.number), None)
+    return _info(event.number, answer, _describe(answer, event.number, watching), None)
 
 
 async def preview(
@@ -129,6 +138,7 @@ async def preview(
     eligible: list[ExperimentAction] | None = None,
     cost: Any = None,
     label_cost: float | None = None,
+    many: ManyActions | None = None,
 ) -> ExplanationInfo:
     """Explain what the learner would decide now among the eligible actions; the state is unchanged."""
     row = state.to_rows([context])[0]
@@ -137,18 +147,41 @@ async def preview(
     own = None if converted is None else converted[0]
     require_label_costs([label_cost], [slot.learner for slot in (state.slot, *state.shadows)])
     label_cost = label_cost if learner.takes_label_costs else None
+    if many is not None:
+        return await _preview_many(state, row, eligible, many)
     try:
         choice = learner.preview(row, eligible, own, label_cost)
     except (ValueError, TypeError, OverflowError) as error:
         raise invalid_request(str(error)) from None
     event = Decided.of(state.last_at, state.decisions + 1, row, choice, None, None)
-    (answer,) = decision_answers([event], state)
     why = await asyncio.to_thread(learner.explain, choice) if learner.traits.explains else None
     distribution = await asyncio.to_thread(_draw_actions, learner.freeze(), row, eligible, own, label_cost)
+    return msgspec.structs.replace(_info_of_preview(state, event, why), distribution=distribution, draws=DRAWS)
+
+
+async def _preview_many(
+    state: ExperimentState, row: list[Any], eligible: list[ExperimentAction] | None, many: ManyActions
+) -> ExplanationInfo:
+    """Explain what the learner would decide on a slate, or on actions that come with the request."""
+    state.require_many_actions(many)
+    twin = await asyncio.to_thread(lambda saved: from_bytes(saved()), state.learner.freeze())
+    try:
+        choice = await asyncio.to_thread(twin.decide, row, eligible, k=many.k, actions=many.actions)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise invalid_request(str(error)) from None
+    names = tuple(twin.actions) if choice.eligible is None else choice.eligible
+    event = Decided.of(state.last_at, state.decisions + 1, row, choice, None, None, many=many, everyone=names)
+    why = await asyncio.to_thread(twin.explain, choice) if twin.traits.explains else None
+    distribution = dict(zip(map(str, names), choice.probabilities, strict=True))
+    return msgspec.structs.replace(_info_of_preview(state, event, why), distribution=distribution)
+
+
+def _info_of_preview(state: ExperimentState, event: Decided, why: Explanation | None) -> ExplanationInfo:
+    (answer,) = decision_answers([event], state)
     text = _describe(answer, event.number) if why is None else why.text
     for did, would in (("chose", "choose"), ("explored", "explore")):
         text = re.sub(rf"^Decision \d+ {did}\b", f"It would {would}", text)
-    return msgspec.structs.replace(_info(None, answer, text, why), distribution=distribution, draws=DRAWS)
+    return _info(None, answer, text, why)
 
 
 def _draw_actions(
@@ -168,7 +201,9 @@ def _draw_actions(
 def _info(decision: int | None, answer: Answer, text: str, why: Explanation | None) -> ExplanationInfo:
     data = None if why is None else {key: value for key, value in why.to_dict().items() if key != "text"}
     own = (answer.action, answer.explored, answer.probability, answer.estimates, answer.relevant)
-    return ExplanationInfo(decision, *own, text, data, eligible=answer.eligible)
+    found = ExplanationInfo(decision, *own, text, data, eligible=answer.eligible)
+    found.slate, found.slate_probabilities = answer.slate, answer.slate_probabilities
+    return found
 
 
 def _restore_decision(state: ExperimentState, event: Decided, actions: list[ExperimentAction]) -> Decision:
@@ -191,12 +226,21 @@ def _restore_decision(state: ExperimentState, event: Decided, actions: list[Expe
     return restored
 
 
-def _describe(answer: Answer, number: int) -> str:
-    """Describe a decision from its log entry alone."""
+def _headline_of_application(taken: ExperimentAction, watching: ExperimentAction) -> str:
+    """First line of the explanation of a decision of the application, beside the apprentice's choice."""
+    if taken == watching:
+        return f"The application took {taken!r}; the learner would have chosen it too."
+    return f"The application took {taken!r}; the learner would have chosen {watching!r}."
+
+
+def _describe(answer: Answer, number: int, watching: ExperimentAction | None = None) -> str:
+    """Describe a decision from its log entry alone; ``watching`` is what an apprentice would have chosen."""
     chance = "" if answer.probability is None else f", with probability {answer.probability:.3g}"
     how = "to learn about it" if answer.explored else "as the best known action"
     how = "as the control group does" if answer.group == CONTROL and answer.explored else how
     lines = [f"Decision {number} chose {answer.action!r} {how}{chance}."]
+    if watching is not None:
+        lines = [_headline_of_application(answer.action, watching)]
     for action, estimate in sorted((answer.estimates or {}).items(), key=lambda entry: -entry[1]):
         features = (answer.relevant or {}).get(action)
         basis = f", from {' and '.join(features)}" if features else ""

@@ -25,11 +25,14 @@ class ExperimentMonitor:
 
     async def read_if_due(self, state: ExperimentState) -> None:
         """Read the time series if it has changed, and the latest reading is old enough."""
+        actions = action_names(state.learner)
+        if not actions:  # they come with the first decision
+            return
         started, now_at = time.monotonic(), (state.counters.decisions, state.counters.rewards + state.counters.defaults)
         if started < self._next_at or now_at == self._read:
             return
         copy = SeriesCopy.of(state.series, state.learner.reward_range)
-        self.reading, self._read = await asyncio.to_thread(read_series, copy, action_names(state.learner)[0]), now_at
+        self.reading, self._read = await asyncio.to_thread(read_series, copy, actions[0]), now_at
         self._next_at = started + max(SECONDS, (time.monotonic() - started) / MAX_TIME_SHARE)
 
     def alerts(self, state: ExperimentState, now: float) -> list[AlertInfo]:

@@ -45,10 +45,7 @@ class PolicyVersions:
         """The frozen policy as it is now, or was `LEAST_SECONDS` ago; one export serves all that wait for it."""
         async with self._lock:
             learner, event = self._current()
-            if not learner.traits.exportable:
-                name = type(learner).__name__
-                message = f"the policy in charge is {name}, which can't be exported: promote a shadow that can"
-                raise ApiError(409, "not_exportable", message)
+            _require_exportable(learner)
             is_recent = event == self._event or self._clock() < self._at + LEAST_SECONDS
             if self._version is None or learner is not self._learner or not is_recent:
                 self._event, self._at = event, self._clock()
@@ -56,6 +53,16 @@ class PolicyVersions:
                 etag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
                 self._version, self._learner = ExportedPolicy(content, etag), learner
             return self._version
+
+
+def _require_exportable(learner: ServedPolicy) -> None:
+    """Raise an error with status 409 unless the policy in charge can be exported."""
+    traits, name = learner.traits, type(learner).__name__
+    if not traits.exportable:
+        advice = "promote a shadow that can"
+        if traits.takes_action_features:  # beside which there are no shadows
+            advice = "no policy can whose actions have features"
+        raise ApiError(409, "not_exportable", f"the policy in charge is {name}, which can't be exported: {advice}")
 
 
 def _frozen(learner: ServedPolicy) -> Callable[[], bytes]:

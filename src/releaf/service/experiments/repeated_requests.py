@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from releaf.service.errors import ApiError
-from releaf.service.experiments.apprentice_mode import APPRENTICE
+from releaf.service.experiments.apprentice_mode import apprentices_choice
 from releaf.service.experiments.decision_costs import is_same_cost
 from releaf.service.experiments.keyed_hashes import KeyedHashes
 from releaf.service.experiments.state import ExperimentState
@@ -41,7 +41,7 @@ def require_same_request(
         different = "with other costs"
     elif recorded.label_cost != asked.label_cost:
         different = "with another label_cost"
-    elif not _is_of_baseline(recorded, asked.baseline):
+    elif not _is_of_baseline(recorded, asked.baseline, state):
         different = "with another baseline"
     elif recorded.subject != asked.subject:
         different = "for another subject"
@@ -50,9 +50,9 @@ def require_same_request(
     raise ApiError(409, "key_reused", f"key {key!r} was used {different}: use another key")
 
 
-def _is_of_baseline(recorded: Decided, baseline: Baseline | None) -> bool:
+def _is_of_baseline(recorded: Decided, baseline: Baseline | None, state: ExperimentState) -> bool:
     """Whether the application decided the same; a decision of a promoted learner has no baseline."""
-    if APPRENTICE not in (recorded.shadows or {}):
+    if apprentices_choice(recorded, state.spec) is None:
         return True
     return baseline is not None and (recorded.action, recorded.probability) == (baseline.action, baseline.probability)
 

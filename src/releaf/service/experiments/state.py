@@ -82,7 +82,7 @@ class ExperimentState(ReplayedState):
         """
         self._require_not_retired()
         if many is not None:
-            self._require_many_actions(many)
+            self.require_many_actions(many)
         self._require_capacity_for(len(contexts))
         rows = self.to_rows(contexts)
         own = convert_costs(costs, len(rows), self.learner)
@@ -362,7 +362,7 @@ class ExperimentState(ReplayedState):
         except (ValueError, TypeError) as error:
             raise invalid_request(str(error)) from None
 
-    def _require_many_actions(self, many: ManyActions) -> None:
+    def require_many_actions(self, many: ManyActions) -> None:
         """Raise unless actions may come with a request, or form a slate."""
         name = type(self.learner).__name__
         if not self.learner.traits.takes_action_features:

@@ -8,7 +8,7 @@ from typing import Any, cast
 from releaf.service.errors import invalid_request
 from releaf.service.http.name_checks import check_name
 from releaf.service.many_actions import ManyActions
-from releaf.service.messages import Ask, Baseline
+from releaf.service.messages import Ask, Baseline, Try
 
 Names = list[str | int]
 EligibleActions = Sequence[Names | None]
@@ -38,7 +38,7 @@ def eligible_of_many(ask: Ask, count: int) -> EligibleActions | None:
     return cast("EligibleActions", given)
 
 
-def many_actions_of(ask: Ask) -> ManyActions | None:
+def many_actions_of(ask: Ask | Try) -> ManyActions | None:
     """The actions that came with a request, and the size of its slate; None without either."""
     if ask.actions is None and ask.k is None:
         return None

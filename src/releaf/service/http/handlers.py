@@ -63,6 +63,7 @@ from releaf.service.messages import (
     RewardOf,
     SeriesInfo,
     SummaryInfo,
+    Try,
 )
 
 ANSWERS_AT_ONCE = 200  # before other requests may run
@@ -369,10 +370,9 @@ async def reward(request: ApiRequest) -> Learnt | AllLearnt | RawResponse:
 
 
 async def preview(request: ApiRequest) -> ExplanationInfo:
-    asked = request.body
-    return await explanations.preview(
-        _experiment(request).live(), asked.context, asked.eligible, asked.cost, asked.label_cost
-    )
+    ask: Try = request.body
+    state, many = _experiment(request).live(), many_actions_of(ask)
+    return await explanations.preview(state, ask.context, ask.eligible, ask.cost, ask.label_cost, many)
 
 
 async def erase_subject(request: ApiRequest) -> ErasureProof:

@@ -18,6 +18,7 @@ from releaf.service.messages.fields import (
     RequestedActions,
     RequestMessage,
     Reward,
+    SlateSize,
     Subject,
 )
 
@@ -57,7 +58,7 @@ class Ask(RequestMessage):
     subject: Subject | None = None
     subjects: list[Subject | None] | None = None
     actions: RequestedActions | None = None
-    k: Annotated[int, Meta(ge=1, le=10_000)] | None = None
+    k: SlateSize | None = None
     cost: Costs | None = None
     costs: Annotated[list[Costs], Meta(min_length=1)] | None = None
     label_cost: LabelCost | None = None

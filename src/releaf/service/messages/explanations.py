@@ -6,7 +6,15 @@ from typing import Any
 
 from msgspec import Struct
 
-from releaf.service.messages.fields import Context, Costs, LabelCost, RequestAction, RequestMessage
+from releaf.service.messages.fields import (
+    Context,
+    Costs,
+    LabelCost,
+    RequestAction,
+    RequestedActions,
+    RequestMessage,
+    SlateSize,
+)
 
 
 class RelevanceInfo(Struct):
@@ -57,7 +65,9 @@ class PartitionInfo(Struct):
 class ExplanationInfo(Struct):
     """Explanation of a decision.
 
-    A preview has the ``distribution`` of the actions over so many ``draws`` of the policy in this context.
+    A preview has the ``distribution`` of the actions over so many ``draws`` of the policy in this context; with ``k``
+    or ``actions`` it is exact, that of the first action, without ``draws``. ``slate`` has the actions of a slate, the
+    best first, and ``slate_probabilities`` the probability of each to be among them.
     """
 
     decision: int | None
@@ -71,15 +81,20 @@ class ExplanationInfo(Struct):
     distribution: dict[str, float] | None = None
     draws: int | None = None
     eligible: list[RequestAction] | None = None
+    slate: list[RequestAction] | None = None
+    slate_probabilities: list[float] | None = None
 
 
 class Try(RequestMessage):
     """A context to preview a decision for, among the ``eligible`` actions if there are any, at the ``cost`` of each.
 
-    ``label_cost`` is what its reward would cost to find out, in ordinary labels.
+    ``label_cost`` is what its reward would cost to find out, in ordinary labels. ``actions`` and ``k`` are those of a
+    request for a decision.
     """
 
     context: Context
     eligible: list[RequestAction] | None = None
     cost: Costs | None = None
     label_cost: LabelCost | None = None
+    actions: RequestedActions | None = None
+    k: SlateSize | None = None

@@ -35,6 +35,7 @@ RequestedActions = Annotated[
     dict[Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^(?!\.{1,2}\Z)")], Context | None],
     Meta(min_length=1, max_length=10_000),
 ]
+SlateSize = Annotated[int, Meta(ge=1, le=10_000)]
 Features = Annotated[int, Meta(ge=1, le=2_000)] | Annotated[list[Text | Options], Meta(min_length=1, max_length=2_000)]
 
 

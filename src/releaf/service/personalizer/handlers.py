@@ -42,10 +42,8 @@ async def rank(request: ApiRequest) -> RankResponse:
 def _ranking(event: Decided, actions: list[RankableAction], excluded: set[str]) -> list[RankedAction]:
     names = [str(name) for name in event.eligible or ()]
     chances = event.many.chances if event.many is not None else None
-    if chances is None:  # with a control share, the learner knows that of its action only
-        own = event.probability if event.probability is not None else 1.0
-        rest = (1.0 - own) / max(len(names) - 1, 1)
-        chances = tuple(own if name == event.action else rest for name in names)
+    if chances is None:  # the application decided, and an apprentice watched
+        chances = tuple(float(name == event.action) for name in names)
     return make_ranking(
         [action.id for action in actions],
         excluded,

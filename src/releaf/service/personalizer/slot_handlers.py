@@ -90,7 +90,7 @@ async def rank_slots(request: ApiRequest) -> MultiSlotRankResponse:
         made = await plan.decide_again(experiment, known)
     else:
         made = await experiment.decide_together(plan.decide)
-    request.metrics.recent_decisions(experiment.name).add([event.explored for event in made])
+    request.note_decisions(experiment.name, made)
     slots = [SlotResponse(slot.id, str(event.action)) for slot, event in zip(ask.slots, made, strict=True)]
     return MultiSlotRankResponse(slots, event_id)
 
@@ -110,7 +110,7 @@ async def reward_slots(request: ApiRequest) -> None:
     state = experiment.live()
     waiting = [number for number in values if state.is_pending(number) and state.deferred.get(number) is None]
     if waiting:
-        await experiment.reward([RewardOf(decision=number, reward=values[number]) for number in waiting])
+        await request.reward(experiment, [RewardOf(decision=number, reward=values[number]) for number in waiting])
     else:
         await experiment.flush()
 
