@@ -110,14 +110,25 @@ def test_a_few_codes_are_categories_and_an_amount_is_a_number() -> None:
     with pytest.warns(UserWarning, match="column 'store_id' has whole numbers, taken for categories"):
         schema = Schema.guess(table)
     number = Quantile(missing=True)
-    assert schema == Schema(
-        store_id=Categorical(range(1, 12), other=True, missing=True), income=number, width=number
-    )
+    assert schema == Schema(store_id=Categorical(range(1, 12), other=True, missing=True), income=number, width=number)
 
 
 @pytest.mark.parametrize(
-        "name",
-    ["p", "P", "prob", "probability", "propensity", "pscore", "action_prob", "logProb", "ps", "pScore", "probs", "proba"],
+    "name",
+    [
+        "p",
+        "P",
+        "prob",
+        "probability",
+        "propensity",
+        "pscore",
+        "action_prob",
+        "logProb",
+        "ps",
+        "pScore",
+        "probs",
+        "proba",
+    ],
 )
 def test_a_propensity_is_no_feature_unless_it_is_kept(name: str) -> None:
     chances = np.random.default_rng(0).random(50)
@@ -173,7 +184,9 @@ def test_booleans_are_known_in_every_spelling(data: st.DataObject) -> None:
     assert [schema.encoder().encode([text]).tolist() for text in texts] == plain.tolist()
 
 
-@pytest.mark.parametrize("column", [[0, 1, 1], ["0", "1", "1"], [0.0, 1.0, 1.0], np.array([0, 1, 1]), [True, "no", 1], ["1.0", "0.0"]])
+@pytest.mark.parametrize(
+    "column", [[0, 1, 1], ["0", "1", "1"], [0.0, 1.0, 1.0], np.array([0, 1, 1]), [True, "no", 1], ["1.0", "0.0"]]
+)
 def test_zeros_and_ones_are_booleans(column: Any) -> None:
     assert Schema.guess({"flag": column}) == Schema(flag=Boolean(missing=True))
 
@@ -188,8 +201,12 @@ def test_rare_categories_of_many_count_as_other() -> None:
     assert "often" in feature.values
 
 
-LATER = {"plan": ["a", "b"] * 100, "x": np.arange(200) / 7, "on": [True, False] * 100, "day": ["2024-01-01"] * 199}
-LATER["day"] = [*LATER["day"], "2024-03-01"]
+LATER: dict[str, Any] = {
+    "plan": ["a", "b"] * 100,
+    "x": np.arange(200) / 7,
+    "on": [True, False] * 100,
+    "day": ["2024-01-01", "2024-03-01"] * 100,
+}
 
 
 def test_what_came_later_counts_as_other_for_a_bandit() -> None:
@@ -215,19 +232,27 @@ def test_blank_text_is_missing_in_every_table(blank: str) -> None:
         assert schema == Schema.guess(without)
         assert schema.inputs["day"].kind == "datetime"
     units = schema.encoder().encode_many(pd.DataFrame(rows))
-    assert np.array_equal(units, schema.encoder().encode_many([list(row) for row in zip(*without.values())]))
+    assert np.array_equal(
+        units, schema.encoder().encode_many([list(row) for row in zip(*without.values(), strict=True)])
+    )
 
 
 @pytest.mark.parametrize(
     ("column", "reason"),
     [
-        (["unknown", *(f"2024-01-{row % 28 + 1:02d}" for row in range(4))] * 40, "has mixed dates and texts, 160 dates"),
+        (
+            ["unknown", *(f"2024-01-{row % 28 + 1:02d}" for row in range(4))] * 40,
+            "has mixed dates and texts, 160",
+        ),
         ([f"{row % 24:02d}:{row % 60:02d}" for row in range(200)], "has times of day, such as '00:00': write them as"),
         ([f"{row / 7:.1f}%" for row in range(200)], "looks like numbers with units, such as '0.0%': write them as 0.0"),
         ([f"${row + 1200:,.2f}" for row in range(200)], "such as '$1,200.00': write them as 1200.00"),
         ([f"{row / 7:.3f}" if row else "?" for row in range(200)], "has numbers as text, 199 numbers such as '0.143'"),
         ([1_704_067_200 + 7_001 * row for row in range(200)], "like an identifier, or like seconds since 1970: write"),
-        ([1_704_067_200_000 + 7_001 * row for row in range(200)], "like an identifier, or like milliseconds since 1970"),
+        (
+            [1_704_067_200_000 + 7_001 * row for row in range(200)],
+            "like an identifier, or like milliseconds since",
+        ),
     ],
 )
 def test_what_is_in_another_format_is_left_out_with_the_right_reason(column: list[Any], reason: str) -> None:

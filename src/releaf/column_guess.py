@@ -235,9 +235,9 @@ def propensity_columns(columns: Mapping[str, Any]) -> list[str]:
     found = []
     for name, values in columns.items():
         present = [values[row] for row in _present_rows(values)]
-        if present and all(_type_of(value) == "numbers" for value in present):
-            if looks_like_propensity(name, np.array(present, dtype=np.float64)):
-                found.append(name)
+        numbers = bool(present) and all(_type_of(value) == "numbers" for value in present)
+        if numbers and looks_like_propensity(name, np.array(present, dtype=np.float64)):
+            found.append(name)
     return found
 
 
@@ -335,9 +335,7 @@ def _require_standard_format(column: GuessedColumn, counts: Counter[str]) -> Non
         raise LeftOut(f"has times of day, such as {column.present[0]!r}: write them as hours, such as 8.25")
     for what, pattern in (("separators", _SEPARATED), ("units", _WITH_UNIT)):
         written = {text for text in counts if pattern.fullmatch(text.strip()) and not _is_number(text)}
-        if written and _share(counts, lambda text, written=written: text in written or _is_number(text)) >= (
-            TYPICAL_SHARE
-        ):
+        if written and _share(counts, written.union(filter(_is_number, counts)).__contains__) >= (TYPICAL_SHARE):
             first = next(text for text in column.present if text in written)
             raise LeftOut(f"looks like numbers with {what}, such as {first!r}: write them as {_plain_number(first)}")
 

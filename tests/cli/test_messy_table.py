@@ -140,11 +140,11 @@ def test_relevance_and_explanation_find_what_was_planted(folder: Path) -> None:
 
 def test_a_row_of_a_file_is_explained_by_the_number_that_decide_prints(folder: Path) -> None:
     model = folder / "model.releaf"
-    told = run("explain", model, folder / "later.csv", "--row", 2).stdout
+    told = run("explain", model, folder / "later.csv", "--row", "2").stdout
     assert told == run("explain", model, "2025-03-01,City 001,33,yes").stdout
     texts = {"user_id": "1", "date": "2025-03-01", "city": "City 001", "age": "33", "newsletter": "yes"}
     assert run("explain", model, json.dumps(texts)).stdout == told
-    assert "has no line 9 with values" in run("explain", model, folder / "later.csv", "--row", 9, expect=1).stderr
+    assert "has no line 9 with values" in run("explain", model, folder / "later.csv", "--row", "9", expect=1).stderr
     assert "name one of its rows with --row" in run("explain", model, folder / "later.csv", expect=1).stderr
 
 
@@ -163,6 +163,17 @@ def test_the_only_column_that_looks_like_propensities_is_used_and_named(folder: 
     (tmp_path / "two.csv").write_text("\n".join(twice))
     told = run("evaluate", tmp_path / "two.csv", *options, expect=1).stderr
     assert "name it with --probability (such as 'p' or 'prob'), or estimate them" in " ".join(told.split())
+
+
+def test_a_log_sorted_by_action_is_named_and_shuffled_on_request(folder: Path, tmp_path: Path) -> None:
+    header, *lines = (folder / "log.csv").read_text().splitlines()
+    ordered = sorted((line for line in lines if line.count(",") == 8), key=lambda line: line.split(",")[7])
+    (tmp_path / "sorted.csv").write_text("\n".join([header, *ordered]))
+    options = ("--skip-bad", "--policy", "UCB1", "--probability", "p", "--json")
+    told = " ".join(run("evaluate", tmp_path / "sorted.csv", *options).stderr.split())
+    assert "The halves of the log differ: action" in told
+    assert "If the log is sorted, evaluate it with --shuffle." in told
+    assert "halves" not in run("evaluate", tmp_path / "sorted.csv", *options, "--shuffle").stderr
 
 
 def test_policies_are_evaluated_with_and_without_a_schema(folder: Path) -> None:

@@ -204,9 +204,7 @@ def test_a_seed_out_of_range_is_rejected(seed: int, node: EvaluatorProcess, plai
 
 
 @pytest.mark.parametrize("gone", [None, "", " "])
-def test_a_missing_category_counts_as_other(
-    gone: Any, node: EvaluatorProcess, plain_python: EvaluatorProcess
-) -> None:
+def test_a_missing_category_counts_as_other(gone: Any, node: EvaluatorProcess, plain_python: EvaluatorProcess) -> None:
     schema = releaf.Schema(sex=releaf.Categorical("m", "f", other=True), kept=releaf.Categorical("", "a", missing=True))
     text = frozen_text(releaf.Random(2, schema, seed=0))
     for context in ([gone, ""], [gone, None], ["m", gone]):

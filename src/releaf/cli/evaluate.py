@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import typer
+from rich.markup import escape
 
 from releaf.cli.console import (
     Json,
@@ -74,7 +75,10 @@ def evaluate(
         typer.Option(help=f"An estimator to show; may be repeated ({', '.join(METHODS)}). JSON has all."),
     ] = None,
     reward_range: Annotated[tuple[float, float], typer.Option(help="Lowest and highest reward.")] = (0.0, 1.0),
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the policies.")] = 0,
+    shuffle: Annotated[
+        bool, typer.Option("--shuffle", help="Shuffle the rows first: for a log that is sorted, but not by time.")
+    ] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the policies, and of --shuffle.")] = 0,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip unusable rows.")] = False,
     png: Annotated[Path | None, typer.Option(help="Draw the weights of all policies into this file.")] = None,
     workers: Annotated[
@@ -100,15 +104,13 @@ def evaluate(
         features = _features_of(models, None if schema is None else read_schema(schema))
         known = next((learner.actions for learner in models.values()), None)
         columns = {"action": action, "reward": reward, "probability": probability, "eligible": eligible, "cost": cost}
-        decisions = _read(
-            log, columns, estimate_propensities, features, leave_out or [], known, reward_range, skip_bad
-        )
+        decisions = _read(log, columns, estimate_propensities, features, leave_out or [], known, reward_range, skip_bad)
         policies = {name: _made(name, decisions, seed, reward_range) for name in policy or ([] if model else POLICIES)}
         policies |= models
         tasks = [(name, learner, name not in models) for name, learner in policies.items()]
         with executor_for(workers or (None if ray else 1), ray) as executor, progress_bar() as progress:
             bar, found = progress.add_task("evaluating", total=len(tasks) + 1), {}
-            shared = _share(decisions, estimate_propensities, reward_range)
+            shared = _share(decisions, estimate_propensities, reward_range, seed if shuffle else None)
             progress.advance(bar)
             for index, result in executor.map(partial(_line, shared), tasks):
                 found[index] = result
@@ -217,11 +219,15 @@ def _made(name: str, log: Any, seed: int, reward_range: tuple[float, float]) -> 
     return made(log.actions, log.features, seed=seed, **further)
 
 
-def _share(log: Any, estimates_propensities: bool, reward_range: tuple[float, float]) -> Shared:
+def _share(log: Any, estimates_propensities: bool, reward_range: tuple[float, float], seed: int | None) -> Shared:
     """Split the log, and fit the models that all policies share to its second half."""
     from releaf.evaluate import cross_fit_rewards, estimate_propensities, halves
+    from releaf.evaluate.off_policy import differing_shares
 
-    first, second = halves(log)
+    first, second = halves(log, seed)
+    if what := differing_shares(first, second):
+        hint = "" if seed is not None else " If the log is sorted, evaluate it with --shuffle."
+        errors.print(f"[yellow]The halves of the log differ:[/] {escape(what)}.{hint}", highlight=False)
     propensities = None
     if estimates_propensities:
         propensities = estimate_propensities(second)

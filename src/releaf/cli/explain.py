@@ -84,7 +84,7 @@ def explain(
     ],
     number: Annotated[
         int | None,
-        typer.Option("--row", help="Its number in the file, as `releaf decide` prints it: the header of CSV is line 1."),
+        typer.Option("--row", help="Its number in the file, as `releaf decide` prints it: a CSV header is line 1."),
     ] = None,
     eligible: Annotated[str | None, typer.Option(help="The actions that may be chosen, separated by |.")] = None,
     cost: Annotated[str | None, typer.Option(help="The costs of the actions: name=cost, separated by |.")] = None,
