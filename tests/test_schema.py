@@ -166,7 +166,7 @@ def test_an_unknown_category_is_refused_with_the_known_ones(value: Any) -> None:
         Schema(kind=Categorical("tcp", "udp")).encoder().encode([value])
 
 
-@pytest.mark.parametrize("value", [2, -1, 0.5, "maybe", "", "2"])
+@pytest.mark.parametrize("value", [2, -1, 0.5, "maybe", "2"])
 def test_what_is_neither_true_nor_false_is_refused(value: Any) -> None:
     spellings = "True or False, or true/false, yes/no, y/n, t/f, on/off, 1/0 as text"
     with refusal(f"feature 'urgent' is {value!r}: expected {spellings}"):
@@ -227,7 +227,7 @@ def test_missing_values_have_an_interval_of_their_own_where_allowed(gone: Any) -
 
 
 @pytest.mark.parametrize("feature", [Continuous(), Quantile(), Categorical("a", "b"), Boolean()])
-@pytest.mark.parametrize("gone", [None, math.nan])
+@pytest.mark.parametrize("gone", [None, math.nan, ""])
 def test_missing_values_are_refused_where_not_allowed(feature: Any, gone: Any) -> None:
     with refusal(f"feature 'x' is missing ({gone!r}): expected {feature.expects}"):
         Schema(x=feature).encoder().encode([gone])
@@ -343,3 +343,16 @@ def test_other_counts_values_that_are_not_known_as_one_category() -> None:
         encoder.encode([["a"]])
     with pytest.raises(ValueError, match="'plan' is 'b': expected one of 'a'"):
         Schema(plan=Categorical("a")).encoder().encode(["b"])
+
+
+@pytest.mark.parametrize("gone", [None, math.nan, "", " "])
+def test_a_missing_value_counts_as_other_where_it_is_no_category_of_its_own(gone: Any) -> None:
+    encoder = Schema(plan=Categorical("a", "b", other=True)).encoder()
+    assert encoder.encode([gone]).tolist() == encoder.encode(["zzz"]).tolist()
+    assert encoder.encode_many([[gone], ["a"]])[0].tolist() == encoder.encode(["zzz"]).tolist()
+
+
+def test_blank_text_may_be_a_category() -> None:
+    encoder = Schema(plan=Categorical("", "a", missing=True)).encoder()
+    assert encoder.encode_many([[""], ["a"], [None]])[:, 0].tolist() == [1 / 6, 0.5, 5 / 6]
+    assert encoder.encode([""]).tolist() == [1 / 6]

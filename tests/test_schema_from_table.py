@@ -19,9 +19,9 @@ from releaf import AdaptiveReleaf, Boolean, Categorical, Continuous, DateTime, Q
 
 EXPECTED = Schema(
     age=Quantile(missing=True),
-    visits=Quantile(),
+    visits=Quantile(missing=True),
     plan=Categorical("a", "b", missing=True, other=True),
-    smoker=Boolean(),
+    smoker=Boolean(missing=True),
 )
 ROWS = {"age": [30.5, None, 41.0], "visits": [1, 2, 3], "plan": ["b", "a", None], "smoker": [True, False, True]}
 TABLES: dict[str, Any] = {
@@ -50,7 +50,7 @@ def test_what_was_guessed_is_what_can_be_decided_on(name: str) -> None:
 
 def test_columns_can_be_left_out_and_numbers_have_a_range() -> None:
     schema = Schema.guess(pd.DataFrame(ROWS), leave_out=["plan", "smoker"], numbers="range")
-    assert schema == Schema(age=Continuous(30.5, 41.0, missing=True), visits=Continuous(1, 3))
+    assert schema == Schema(age=Continuous(30.5, 41.0, missing=True), visits=Continuous(1, 3, missing=True))
 
 
 @pytest.mark.parametrize(
@@ -109,26 +109,51 @@ def test_a_few_codes_are_categories_and_an_amount_is_a_number() -> None:
     }
     with pytest.warns(UserWarning, match="column 'store_id' has whole numbers, taken for categories"):
         schema = Schema.guess(table)
-    assert schema == Schema(store_id=Categorical(range(1, 12), other=True), income=Quantile(), width=Quantile())
+    number = Quantile(missing=True)
+    assert schema == Schema(store_id=Categorical(range(1, 12), other=True, missing=True), income=number, width=number)
 
 
 @pytest.mark.parametrize(
-    "name", ["p", "P", "prob", "probability", "propensity", "pscore", "action_prob", "logProb", "ps"]
+    "name",
+    [
+        "p",
+        "P",
+        "prob",
+        "probability",
+        "propensity",
+        "pscore",
+        "action_prob",
+        "logProb",
+        "ps",
+        "pScore",
+        "probs",
+        "proba",
+    ],
 )
 def test_a_propensity_is_no_feature_unless_it_is_kept(name: str) -> None:
     chances = np.random.default_rng(0).random(50)
     table = {name: chances, "x": chances}
     with pytest.warns(UserWarning, match=f"column '{name}' was left out: it looks like a propensity"):
         assert list(Schema.guess(table).inputs) == ["x"]
-    assert Schema.guess(table, keep=[name]) == Schema({name: Quantile(), "x": Quantile()})
-    assert Schema.guess({name: 30 * chances}) == Schema({name: Quantile()})  # an amount, of another name
+    number = Quantile(missing=True)
+    assert Schema.guess(table, keep=[name]) == Schema({name: number, "x": number})
+    assert Schema.guess({name: 30 * chances}) == Schema({name: number})  # an amount, of another name
+
+
+@pytest.mark.parametrize("name", ["p_a", "p_logged", "action_p", "p_mail", "p(a|x)", "p0", "p1", "pi0"])
+def test_what_may_be_a_propensity_is_noted(name: str) -> None:
+    chances = np.random.default_rng(0).random(50)
+    with pytest.warns(UserWarning, match=re.escape(f"column '{name}' may be a propensity, by its name")):
+        schema = Schema.guess({name: chances, "x": chances})
+    assert list(schema.inputs) == [name, "x"]
+    assert not Schema.guess({name: 30 * chances}).notes
 
 
 def test_numbers_that_each_come_once_are_identifiers_in_small_tables_too() -> None:
     with pytest.warns(UserWarning, match="30 different whole numbers in 30 rows, like an identifier"):
         assert list(Schema.guess({"user_id": range(30), "x": np.linspace(0, 1, 30)}).inputs) == ["x"]
     with pytest.warns(UserWarning, match="taken for categories"):
-        assert Schema.guess({"store_id": [1, 2, 3] * 10}).features[0].categories == 4
+        assert Schema.guess({"store_id": [1, 2, 3] * 10}).features[0].categories == 5  # other, missing
 
 
 @pytest.mark.parametrize("kept", [["x"] * 5, list(range(300)), [f"u{i}" for i in range(99)]])
@@ -143,7 +168,7 @@ def test_what_has_no_type_cannot_be_kept() -> None:
         Schema.guess({"x": [1, "a"]}, keep=["x"])
 
 
-TRUE, FALSE = ("true", "yes", "y", "t", "on", "1"), ("false", "no", "n", "f", "off", "0")
+TRUE, FALSE = ("true", "yes", "y", "t", "on", "1", "1.0"), ("false", "no", "n", "f", "off", "0", "0.0")
 
 
 @given(st.data())
@@ -153,15 +178,17 @@ def test_booleans_are_known_in_every_spelling(data: st.DataObject) -> None:
     rows += [(True, (0, str.lower), ""), (False, (0, str.lower), "")]
     texts = [space + case((TRUE if truth else FALSE)[index]) for truth, (index, case), space in rows]
     schema = Schema.guess({"flag": [*texts, None]})
-    assert schema == Schema(flag=Boolean(missing=True))
+    assert schema == Schema.guess({"flag": texts}) == Schema(flag=Boolean(missing=True))
     plain = schema.encoder().encode_many([[truth] for truth, *_ in rows])
     assert schema.encoder().encode_many(pd.DataFrame({"flag": texts})).tolist() == plain.tolist()
     assert [schema.encoder().encode([text]).tolist() for text in texts] == plain.tolist()
 
 
-@pytest.mark.parametrize("column", [[0, 1, 1], ["0", "1", "1"], [0.0, 1.0, 1.0], np.array([0, 1, 1])])
+@pytest.mark.parametrize(
+    "column", [[0, 1, 1], ["0", "1", "1"], [0.0, 1.0, 1.0], np.array([0, 1, 1]), [True, "no", 1], ["1.0", "0.0"]]
+)
 def test_zeros_and_ones_are_booleans(column: Any) -> None:
-    assert Schema.guess({"flag": column}) == Schema(flag=Boolean())
+    assert Schema.guess({"flag": column}) == Schema(flag=Boolean(missing=True))
 
 
 def test_rare_categories_of_many_count_as_other() -> None:
@@ -174,15 +201,82 @@ def test_rare_categories_of_many_count_as_other() -> None:
     assert "often" in feature.values
 
 
+LATER: dict[str, Any] = {
+    "plan": ["a", "b"] * 100,
+    "x": np.arange(200) / 7,
+    "on": [True, False] * 100,
+    "day": ["2024-01-01", "2024-03-01"] * 100,
+}
+
+
 def test_what_came_later_counts_as_other_for_a_bandit() -> None:
-    rows = {"plan": ["a", "b"] * 100, "x": np.arange(200) / 7}
-    bandit = AdaptiveReleaf(2, Schema.guess(rows), seed=0)
-    assert bandit.decide({"plan": "c", "x": 1.0}).action in (0, 1)
+    bandit = AdaptiveReleaf(2, Schema.guess(LATER), seed=0)
+    assert bandit.decide({"plan": "c", "x": 1.0, "on": True, "day": "2030-01-01"}).action in (0, 1)
+
+
+@pytest.mark.parametrize("gone", [None, float("nan"), "", " "])
+def test_any_guessed_feature_may_be_missing_later(gone: Any) -> None:
+    bandit = AdaptiveReleaf(2, Schema.guess(LATER), seed=0)
+    bandit.learn_log(pd.DataFrame(LATER), [0, 1] * 100, [0.0, 1.0] * 100)
+    assert bandit.decide(dict.fromkeys(LATER, gone)).action in (0, 1)
+    assert len(bandit.decide_many([dict.fromkeys(LATER, gone)] * 2)) == 2
+
+
+@pytest.mark.parametrize("blank", ["", " "])
+def test_blank_text_is_missing_in_every_table(blank: str) -> None:
+    dates = [blank if row % 5 == 0 else f"2024-01-{row % 28 + 1:02d}" for row in range(200)]
+    rows = {"day": dates, "note": [("a", "b", blank)[row % 3] for row in range(200)]}
+    without = {name: [value if value.strip() else None for value in values] for name, values in rows.items()}
+    for table in (rows, pd.DataFrame(rows), pl.DataFrame(rows), pa.table(rows)):
+        schema = Schema.guess(table)
+        assert schema == Schema.guess(without)
+        assert schema.inputs["day"].kind == "datetime"
+    units = schema.encoder().encode_many(pd.DataFrame(rows))
+    assert np.array_equal(
+        units, schema.encoder().encode_many([list(row) for row in zip(*without.values(), strict=True)])
+    )
+
+
+@pytest.mark.parametrize(
+    ("column", "reason"),
+    [
+        (
+            ["unknown", *(f"2024-01-{row % 28 + 1:02d}" for row in range(4))] * 40,
+            "has mixed dates and texts, 160",
+        ),
+        ([f"{row % 24:02d}:{row % 60:02d}" for row in range(200)], "has times of day, such as '00:00': write them as"),
+        ([f"{row / 7:.1f}%" for row in range(200)], "looks like numbers with units, such as '0.0%': write them as 0.0"),
+        ([f"${row + 1200:,.2f}" for row in range(200)], "such as '$1,200.00': write them as 1200.00"),
+        ([f"{row / 7:.3f}" if row else "?" for row in range(200)], "has numbers as text, 199 numbers such as '0.143'"),
+        ([1_704_067_200 + 7_001 * row for row in range(200)], "like an identifier, or like seconds since 1970: write"),
+        (
+            [1_704_067_200_000 + 7_001 * row for row in range(200)],
+            "like an identifier, or like milliseconds since",
+        ),
+    ],
+)
+def test_what_is_in_another_format_is_left_out_with_the_right_reason(column: list[Any], reason: str) -> None:
+    with pytest.warns(UserWarning, match="column 'a' was left out"):
+        assert reason in Schema.guess({"a": column, "x": np.arange(200) / 7}).left_out["a"]
+
+
+def test_a_few_texts_among_numbers_are_noted() -> None:
+    column = [*(row / 7 for row in range(190)), *["unknown"] * 10]
+    note = "has 10 values that are no numbers, such as 'unknown' (row 190): such rows are unusable"
+    with pytest.warns(UserWarning, match=re.escape(note)):
+        assert Schema.guess({"a": column}) == Schema(a=Quantile(missing=True))
+
+
+def test_days_written_as_digits_are_noted() -> None:
+    with pytest.warns(UserWarning, match="looks like dates, such as 20240101: write them as 2024-01-31"):
+        schema = Schema.guess({"day": [20_240_101 + row % 28 for row in range(200)]})
+    assert schema == Schema(day=Quantile(missing=True))
+    assert not Schema.guess({"amount": [20_240_101 + 41 * (row % 28) for row in range(200)]}).notes
 
 
 def test_an_infinite_number_among_others_is_noted() -> None:
     with pytest.warns(UserWarning, match="column 'x' is inf in row 1: such rows are unusable"):
-        assert Schema.guess({"x": [1.5, float("inf"), 3]}) == Schema(x=Quantile())
+        assert Schema.guess({"x": [1.5, float("inf"), 3]}) == Schema(x=Quantile(missing=True))
 
 
 def test_a_column_that_is_not_there_cannot_be_left_out() -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -36,9 +36,16 @@ _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 _ID_WORDS = frozenset(("id", "ids", "uuid", "guid", "uid"))
 _ID_NAMES = frozenset(("", "index", "key", "hash", "token", "rowid"))  # an index without a name is pandas'
 _JOINED_ID = re.compile(r"(user|customer|client|session|visitor|device|order|account|member|product|item|store)ids?")
-_CHANCE_WORDS = frozenset(("prob", "probability", "propensity", "pscore", "propensities", "probabilities"))
+_CHANCE_WORDS = frozenset(
+    ("prob", "probs", "proba", "probability", "propensity", "pscore", "propensities", "probabilities")
+)
+_CHANCE_LETTERS = frozenset(("p", "ps", "pi"))  # words that are worth a note
 _CHANCE_NAMES = frozenset(("p", "ps", "pi", "pr", "pi_b", "p_score", "p_log", "p_action"))
 _SEPARATED = re.compile(r"[-+]?(\d{1,3}([,.' ]\d{3})+([.,]\d+)?|\d+,\d+)")  # 5,500 and 1.234.567,8 and 0,5
+_WITH_UNIT = re.compile(r"(?=.*[%$€£¥])[-+]?(?:[$€£¥] ?)?([-+]?\d[\d,.' ]*?) ?[%$€£¥]?")  # 12.3% and $1,200.00
+_TIME_OF_DAY = re.compile(r"\d{1,2}:\d\d(:\d\d)?( ?[AaPp][Mm])?")
+_EPOCH_SECONDS = 946_684_800, 2_208_988_800  # from the year 2000 to 2040
+_DIGIT_DATES = 19_000_101, 21_001_231  # written as 20240131
 _OTHER_DATE = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}([T ].*)?|\d{1,2} [A-Za-z]{3,9} \d{4}.*")
 
 
@@ -97,9 +104,9 @@ def guess_features(
 
 
 def _present_rows(values: Any) -> Sequence[int]:
-    """Rows whose value is not missing; of plain floats, texts and whole numbers without a check of each."""
+    """Rows whose value is not missing; of plain floats and whole numbers without a check of each."""
     types = set(map(type, values))
-    if types <= {str, int, bool}:
+    if types <= {int, bool}:
         return range(len(values))
     if types == {float}:
         rows: list[int] = np.flatnonzero(~np.isnan(values)).tolist()
@@ -113,11 +120,39 @@ def _guess(column: GuessedColumn) -> Guess:
     classes = dict(zip(map(type, column.present), column.present, strict=True))  # a value of each
     kinds = set(map(_type_of, classes.values()))
     if len(kinds) > 1:
-        raise LeftOut(f"has mixed types, {_examples(column, _type_of)}")
+        return _guess_mixed(column)
     (kind,) = kinds
     if kind not in _GUESSES:
         raise LeftOut(f"has values of type {type(column.present[0]).__name__}")
     return _GUESSES[kind](column)
+
+
+def _guess_mixed(column: GuessedColumn) -> Guess:
+    """A column of several types: booleans in several spellings, or numbers or dates with a few errors."""
+    if {"booleans", "texts"} <= set(map(_type_of, column.present)) and _are_booleans(map(str, column.present)):
+        return Boolean(missing=True), ""
+    kinds = [_type_of(value) for value in column.present]
+    kind, count = Counter(kinds).most_common(1)[0]
+    if kind not in ("numbers", "dates") or count < TYPICAL_SHARE * len(kinds):
+        raise LeftOut(f"has mixed types, {_examples(column, _type_of)}")
+    usable, note = _usable(column, [each == kind for each in kinds], kind)
+    feature, further = _GUESSES[kind](usable)
+    return feature, _joined(note, further)
+
+
+def _usable(column: GuessedColumn, usable: list[bool], kind: str) -> tuple[GuessedColumn, str]:
+    """The values of a kind, and a note on the others."""
+    if all(usable):
+        return column, ""
+    index = usable.index(False)
+    others = f"{usable.count(False):,} values that are no {kind}, such as {column.present[index]!r}"
+    kept = [place for place, is_usable in enumerate(usable) if is_usable]
+    values = column._replace(present=[column.present[i] for i in kept], rows=[column.rows[i] for i in kept])
+    return values, f"has {others} ({column.where(index)}): such rows are unusable"
+
+
+def _joined(*notes: str) -> str:
+    return "; it ".join(note for note in notes if note)
 
 
 def _type_of(value: Any) -> str:
@@ -154,7 +189,7 @@ def _words(name: str) -> set[str]:
 
 def _guess_booleans(column: GuessedColumn) -> Guess:
     _require_variation(column, len(set(column.present)))
-    return Boolean(missing=column.missing), ""
+    return Boolean(missing=True), ""
 
 
 def _guess_numbers(column: GuessedColumn) -> Guess:
@@ -163,35 +198,70 @@ def _guess_numbers(column: GuessedColumn) -> Guess:
     except OverflowError:
         raise LeftOut("has numbers that are too large") from None
     different, finite = np.unique(values), values[np.isfinite(values)]
-    if not column.kept:
-        _require_no_propensity(column.name, values)
+    if not column.kept and looks_like_propensity(column.name, values):
+        raise LeftOut("looks like a propensity, by its name and its values in [0, 1]")
     _require_variation(column, len(different))
     if different.tolist() == [0.0, 1.0]:
-        return Boolean(missing=column.missing), ""
+        return Boolean(missing=True), ""
     if not len(finite):
         raise LeftOut("has no finite numbers")
     whole = bool((finite == np.round(finite)).all())
     recur = column.kept or len(different) <= CODE_SHARE * len(values)
     if whole and _names_identifier(column.name) and len(different) <= MANY_CATEGORIES and recur:
         codes = sorted(int(value) for value in np.unique(finite))
-        return Categorical(codes, missing=column.missing, other=True), "has whole numbers, taken for categories"
+        return Categorical(codes, missing=True, other=True), "has whole numbers, taken for categories"
     if whole and not column.kept and _numbers_identify(column.name, finite, len(different)):
         rows = f"{len(different):,} different whole numbers in {len(values):,} rows"
-        raise LeftOut(f"has {rows}, like an identifier")
-    note = ""
+        raise LeftOut(f"has {rows}, like an identifier{_or_times(finite)}")
+    note = "" if column.kept else _number_note(column.name, finite, whole)
     if len(finite) < len(values):
         index = int(np.flatnonzero(~np.isfinite(values))[0])
-        note = f"is {values[index]} in {column.where(index)}: such rows are unusable"
+        note = _joined(note, f"is {values[index]} in {column.where(index)}: such rows are unusable")
     if column.numbers == "quantiles":
-        return Quantile(missing=column.missing), note
+        return Quantile(missing=True), note
     low, high = float(finite.min()), float(finite.max())
-    return Continuous(low, high if high > low else low + 1.0, missing=column.missing), note
+    return Continuous(low, high if high > low else low + 1.0, missing=True), note
 
 
-def _require_no_propensity(name: str, values: Any) -> None:
-    named = bool(_words(name) & _CHANCE_WORDS) or name.lower() in _CHANCE_NAMES
-    if named and values.min() >= 0.0 and values.max() <= 1.0:
-        raise LeftOut("looks like a propensity, by its name and its values in [0, 1]")
+def looks_like_propensity(name: str, values: Any) -> bool:
+    """Whether a column looks like the propensity of the action taken: by its name, and its values in [0, 1]."""
+    joined = re.sub(r"[^a-z]", "", name.lower())
+    named = bool(_words(name) & _CHANCE_WORDS) or joined in _CHANCE_WORDS or name.lower() in _CHANCE_NAMES
+    return named and _are_chances(values)
+
+
+def propensity_columns(columns: Mapping[str, Any]) -> list[str]:
+    """Names of the columns that look like propensities."""
+    found = []
+    for name, values in columns.items():
+        present = [values[row] for row in _present_rows(values)]
+        numbers = bool(present) and all(_type_of(value) == "numbers" for value in present)
+        if numbers and looks_like_propensity(name, np.array(present, dtype=np.float64)):
+            found.append(name)
+    return found
+
+
+def _are_chances(values: Any) -> bool:
+    return bool(values.min() >= 0.0 and values.max() <= 1.0)
+
+
+def _number_note(name: str, values: Any, whole: bool) -> str:
+    """What numbers may be instead: a propensity, or a date."""
+    if _words(name) & _CHANCE_LETTERS and _are_chances(values):
+        return "may be a propensity, by its name and its values in [0, 1]: leave it out unless decisions can know it"
+    if whole and _DIGIT_DATES[0] <= values.min() and values.max() <= _DIGIT_DATES[1]:
+        days = {int(value) for value in values}
+        if all(is_iso(f"{day // 10_000}-{day // 100 % 100:02d}-{day % 100:02d}") for day in days):
+            return f"looks like dates, such as {int(values[0])}: write them as 2024-01-31 for weekdays and seasons"
+    return ""
+
+
+def _or_times(values: Any) -> str:
+    """What else numbers like those of an identifier may be."""
+    for unit, scale in (("seconds", 1), ("milliseconds", 1_000)):
+        if scale * _EPOCH_SECONDS[0] <= values.min() and values.max() <= scale * _EPOCH_SECONDS[1]:
+            return f", or like {unit} since 1970: write times as 2024-01-31T09:30:00"
+    return ""
 
 
 def _names_identifier(name: str) -> bool:
@@ -211,7 +281,7 @@ def _numbers_identify(name: str, values: Any, different: int) -> bool:
     return dense or (different == len(values) and float(np.median(np.abs(values))) >= LARGE_NUMBER)
 
 
-def _guess_dates(column: GuessedColumn, unusable: str = "") -> Guess:
+def _guess_dates(column: GuessedColumn) -> Guess:
     moments = DateTime(parts="weekday").moments(column.present)
     moments = np.sort(moments[moments != NOT_A_TIME])
     _require_variation(column, len(np.unique(moments)))
@@ -224,38 +294,56 @@ def _guess_dates(column: GuessedColumn, unusable: str = "") -> Guess:
     if days:  # whole days read better
         first, last = first // DAY * DAY, -(-last // DAY) * DAY
     start, end = (datetime(1970, 1, 1) + timedelta(microseconds=moment) for moment in (first, max(last, first + 1)))
-    return DateTime(start, end, parts, missing=column.missing), unusable
+    return DateTime(start, end, parts, missing=True), ""
 
 
 def _guess_texts(column: GuessedColumn) -> Guess:
     counts = Counter(column.present)
     if _are_booleans(counts):
-        return Boolean(missing=column.missing), ""
-    dates = sum(count for text, count in counts.items() if is_iso(text))
-    if dates >= TYPICAL_SHARE * len(column.present):
-        return _guess_text_dates(column)
-    if not column.kept and sum(c for text, c in counts.items() if _OTHER_DATE.fullmatch(text.strip())) >= (
-        TYPICAL_SHARE * len(column.present)
-    ):
-        raise LeftOut(f"has dates that are not ISO, such as {column.present[0]!r}: write them as 2024-01-31")
+        return Boolean(missing=True), ""
+    dates = _share(counts, is_iso)
+    if dates >= TYPICAL_SHARE:
+        usable, note = _usable(column, [is_iso(text) for text in column.present], "dates")
+        return _guess_dates(usable)[0], note
+    mixed = _share(counts, _is_number)
     if not column.kept:
-        _require_no_separators(column, counts)
+        if dates > 1 - TYPICAL_SHARE:
+            examples = _examples(column, lambda text: "dates" if is_iso(text) else "texts")
+            raise LeftOut(f"has mixed dates and texts, {examples}")
+        _require_standard_format(column, counts)
+        if len(counts) > MANY_CATEGORIES and mixed >= TYPICAL_SHARE:
+            raise LeftOut(f"has numbers as text, {_examples(column, _text_type)}: convert it to numbers")
+        if len(counts) > MANY_CATEGORIES and mixed > 1 - TYPICAL_SHARE:
+            raise LeftOut(f"has mixed types, {_examples(column, _text_type)}")
     _require_variation(column, len(counts))
-    mixed = sum(count for text, count in counts.items() if _is_number(text)) / len(column.present)
-    if mixed and len(counts) > MANY_CATEGORIES and mixed > 1 - TYPICAL_SHARE and not column.kept:
-        raise LeftOut(f"has mixed types, {_examples(column, _text_type)}")
     note = f"has mixed types, {_examples(column, _text_type)}, taken for categories" if mixed else ""
     return _categories(column, counts, note)
 
 
-def _require_no_separators(column: GuessedColumn, counts: Counter[str]) -> None:
-    """Raise if almost all texts are numbers, of which some are written with separators that no number has."""
-    separated = {text for text in counts if _SEPARATED.fullmatch(text.strip()) and not _is_number(text)}
-    numbers = sum(count for text, count in counts.items() if text in separated or _is_number(text))
-    if separated and numbers >= TYPICAL_SHARE * len(column.present):
-        first = next(text for text in column.present if text in separated)
-        plain = re.sub(r"[,.' ](?=\d{3}([,.' ]|$))", "", first.strip()).replace(",", ".")
-        raise LeftOut(f"looks like numbers with separators, such as {first!r}: write them as {plain}")
+def _share(counts: Counter[str], fits: Callable[[str], Any]) -> float:
+    """Share of the texts that fit."""
+    return sum(count for text, count in counts.items() if fits(text)) / counts.total()
+
+
+def _require_standard_format(column: GuessedColumn, counts: Counter[str]) -> None:
+    """Raise if almost all texts are dates, times of day or numbers in a format that is none of a feature."""
+    if _share(counts, lambda text: _OTHER_DATE.fullmatch(text.strip())) >= TYPICAL_SHARE:
+        raise LeftOut(f"has dates that are not ISO, such as {column.present[0]!r}: write them as 2024-01-31")
+    if len(counts) > MANY_CATEGORIES and _share(counts, lambda text: _TIME_OF_DAY.fullmatch(text.strip())) >= (
+        TYPICAL_SHARE
+    ):
+        raise LeftOut(f"has times of day, such as {column.present[0]!r}: write them as hours, such as 8.25")
+    for what, pattern in (("separators", _SEPARATED), ("units", _WITH_UNIT)):
+        written = {text for text in counts if pattern.fullmatch(text.strip()) and not _is_number(text)}
+        if written and _share(counts, written.union(filter(_is_number, counts)).__contains__) >= (TYPICAL_SHARE):
+            first = next(text for text in column.present if text in written)
+            raise LeftOut(f"looks like numbers with {what}, such as {first!r}: write them as {_plain_number(first)}")
+
+
+def _plain_number(text: str) -> str:
+    """A number without separators and units; of an amount in digits with one comma, that is the decimal one."""
+    digits = re.sub(r"[%$€£¥]", "", text).strip()
+    return re.sub(r"[,.' ](?=\d{3}([,.' ]|$))", "", digits).replace(",", ".")
 
 
 def _categories(column: GuessedColumn, counts: Counter[str], note: str) -> Guess:
@@ -269,23 +357,11 @@ def _categories(column: GuessedColumn, counts: Counter[str], note: str) -> Guess
         note = f"has high cardinality, {different:,} different texts in {rows:,} rows: {rest}"
     elif different > MANY_CATEGORIES and not note and not column.kept:
         note = f"has high cardinality, {different:,} different texts in {rows:,} rows"
-    return Categorical(values, missing=column.missing, other=True), note
+    return Categorical(values, missing=True, other=True), note
 
 
-def _guess_text_dates(column: GuessedColumn) -> Guess:
-    usable = [is_iso(text) for text in column.present]
-    note = ""
-    if not all(usable):
-        index = usable.index(False)
-        what = f"{usable.count(False):,} texts that are no dates, such as {column.present[index]!r}"
-        note = f"has {what} ({column.where(index)}): such rows are unusable"
-    kept = [index for index, is_date in enumerate(usable) if is_date]
-    dates = column._replace(present=[column.present[i] for i in kept], rows=[column.rows[i] for i in kept])
-    return _guess_dates(dates, note)
-
-
-def _are_booleans(counts: Counter[str]) -> bool:
-    found = {BOOLEAN_TEXTS.get(text.strip().lower()) for text in counts}
+def _are_booleans(texts: Iterable[str]) -> bool:
+    found = {BOOLEAN_TEXTS.get(text.strip().lower()) for text in texts}
     return found == {True, False}
 
 

@@ -68,7 +68,7 @@ class DateTime:
         The time zone of weekdays and hours, an IANA name such as "Europe/Berlin". A value with a UTC offset is
         converted to it; a value without one is taken as local time there, unchanged.
     missing
-        Allow missing values (None, NaN, NaT); every part then has a case of its own for them.
+        Allow missing values (None, NaN, NaT, blank text); every part then has a case of its own for them.
 
     Examples
     --------

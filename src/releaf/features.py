@@ -18,18 +18,19 @@ __all__ = ["Boolean", "Categorical", "Continuous", "Feature", "Quantile"]
 
 PLAIN = frozenset((float,))  # types that need no check: integers may be too large, texts may look like numbers
 MISSING = -1.0  # encodes a missing value of a number
-_TRUE, _FALSE = ("true", "yes", "y", "t", "on", "1"), ("false", "no", "n", "f", "off", "0")
+_TRUE, _FALSE = ("true", "yes", "y", "t", "on", "1", "1.0"), ("false", "no", "n", "f", "off", "0", "0.0")
+BLANK = " \t\r\n"
 BOOLEAN_TEXTS = {**dict.fromkeys(_TRUE, True), **dict.fromkeys(_FALSE, False)}  # in lower case
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a value is None, NaN, or pandas' NA or NaT."""
+    """Whether a value is None, NaN, blank text, or pandas' NA or NaT."""
     if value is None:
         return True
     if isinstance(value, float | np.floating):
         return bool(value != value)
-    if isinstance(value, str):  # frequent
-        return False
+    if isinstance(value, str):
+        return not value.strip(BLANK)
     name = type(value).__name__
     return name in ("NAType", "NaTType") or (name == "datetime64" and bool(np.isnat(value)))
 
@@ -63,7 +64,7 @@ class Continuous:
     clip
         Clip a value to the bounds, instead of rejecting it.
     missing
-        Allow missing values (None, NaN); they get a separate interval.
+        Allow missing values (None, NaN, blank text); they get a separate interval.
     """
 
     low: float = 0.0
@@ -118,7 +119,7 @@ class Quantile:
     size
         Number of values in the sample.
     missing
-        Allow missing values (None, NaN); they get a separate interval.
+        Allow missing values (None, NaN, blank text); they get a separate interval.
     """
 
     size: int = 512
@@ -151,9 +152,10 @@ class Categorical:
     *values
         The values, as arguments or as one sequence.
     missing
-        Allow missing values (None, NaN); they count as one more category.
+        Allow missing values (None, NaN, blank text); they count as one more category.
     other
-        Allow values that are not known yet; they count as one more category, "other". Without it they are an error.
+        Allow values that are not known yet; they count as one more category, "other", as do missing values without
+        ``missing``. Without it they are an error.
 
     Examples
     --------
@@ -169,7 +171,7 @@ class Categorical:
             values = tuple(values[0])
         self.values = tuple(v.item() if isinstance(v, np.generic) else v for v in values)
         self.missing, self.other = bool(missing), bool(other)
-        if not all(isinstance(value, str | int | float) and not is_missing(value) for value in self.values):
+        if not all(isinstance(value, str | int | float) and value == value for value in self.values):
             raise TypeError(f"the values of Categorical must be text, numbers or booleans, got {self.values!r}")
         self._indices = {value: index for index, value in enumerate(self.values)}
         if not self.values or len(self._indices) < len(self.values):
@@ -201,7 +203,10 @@ class Categorical:
         try:
             return self._indices[value]
         except (KeyError, TypeError):
-            if self.other and isinstance(value, str | int | float | np.generic):
+            gone = is_missing(value)
+            if gone and self.missing:
+                return self.categories - 1
+            if self.other and (gone or isinstance(value, str | int | float | np.generic)):
                 return len(self.values)
             raise ValueError from None
 
@@ -218,11 +223,8 @@ class Categorical:
             pass
         if not (self.missing or self.other):
             return None
-        gone = (count - 0.5) / count
         try:
-            return [
-                gone if self.missing and is_missing(value) else (self.index(value) + 0.5) / count for value in values
-            ]
+            return [(self.index(value) + 0.5) / count for value in values]
         except (ValueError, TypeError):
             return None
 
@@ -240,7 +242,7 @@ class Boolean:
     Parameters
     ----------
     missing
-        Allow missing values (None, NaN); they count as a third category.
+        Allow missing values (None, NaN, blank text); they count as a third category.
     """
 
     missing: bool = False

@@ -150,10 +150,11 @@ class Schema:
         numbers: str = "quantiles",
         row_name: Callable[[int], str] = "row {}".format,
     ) -> Schema:
-        """Infer a schema from the columns of a table: numbers, dates, booleans or categories, missing or not.
+        """Infer a schema from the columns of a table: numbers, dates, booleans or categories.
 
         Identifiers, constant columns, columns that look like propensities and columns of mixed types are left out.
-        ``left_out`` of the result has the reasons, ``notes`` what else is worth a look; a warning repeats both.
+        Every feature may be missing in later rows. ``left_out`` of the result has the reasons, ``notes`` what else is
+        worth a look; a warning repeats both.
 
         Parameters
         ----------
@@ -172,7 +173,7 @@ class Schema:
         --------
         >>> schema = Schema.guess({"age": [30, None], "plan": ["a", "b"], "since": ["2024-01-31", "2024-03-01"]})
         >>> schema.inputs["plan"]
-        Categorical('a', 'b', other=True)
+        Categorical('a', 'b', missing=True, other=True)
         >>> schema.names
         ('age', 'plan', 'since: trend', 'since: weekday')
         """
@@ -352,16 +353,13 @@ class Encoder:
 
     def _to_unit(self, position: int, value: Any, where: str = "") -> float:
         feature, name = self.schema.features[position], self.schema.names[position]
-        if is_missing(value):
-            if not feature.missing:
-                raise ValueError(f"feature {name!r}{where} is missing ({shown(value)}): expected {feature.expects}")
-            if isinstance(feature, Categorical | Boolean):
-                return (feature.categories - 0.5) / feature.categories
-            return MISSING
+        if feature.missing and not isinstance(feature, Categorical) and is_missing(value):
+            return (feature.categories - 0.5) / feature.categories if feature.categories else MISSING
         try:
             return feature.to_unit(value)
         except (ValueError, TypeError, OverflowError):
-            raise ValueError(f"feature {name!r}{where} is {shown(value)}: expected {feature.expects}") from None
+            what = f"missing ({shown(value)})" if is_missing(value) else shown(value)
+            raise ValueError(f"feature {name!r}{where} is {what}: expected {feature.expects}") from None
 
     def _column_to_unit(self, position: int, column: Any) -> Any:
         """Encode a feature's values in [0, 1]; those of a Quantile stay, with NaN where they are missing."""

@@ -78,10 +78,10 @@ def test_a_schema_is_guessed_edited_and_used(folder: Path, tmp_path: Path) -> No
     text = run("schema", folder / "log.csv", *leave_out).stdout
     schema = releaf.Schema.from_toml(text)
     assert schema == releaf.Schema(
-        age=releaf.Quantile(),
-        plan=releaf.Categorical("a", "b", other=True),
-        member=releaf.Boolean(),
-        noise=releaf.Quantile(),
+        age=releaf.Quantile(missing=True),
+        plan=releaf.Categorical("a", "b", missing=True, other=True),
+        member=releaf.Boolean(missing=True),
+        noise=releaf.Quantile(missing=True),
     )
     assert told("schema", folder / "log.parquet", *leave_out) == schema.to_dict()
     edited = tmp_path / "schema.toml"
@@ -460,8 +460,9 @@ def test_broken_rows_of_a_log_to_evaluate_are_named(folder: Path, tmp_path: Path
         assert f"line {line}: " in shown
 
 
-def test_a_log_without_probabilities_cannot_be_evaluated(folder: Path) -> None:
-    result = run("evaluate", folder / "log.csv", "--action", "shown", "--reward", "clicked", expect=1)
+def test_a_log_without_probabilities_cannot_be_evaluated(tmp_path: Path) -> None:
+    clicks().drop("p").write_csv(tmp_path / "log.csv")
+    result = run("evaluate", tmp_path / "log.csv", "--action", "shown", "--reward", "clicked", expect=1)
     assert "has no column 'probability' of propensities, which off-policy estimates need" in result.stderr
     assert "--estimate-propensities" in result.stderr
 

@@ -80,9 +80,9 @@ def test_the_schema_tells_what_it_took_and_what_it_left_out(folder: Path) -> Non
     assert told[:9] == [
         "Features, guessed from the first rows:",
         "  date        date from 2024-01-01 to 2024-10-26: trend, weekday",
-        '  city        300 categories and "other", or missing (has high cardinality, 300 different texts in '
+        '  city        300 categories and "other" (has high cardinality, 300 different texts in '
         f"{told[2].rsplit(' in ', 1)[1]}",
-        "  age         number, or missing",
+        "  age         number",
         "  newsletter  boolean",
         "Left out (--keep makes a column a feature all the same):",
         told[6],
@@ -93,8 +93,8 @@ def test_the_schema_tells_what_it_took_and_what_it_left_out(folder: Path) -> Non
     assert told[6].endswith("different whole numbers in 5,997 rows, like an identifier")
     assert told[9] == "3 unusable rows were skipped:"
     schema = releaf.Schema.from_toml((folder / "schema.toml").read_text())
-    assert schema.inputs["date"] == releaf.DateTime(FIRST, LAST, ["trend", "weekday"])
-    assert schema.inputs["newsletter"] == releaf.Boolean()
+    assert schema.inputs["date"] == releaf.DateTime(FIRST, LAST, ["trend", "weekday"], missing=True)
+    assert schema.inputs["newsletter"] == releaf.Boolean(missing=True)
     assert schema.names == ("date: trend", "date: weekday", "city", "age", "newsletter")
 
 
@@ -136,6 +136,44 @@ def test_relevance_and_explanation_find_what_was_planted(folder: Path) -> None:
     assert "date: weekday = Saturday" in told
     assert "city = City 001" in told
     assert run("explain", folder / "model.releaf", "2025-03-01,City 001,,yes").stdout == told
+
+
+def test_a_row_of_a_file_is_explained_by_the_number_that_decide_prints(folder: Path) -> None:
+    model = folder / "model.releaf"
+    told = run("explain", model, folder / "later.csv", "--row", "2").stdout
+    assert told == run("explain", model, "2025-03-01,City 001,33,yes").stdout
+    texts = {"user_id": "1", "date": "2025-03-01", "city": "City 001", "age": "33", "newsletter": "yes"}
+    assert run("explain", model, json.dumps(texts)).stdout == told
+    assert "has no line 9 with values" in run("explain", model, folder / "later.csv", "--row", "9", expect=1).stderr
+    assert "name one of its rows with --row" in run("explain", model, folder / "later.csv", expect=1).stderr
+
+
+def test_rows_with_gaps_are_decided_where_the_log_had_none(folder: Path) -> None:
+    (folder / "gaps.csv").write_text("date,city,age,newsletter\n,City 001,33,yes\n2025-03-01,,,\n")
+    assert len(run("decide", folder / "model.releaf", folder / "gaps.csv").stdout.splitlines()) == 3
+
+
+def test_the_only_column_that_looks_like_propensities_is_used_and_named(folder: Path, tmp_path: Path) -> None:
+    options = ("--skip-bad", "--policy", "UCB1", "--json")
+    found = run("evaluate", folder / "log.csv", *options)
+    assert "Propensities: column 'p', by its name and its values." in found.stderr
+    assert found.stdout == run("evaluate", folder / "log.csv", "--probability", "p", *options).stdout
+    lines = (folder / "log.csv").read_text().splitlines()
+    twice = [f"{line},{'prob' if not row else 0.5}" for row, line in enumerate(lines[:40])]
+    (tmp_path / "two.csv").write_text("\n".join(twice))
+    told = run("evaluate", tmp_path / "two.csv", *options, expect=1).stderr
+    assert "name it with --probability (such as 'p' or 'prob'), or estimate them" in " ".join(told.split())
+
+
+def test_a_log_sorted_by_action_is_named_and_shuffled_on_request(folder: Path, tmp_path: Path) -> None:
+    header, *lines = (folder / "log.csv").read_text().splitlines()
+    ordered = sorted((line for line in lines if line.count(",") == 8), key=lambda line: line.split(",")[7])
+    (tmp_path / "sorted.csv").write_text("\n".join([header, *ordered]))
+    options = ("--skip-bad", "--policy", "UCB1", "--probability", "p", "--json")
+    told = " ".join(run("evaluate", tmp_path / "sorted.csv", *options).stderr.split())
+    assert "The halves of the log differ: action" in told
+    assert "If the log is sorted, evaluate it with --shuffle." in told
+    assert "halves" not in run("evaluate", tmp_path / "sorted.csv", *options, "--shuffle").stderr
 
 
 def test_policies_are_evaluated_with_and_without_a_schema(folder: Path) -> None:

@@ -37,6 +37,64 @@ def test_estimated_propensities_of_a_logistic_policy_cost_at_most_a_tenth_of_the
     assert min(shares) >= 0.9, shares
 
 
+def test_a_strong_logistic_policy_costs_few_effective_rows_too() -> None:
+    """Propensities from 0.002 on: a second logistic regression, for calibration, cost a sixth of the rows."""
+    shares = []
+    for seed in range(5):
+        generator = np.random.default_rng(100 + seed)
+        contexts = generator.random((8_000, 4))
+        chances = np.exp(2.5 * contexts @ np.array([[2, 0, 0, 0], [0, 2, 0, 0], [0, 0, -2, 1.0]]).T)
+        chances /= chances.sum(axis=1, keepdims=True)
+        taken = (chances.cumsum(axis=1) < generator.random((8_000, 1))).sum(axis=1)
+        chosen = (contexts[:, 1] * contexts[:, 2] > 0.3).astype(int)
+        log = Log(contexts, taken, np.zeros(8_000), chances[np.arange(8_000), taken], 4, ("a", "b", "c"))
+        found = evaluate.estimate_propensities(without_propensities(log), seed=seed)
+        shares.append(evaluate.effective_rows(found.log, chosen) / evaluate.effective_rows(log, chosen))
+    assert min(shares) >= 0.9, shares
+
+
+def test_an_action_that_was_rarely_taken_has_its_share_as_propensity_and_is_a_problem() -> None:
+    planted = planted_log(3_000, 0, strength=2.0)
+    taken = planted.log.taken.copy()
+    taken[[17, 1_700]] = 3
+    log = replace(planted.log, taken=taken, probabilities=None, actions=(*planted.log.actions, "fax"))
+    found = evaluate.estimate_propensities(log)
+    assert found.rare == ("fax",)
+    assert (found.table[:, 3] == 2 / 3_000).all()
+    assert found.table.sum(axis=1) == pytest.approx(1.0)
+    assert abs(found.table[:, :3] - planted.propensities).mean() < 0.03
+    always = evaluate.overlap(found, np.full(3_000, 3))
+    assert "the log rarely took 'fax': its propensity is its share of all rows" in always.problems[-1]
+    assert not evaluate.overlap(found, planted.chosen).rare
+
+
+def test_each_fold_has_its_share_of_a_rare_action() -> None:
+    from releaf.evaluate.reward_models import random_folds
+
+    taken = np.array([1] * 7 + [0] * 93)
+    fold_of = random_folds(100, 5, 0, taken)
+    assert np.bincount(fold_of).tolist() == [20] * 5
+    assert sorted(np.bincount(fold_of[:7], minlength=5).tolist()) == [1, 1, 1, 2, 2]
+
+
+@pytest.mark.parametrize("how", ["numbers", "categories"])
+def test_columns_of_propensity_models_are_those_of_the_dense_matrix(how: str) -> None:
+    from releaf.ensembles.experts import columns_of
+    from releaf.evaluate.propensity_columns import sparse_columns, tree_columns
+
+    generator = np.random.default_rng(0)
+    number = Continuous(0.0, 1.0, missing=True)
+    schema = Schema(x=number, y=Categorical(range(300)) if how == "categories" else number)
+    rows = [[None if row % 9 == 0 else generator.random(), int(generator.integers(2))] for row in range(500)]
+    units, masks = schema.encoder().encode_many(rows), generator.random((500, 2)) < 0.5
+    dense = np.column_stack([columns_of(units, schema), masks])
+    assert (sparse_columns(units, schema, masks).toarray() == dense).all()
+    columns, coded = tree_columns(units, schema, masks)
+    assert coded == ([1] if how == "categories" else [])
+    assert columns.shape == (500, 4)
+    assert columns[:, coded].max(initial=0) < 254
+
+
 def test_intervals_with_estimated_propensities_hold_the_truth() -> None:
     held = dict.fromkeys(("ips", "snips", "dm", "dr", "sndr", "switch-dr"), 0)
     logs = 40
@@ -132,9 +190,10 @@ def test_categories_missing_values_and_actions_that_were_never_taken() -> None:
 
 
 def test_what_can_not_be_estimated_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    log = replace(planted_log(100, 0).log, taken=np.array([1, 1] + [0] * 98))
-    with pytest.raises(ValueError, match="action 'b' was taken in 2 rows: expected at least 5, one per fold"):
+    log = replace(planted_log(4, 0).log, taken=np.array([1, 1, 0, 0]))
+    with pytest.raises(ValueError, match="no action was taken in 5 rows or more, one per fold: the log has 4 rows"):
         evaluate.estimate_propensities(log)
+    log = planted_log(100, 0).log
     with pytest.raises(ValueError, match="lambdas must be finite numbers of at least 1"):
         evaluate.sensitivity(log, np.zeros(100, dtype=int), [0.5])
     real = builtins.__import__

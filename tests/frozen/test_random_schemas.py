@@ -203,6 +203,17 @@ def test_a_seed_out_of_range_is_rejected(seed: int, node: EvaluatorProcess, plai
         assert each.decide(text, [{"context": [0.5], "seed": str(seed)}])[0]["error"] == expected
 
 
+@pytest.mark.parametrize("gone", [None, "", " "])
+def test_a_missing_category_counts_as_other(gone: Any, node: EvaluatorProcess, plain_python: EvaluatorProcess) -> None:
+    schema = releaf.Schema(sex=releaf.Categorical("m", "f", other=True), kept=releaf.Categorical("", "a", missing=True))
+    text = frozen_text(releaf.Random(2, schema, seed=0))
+    for context in ([gone, ""], [gone, None], ["m", gone]):
+        for each in (plain_python, node):
+            found = each.decide(text, [{"context": context, "seed": "0", "eligible": None}])[0]
+            assert "error" not in found
+    assert releaf.frozen.read_policy(text).encode([gone, ""]) == schema.encoder().encode([gone, ""]).tolist()
+
+
 def test_nan_counts_as_missing() -> None:
     policy = releaf.frozen.read_policy(frozen_text(releaf.Random(2, {"x": releaf.Quantile(missing=True)}, seed=0)))
     assert policy.encode([math.nan]) == policy.encode([None]) == [-1.0]

@@ -441,7 +441,7 @@ def test_a_table_of_actions_is_read_from_a_data_frame() -> None:
     frame = pandas.DataFrame({"action": ["tea", "cola"], "price": [2.0, 3.0], "hot": [True, False]})
     table = releaf.ActionTable(frame)
     assert table.names == ("tea", "cola")
-    assert table.values.tolist() == [[0.0, 0.75], [1.0, 0.25]]
+    assert table.values.tolist() == [[0.0, 1.5 / 3], [1.0, 0.5 / 3]]  # false, true, missing
     assert releaf.JointReleaf(table, 2).actions == ("tea", "cola")
     with pytest.raises(ValueError, match="actions has no column 'name' of names; it has action, price, hot"):
         releaf.ActionTable(frame, name="name")

@@ -294,7 +294,7 @@ def test_a_table_of_labels_becomes_a_stream_whatever_it_is_kept_in(kind: str, tm
     age, plan, new = stream.features.features
     assert age == releaf.Continuous(30, 60, missing=True)
     assert plan == releaf.Categorical("a", "b", missing=True, other=True)
-    assert new == releaf.Boolean()
+    assert new == releaf.Boolean(missing=True)
     bandit = releaf.LinUCB(stream.actions, stream.features)
     assert len(releaf.replay(bandit, stream.contexts, stream.rewards)) == 4
 

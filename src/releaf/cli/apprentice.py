@@ -107,7 +107,7 @@ def _columns(
     from releaf.streams.batches import missing_column_message
     from releaf.streams.table_files import read_first_rows
 
-    names = read_first_rows(log, GUESS_ROWS)[0].columns
+    names = read_first_rows(log, GUESS_ROWS).columns
     if probability is None and "probability" in names:
         probability = "probability"
     for name in (action, reward, probability, *further.values(), *leave_out):
@@ -125,9 +125,9 @@ def _features(
         return watching.policy.schema
     if schema is not None:
         return read_schema(schema)
-    rows, more = read_first_rows(log, GUESS_ROWS)
+    rows = read_first_rows(log, GUESS_ROWS)
     used = [name for name in columns.values() if name is not None]
-    features = guess_schema(rows, [*used, *leave_out], [], log if more else None)
+    features = guess_schema(rows, [*used, *leave_out], [])
     show_guess(features, can_keep=False)
     return features
 

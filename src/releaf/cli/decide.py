@@ -11,7 +11,7 @@ import typer
 from rich.markup import escape
 
 from releaf.cli.console import Json, Model, error_messages, errors, fail, print_json
-from releaf.cli.row_files import open_rows, parse_json
+from releaf.cli.row_files import open_rows
 from releaf.decision import Decision
 from releaf.policy import Policy
 
@@ -68,7 +68,7 @@ def decide(
                 print(header, end="")  # not before a row was read: the file may lack columns
                 header = ""
                 try:
-                    context = _context(row, learner.schema, file.kind)
+                    context = context_of_row(row, learner.schema)
                     among, costs = _eligible(row, eligible, learner.actions), _costs(row, cost, learner.actions)
                     price = prices.of(row)
                     priced = {} if price is None else {"label_cost": price}
@@ -88,15 +88,19 @@ def decide(
     raise typer.Exit(1 if broken else 0)
 
 
-def _context(row: Any, schema: Any, kind: str) -> Any:
-    """The features of a row; raises if the row is an exception."""
+def context_of_row(row: Any, schema: Any) -> Any:
+    """The features among the values of a row, texts parsed as in a CSV file; raises if the row is an exception."""
     from releaf.streams.csv_columns import parse_column
 
     if isinstance(row, Exception):
         raise row
-    if kind != "csv":
-        return features_of_row(row, tuple(schema.inputs))
-    return {name: parse_column([row[name]], feature)[0] for name, feature in schema.inputs.items()}
+    if not isinstance(row, dict):
+        return row
+    features = {name: feature for name, feature in schema.inputs.items() if name in row}
+    return {
+        name: parse_column([row[name]], feature)[0] if isinstance(row[name], str) else row[name]
+        for name, feature in features.items()
+    }
 
 
 def _eligible(row: Any, column: str | None, actions: tuple[Any, ...]) -> list[Any] | None:
@@ -145,16 +149,6 @@ def _number(given: Any) -> float | None:
         return float(given)
     except (TypeError, ValueError):
         return None
-
-
-def features_of_row(row: Any, names: tuple[str, ...]) -> Any:
-    """The features among the values of a mapping; anything else unchanged."""
-    return {name: row[name] for name in names if name in row} if isinstance(row, dict) else row
-
-
-def parse_json_context(text: str, names: tuple[str, ...]) -> Any:
-    """The features of a JSON object, or an exception."""
-    return features_of_row(parse_json(text), names)
 
 
 def _write_csv(number: int, choice: Decision) -> None:

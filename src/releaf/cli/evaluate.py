@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import typer
+from rich.markup import escape
 
 from releaf.cli.console import (
     Json,
@@ -27,6 +28,7 @@ POLICIES = ("AdaptiveReleaf", "LinUCB", "LinTS", "Releaf", "UCB1")
 METHODS = ("ips", "snips", "dm", "dr", "sndr", "switch-dr")
 SHOWN = ("snips", "dr", "switch-dr")  # in the table, by default
 OWN = "the log's own"
+DEFAULT_PROBABILITY = "probability"
 
 
 class Shared(NamedTuple):
@@ -43,7 +45,10 @@ def evaluate(
     log: Annotated[Path, typer.Argument(help="A CSV, Parquet, Arrow or DSJSON file of decisions.")],
     action: Annotated[str, typer.Option(help="Column of the action taken.")] = "action",
     reward: Annotated[str, typer.Option(help="Column of its reward.")] = "reward",
-    probability: Annotated[str, typer.Option(help="Column of its propensity.")] = "probability",
+    probability: Annotated[
+        str | None,
+        typer.Option(help="Column of its propensity (probability, or the one column that looks like propensities)."),
+    ] = None,
     eligible: Annotated[
         str | None,
         typer.Option(help="Column of the actions that could be taken: names separated by |, or lists; empty: all."),
@@ -70,7 +75,10 @@ def evaluate(
         typer.Option(help=f"An estimator to show; may be repeated ({', '.join(METHODS)}). JSON has all."),
     ] = None,
     reward_range: Annotated[tuple[float, float], typer.Option(help="Lowest and highest reward.")] = (0.0, 1.0),
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the policies.")] = 0,
+    shuffle: Annotated[
+        bool, typer.Option("--shuffle", help="Shuffle the rows first: for a log that is sorted, but not by time.")
+    ] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the policies, and of --shuffle.")] = 0,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip unusable rows.")] = False,
     png: Annotated[Path | None, typer.Option(help="Draw the weights of all policies into this file.")] = None,
     workers: Annotated[
@@ -95,16 +103,14 @@ def evaluate(
         models = {str(path): load(path) for path in model or []}
         features = _features_of(models, None if schema is None else read_schema(schema))
         known = next((learner.actions for learner in models.values()), None)
-        column = None if estimate_propensities else probability
-        unused = leave_out or []
-        columns = {"action": action, "reward": reward, "probability": column, "eligible": eligible, "cost": cost}
-        decisions = _read(log, columns, probability, features, unused, known, reward_range, skip_bad)
+        columns = {"action": action, "reward": reward, "probability": probability, "eligible": eligible, "cost": cost}
+        decisions = _read(log, columns, estimate_propensities, features, leave_out or [], known, reward_range, skip_bad)
         policies = {name: _made(name, decisions, seed, reward_range) for name in policy or ([] if model else POLICIES)}
         policies |= models
         tasks = [(name, learner, name not in models) for name, learner in policies.items()]
         with executor_for(workers or (None if ray else 1), ray) as executor, progress_bar() as progress:
             bar, found = progress.add_task("evaluating", total=len(tasks) + 1), {}
-            shared = _share(decisions, estimate_propensities, reward_range)
+            shared = _share(decisions, estimate_propensities, reward_range, seed if shuffle else None)
             progress.advance(bar)
             for index, result in executor.map(partial(_line, shared), tasks):
                 found[index] = result
@@ -135,7 +141,7 @@ def _checked_estimators(given: list[str] | None) -> tuple[str, ...]:
 def _read(
     log: Path,
     columns: dict[str, Any],
-    ignored: str,
+    estimates_propensities: bool,
     features: Any,
     leave_out: list[str],
     known: Any,
@@ -145,20 +151,20 @@ def _read(
     from releaf import streams
     from releaf.streams.table_files import read_first_rows
 
-    rows, more = read_first_rows(log, GUESS_ROWS)
-    probability, eligible, cost = columns["probability"], columns["eligible"], columns["cost"]
+    rows = read_first_rows(log, GUESS_ROWS)
+    eligible, cost = columns["eligible"], columns["cost"]
     for name, what in ((eligible, "eligible actions"), (cost, "costs")):
         if name is not None and name not in rows.columns:
             fail(f"{log} has no column {name!r} of {what}; it has {', '.join(rows.columns)}")
-    if probability is not None and probability not in rows.columns:
-        fail(
-            f"{log} has no column {probability!r} of propensities, which off-policy estimates need: "
-            "name it with --probability, or estimate them with --estimate-propensities"
-        )
+    decided = [name for name in (columns["action"], columns["reward"], eligible, cost) if name is not None]
+    probability = columns["probability"] or DEFAULT_PROBABILITY
+    if not estimates_propensities:
+        unused = {name: values for name, values in rows.columns.items() if name not in (*decided, *_inputs(features))}
+        probability = _propensity_column(log, columns["probability"], unused)
+    columns = {**columns, "probability": None if estimates_propensities else probability}
     if features is None:
-        propensities = [ignored] if ignored in rows.columns else []  # no feature, even if they are estimated anew
-        decided = [name for name in (columns["action"], columns["reward"], eligible, cost) if name is not None]
-        features = guess_schema(rows, [*decided, *propensities, *leave_out], [], log if more else None)
+        propensities = [probability] if probability in rows.columns else []  # no feature, even if estimated anew
+        features = guess_schema(rows, [*decided, *propensities, *leave_out], [])
         show_guess(features, can_keep=False)
     return streams.log(
         log,
@@ -167,6 +173,28 @@ def _read(
         reward_range=reward_range,
         features=features,
         skip_bad=skip_bad,
+    )
+
+
+def _inputs(features: Any) -> tuple[str, ...]:
+    return () if features is None else tuple(features.inputs)
+
+
+def _propensity_column(log: Path, given: str | None, columns: dict[str, Any]) -> str:
+    """The column of propensities: as given, or by the default name, or the only one that looks like propensities."""
+    from releaf.column_guess import propensity_columns
+
+    name = given or DEFAULT_PROBABILITY
+    if name in columns:
+        return name
+    candidates = propensity_columns(columns) if given is None else []
+    if len(candidates) == 1:
+        errors.print(f"Propensities: column {candidates[0]!r}, by its name and its values.", highlight=False)
+        return candidates[0]
+    hint = f" (such as {' or '.join(map(repr, candidates))})" if candidates else ""
+    raise ValueError(
+        f"{log} has no column {name!r} of propensities, which off-policy estimates need: "
+        f"name it with --probability{hint}, or estimate them with --estimate-propensities"
     )
 
 
@@ -189,11 +217,15 @@ def _made(name: str, log: Any, seed: int, reward_range: tuple[float, float]) -> 
     return made(log.actions, log.features, seed=seed, **further)
 
 
-def _share(log: Any, estimates_propensities: bool, reward_range: tuple[float, float]) -> Shared:
+def _share(log: Any, estimates_propensities: bool, reward_range: tuple[float, float], seed: int | None) -> Shared:
     """Split the log, and fit the models that all policies share to its second half."""
     from releaf.evaluate import cross_fit_rewards, estimate_propensities, halves
+    from releaf.evaluate.off_policy import differing_shares
 
-    first, second = halves(log)
+    first, second = halves(log, seed)
+    if what := differing_shares(first, second):
+        hint = "" if seed is not None else " If the log is sorted, evaluate it with --shuffle."
+        errors.print(f"[yellow]The halves of the log differ:[/] {escape(what)}.{hint}", highlight=False)
     propensities = None
     if estimates_propensities:
         propensities = estimate_propensities(second)

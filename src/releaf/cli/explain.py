@@ -11,7 +11,8 @@ from rich.markup import escape
 
 from releaf.arrays import Array
 from releaf.cli.console import Json, Model, console, error_messages, fail, print_json
-from releaf.cli.decide import decision_to_dict, eligible_in_cell, parse_json_context
+from releaf.cli.decide import context_of_row, decision_to_dict, eligible_in_cell
+from releaf.cli.row_files import open_rows, parse_json
 from releaf.decision import Decision
 from releaf.policy import Policy
 
@@ -75,7 +76,16 @@ def _cell(share: float, highest: float) -> str:
 
 def explain(
     model: Model,
-    row: Annotated[str, typer.Argument(help="A context: a JSON object, or its values in order, separated by commas.")],
+    row: Annotated[
+        str,
+        typer.Argument(
+            help="A context: a JSON object, or its values in order, separated by commas. With --row: the file of it."
+        ),
+    ],
+    number: Annotated[
+        int | None,
+        typer.Option("--row", help="Its number in the file, as `releaf decide` prints it: a CSV header is line 1."),
+    ] = None,
     eligible: Annotated[str | None, typer.Option(help="The actions that may be chosen, separated by |.")] = None,
     cost: Annotated[str | None, typer.Option(help="The costs of the actions: name=cost, separated by |.")] = None,
     png: Annotated[Path | None, typer.Option(help="Write a chart of the chosen action as PNG.")] = None,
@@ -90,7 +100,7 @@ def explain(
 
     with error_messages():
         learner = releaf.load(model)
-        context = _parse_context(row, learner.schema)
+        context = _parse_context(row, learner.schema) if number is None else _context_in_file(row, number, learner)
         among, costs = _parse_eligible(eligible, learner), _parse_costs(cost, learner)
         choice = learner.preview(context, among, costs)
         if not learner.traits.explains:
@@ -130,14 +140,25 @@ def _show_decision(choice: Decision, learner: Policy, as_json: bool) -> None:
         console.print(escape(repr(choice)), highlight=False)
 
 
+def _context_in_file(path: str, number: int, learner: Policy) -> Any:
+    """The features of a row of a file, which `releaf decide` prints with the same number."""
+    with open_rows(Path(path), tuple(learner.schema.inputs)) as file:
+        for found, row in file.rows:
+            if found == number:
+                return context_of_row(row, learner.schema)
+    raise ValueError(f"{path} has no {file.unit} {number} with values: expected a number as `releaf decide` prints it")
+
+
 def _parse_context(row: str, schema: Any) -> Any:
     from releaf.streams.csv_columns import parse_column
 
     if row.lstrip().startswith("{"):
-        context = parse_json_context(row, tuple(schema.inputs))
-        if isinstance(context, Exception):
-            raise ValueError(f"the row is {context}")
-        return context
+        given = parse_json(row)
+        if isinstance(given, Exception):
+            raise ValueError(f"the row is {given}")
+        return context_of_row(given, schema)
+    if Path(row).is_file():
+        raise ValueError(f"{row} is a file: name one of its rows with --row, by the number that `releaf decide` prints")
     values = next(csv.reader([row]), [])
     inputs = schema.inputs
     if len(values) != len(inputs):

@@ -107,10 +107,10 @@ def features_of(log: Path, schema: Path | None, leave_out: list[str], keep: list
     first = Path(files_of(str(log))[0])  # raises if it is no Parquet file
     if schema is not None:
         return read_schema(schema)
-    rows, more = read_first_rows(first, GUESS_ROWS)
+    rows = read_first_rows(first, GUESS_ROWS)
     for name in leave_out:
         if name not in rows.columns:
             fail(missing_column_message(first, name, rows.columns))
-    features = guess_schema(rows, leave_out, keep, first if more else None)
+    features = guess_schema(rows, leave_out, keep)
     show_guess(features)
     return features

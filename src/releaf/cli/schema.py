@@ -39,9 +39,9 @@ def schema(
     from releaf.streams.table_files import read_first_rows
 
     with error_messages():
-        rows, more = read_first_rows(file, GUESS_ROWS)
+        rows = read_first_rows(file, GUESS_ROWS)
         known = [name for name in (action, reward) if name in rows.columns]
-        guessed = guess_schema(rows, [*known, *(leave_out or [])], keep or [], file if more else None)
+        guessed = guess_schema(rows, [*known, *(leave_out or [])], keep or [])
         if output is not None:
             output.write_text(guessed.to_toml(), encoding="utf-8")
     show_guess(guessed)
@@ -67,31 +67,19 @@ def read_schema(path: Path) -> Any:
         raise ValueError(f"{path}: {error}") from None
 
 
-def guess_schema(rows: TableRows, leave_out: list[str], keep: list[str], rest: Path | None) -> Any:
-    """Guess the schema of some rows; a feature may be missing if it is in any row of ``rest``, a file with more."""
+def guess_schema(rows: TableRows, leave_out: list[str], keep: list[str]) -> Any:
+    """Guess the schema of some rows."""
     import warnings
 
     from releaf import Schema
-    from releaf.feature_dicts import feature_from_dict, feature_to_dict
-    from releaf.streams.gaps import features_with_gaps
 
     columns = rows.columns
     left_out = list(dict.fromkeys([*leave_out, *(SERVICE_COLUMNS if set(columns) >= SERVICE_COLUMNS else ())]))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # show_guess tells the same
-        found = Schema.guess(
+        return Schema.guess(
             columns, leave_out=left_out, keep=keep, row_name=lambda row: f"{rows.unit} {rows.line(row)}"
         )
-    if rest is None:
-        return found
-    gaps = features_with_gaps(rest, found.inputs)
-    optional = {
-        name: feature_from_dict({**feature_to_dict(feature), "missing": True}) if name in gaps else feature
-        for name, feature in found.inputs.items()
-    }
-    schema = Schema(optional)
-    schema.left_out, schema.notes = found.left_out, found.notes
-    return schema
 
 
 def show_guess(schema: Any, can_keep: bool = True) -> None:
@@ -109,11 +97,9 @@ def show_guess(schema: Any, can_keep: bool = True) -> None:
 
 
 def _describe(feature: Any) -> str:
-    """A guessed feature in a few words."""
+    """A guessed feature in a few words; each may be missing."""
     if feature.kind == "datetime":
-        words = f"date from {feature.start} to {feature.end}: {', '.join(feature.parts)}"
-    elif feature.kind == "categorical":
-        words = f"{len(feature.values):,} categories" + (' and "other"' if feature.other else "")
-    else:
-        words = "boolean" if feature.kind == "boolean" else "number"
-    return f"{words}, or missing" if feature.missing else words
+        return f"date from {feature.start} to {feature.end}: {', '.join(feature.parts)}"
+    if feature.kind == "categorical":
+        return f"{len(feature.values):,} categories" + (' and "other"' if feature.other else "")
+    return "boolean" if feature.kind == "boolean" else "number"

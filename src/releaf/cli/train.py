@@ -132,7 +132,7 @@ def _new_learner(
     from releaf.streams.tables import normalize_actions, sorted_actions
     from releaf.train.sequential import MAX_ACTIONS
 
-    rows, more = read_first_rows(log, GUESS_ROWS)
+    rows = read_first_rows(log, GUESS_ROWS)
     columns = rows.columns
     for name in (action, reward, *leave_out):
         if name not in columns:
@@ -143,7 +143,7 @@ def _new_learner(
     if schema is not None:
         features = read_schema(schema)
     else:
-        features = guess_schema(rows, [action, reward, *leave_out], keep, log if more else None)
+        features = guess_schema(rows, [action, reward, *leave_out], keep)
         show_guess(features)
     for name in (action, reward):
         if name in features.inputs:

@@ -47,10 +47,14 @@ def encode_context(context: Any) -> Any:
     if hasattr(context, "to_dict"):
         context = context.to_dict()
     if isinstance(context, Mapping):
-        return {str(name): None if is_missing(value) else value for name, value in context.items()}
+        return {str(name): _null_if_missing(value) for name, value in context.items()}
     if isinstance(context, str | bytes) or not isinstance(context, Iterable):
         raise TypeError(f"a context must be a mapping or a sequence of values, got {context!r}")
-    return [None if is_missing(value) else value for value in context]
+    return [_null_if_missing(value) for value in context]
+
+
+def _null_if_missing(value: Any) -> Any:
+    return None if is_missing(value) and not isinstance(value, str) else value  # the service knows what blank text is
 
 
 def encode_actions(actions: Any) -> dict[str, Any]:

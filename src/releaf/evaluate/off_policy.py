@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,14 @@ import numpy as np
 from releaf.arrays import Array
 from releaf.decision import ActionName
 from releaf.evaluate.estimators import Estimate, mean_estimate
+from releaf.evaluate.reward_models import rows_of
 from releaf.policy import Policy, Previewable, WeighsCosts
 from releaf.progress import Progress, report_progress
 from releaf.schema import Schema
 from releaf.statistics import wilson_interval
 from releaf.streams import Log, Stream
+
+BY_CHANCE = 0.001  # chance with which shares of actions differ so much by chance
 
 
 def rejection(policy: Previewable, log: Log, seed: int = 0, progress: Progress = None) -> Estimate:
@@ -144,16 +148,44 @@ def sample_log(stream: Stream, probabilities: Array | None = None, seed: int = 0
     return Log(stream.contexts, taken, gained, chances, *described, eligible=stream.eligible, costs=stream.costs)
 
 
-def halves(log: Log) -> tuple[Log, Log]:
-    """Split a log into its first and second half, for training and for evaluation."""
+def halves(log: Log, seed: int | None = None) -> tuple[Log, Log]:
+    """Split a log into two halves, for training and for evaluation.
+
+    Parameters
+    ----------
+    log
+        A log.
+    seed
+        Shuffle the rows with this seed first, as a log needs that is sorted, by action for instance. None keeps their
+        order, so that a log in the order of time is evaluated on its later half.
+    """
+    order = np.arange(len(log)) if seed is None else np.random.default_rng(seed).permutation(len(log))
     half = len(log) // 2
-    return _slice(log, slice(0, half)), _slice(log, slice(half, None))
+    return _rows(log, order[:half]), _rows(log, order[half:])
 
 
-def _slice(log: Log, rows: slice) -> Log:
+def differing_shares(first: Log, second: Log) -> str:
+    """What differs between the shares of actions of two parts of a log, beyond chance; empty if nothing does."""
+    counts = [np.bincount(part.taken, minlength=len(part.actions)) for part in (first, second)]
+    rows = len(first), len(second)
+    if not all(rows):
+        return ""
+    pooled = sum(counts) / sum(rows)
+    before, after = (count / total for count, total in zip(counts, rows, strict=True))
+    spread = np.sqrt(np.maximum(pooled * (1 - pooled), 1e-300) * (1 / rows[0] + 1 / rows[1]))
+    scores = np.abs(before - after) / spread
+    worst = int(np.argmax(scores))
+    if scores[worst] <= NormalDist().inv_cdf(1 - BY_CHANCE / 2 / len(scores)):
+        return ""
+    return (
+        f"action {first.actions[worst]!r} is {before[worst]:.1%} of the first half and {after[worst]:.1%} of the second"
+    )
+
+
+def _rows(log: Log, rows: Array) -> Log:
     probabilities = None if log.probabilities is None else log.probabilities[rows]
     eligible = None if log.eligible is None else log.eligible[rows]
-    half = {"contexts": log.contexts[rows], "taken": log.taken[rows], "rewards": log.rewards[rows]}
+    half = {"contexts": rows_of(log.contexts, rows), "taken": log.taken[rows], "rewards": log.rewards[rows]}
     costs = None if log.costs is None else log.costs[rows]
     return replace(log, **half, probabilities=probabilities, eligible=eligible, costs=costs)
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from releaf.arrays import Array
+from releaf.decision import ActionName
 from releaf.evaluate.confidence_intervals import MIN_VARIANCE_ROWS, variance_rows
 from releaf.evaluate.estimators import checked_target, importance_weights
 from releaf.evaluate.propensities import Propensities
@@ -47,6 +48,8 @@ class Overlap:
     unsupported_share
         Share of rows in which the policy's action has a propensity below 0.01; None unless the propensities of all
         actions are known (:class:`Propensities`).
+    rare
+        Actions of the policy whose propensity was not estimated from the features, because the log rarely took them.
     """
 
     rows: int
@@ -60,6 +63,7 @@ class Overlap:
     least_propensity: float
     tiny_share: float
     unsupported_share: float | None = None
+    rare: tuple[ActionName, ...] = ()
 
     @property
     def problems(self) -> list[str]:
@@ -86,6 +90,9 @@ class Overlap:
                 f"in {self.unsupported_share:.1%} of rows the policy's action has a propensity below {TINY:g}: "
                 "nothing in the log tells what it earns there"
             )
+        if self.rare:
+            names = ", ".join(map(repr, self.rare))
+            found.append(f"the log rarely took {names}: its propensity is its share of all rows, whatever the features")
         return found
 
 
@@ -113,6 +120,7 @@ def overlap(log: Log | Propensities, chosen: Any) -> Overlap:
     if known.probabilities is None or not len(known):
         raise ValueError("the log is empty: expected at least one row")
     count, total = len(weights), float(weights.sum())
+    target = checked_target(known, chosen)
     top = np.sort(weights)[count - max(1, count // 100) :]
     return Overlap(
         rows=count,
@@ -125,10 +133,16 @@ def overlap(log: Log | Propensities, chosen: Any) -> Overlap:
         top_share=float(top.sum()) / total if total else 0.0,
         least_propensity=float(known.probabilities.min()),
         tiny_share=float((known.probabilities < TINY).mean()),
-        unsupported_share=_unsupported(log.table, checked_target(known, chosen))
+        unsupported_share=_unsupported(log.table, target) if isinstance(log, Propensities) else None,
+        rare=tuple(action for action in log.rare if _takes(target, known.actions.index(action)))
         if isinstance(log, Propensities)
-        else None,
+        else (),
     )
+
+
+def _takes(target: Array, action: int) -> bool:
+    """Whether a policy takes an action in any row."""
+    return bool((target[:, action] > 0.0).any() if target.ndim == 2 else (target == action).any())
 
 
 def _unsupported(table: Array, target: Array) -> float:

@@ -10,7 +10,8 @@ import numpy as np
 
 from releaf.arrays import Array
 from releaf.decision import ActionName
-from releaf.evaluate.reward_models import design_matrix, random_folds
+from releaf.evaluate.propensity_columns import sparse_columns, tree_columns
+from releaf.evaluate.reward_models import design_matrix, encoded_contexts, random_folds
 from releaf.streams import Log
 
 ASSUMPTION = (
@@ -47,6 +48,8 @@ class Propensities:
         Mean of -ln p of the taken actions, out of fold; ``base_loss`` is that of constant shares.
     clipped
         Share of rows whose estimate was raised to the least one, 0.001.
+    rare
+        Actions that were taken too rarely to depend on the features: their propensity is their share of all rows.
     """
 
     log: Log
@@ -55,6 +58,7 @@ class Propensities:
     log_loss: float
     base_loss: float
     clipped: float
+    rare: tuple[ActionName, ...] = ()
 
     def __repr__(self) -> str:
         rows = f"{len(self.log):,} rows"
@@ -77,8 +81,9 @@ class Propensities:
 def estimate_propensities(log: Log, *, classifier: Any = None, folds: int = 5, seed: int = 0) -> Propensities:
     """Estimate the propensities of a log, from its contexts and actions. Needs scikit-learn (``releaf[sklearn]``).
 
-    Each fold is predicted by a classifier that was fitted to the others, and calibrated by a multinomial logistic
-    regression on log-probabilities that were predicted out of fold. **The estimates assume no unobserved confounders**:
+    Each fold is predicted by a classifier that was fitted to the others. Unless that is a logistic regression, it is
+    calibrated by one, on log-probabilities that were predicted out of fold. The propensity of an action that was taken
+    in fewer rows than there are folds is its share of all rows. **The estimates assume no unobserved confounders**:
     whatever influenced both the choice and its reward must be among the features. :func:`sensitivity` tells how much
     hidden confounding it would take to change a conclusion.
 
@@ -87,10 +92,10 @@ def estimate_propensities(log: Log, *, classifier: Any = None, folds: int = 5, s
     log
         A log; its own probabilities, if any, are not used.
     classifier
-        Any scikit-learn classifier with ``predict_proba``. When None, logistic regression or gradient-boosted trees,
-        whichever has the lower log loss on held-out rows.
+        Any scikit-learn classifier with ``predict_proba``; it gets a dense matrix with a column for each category.
+        When None, logistic regression or gradient-boosted trees, whichever has the lower log loss on held-out rows.
     folds
-        Number of random parts.
+        Number of random parts, with equal shares of each action.
     seed
         Seed of the folds and of the trees.
 
@@ -104,34 +109,32 @@ def estimate_propensities(log: Log, *, classifier: Any = None, folds: int = 5, s
     (3000,)
     """
     _require_sklearn()
-    fold_of = random_folds(len(log), folds, seed)
+    fold_of = random_folds(len(log), folds, seed, log.taken)
     counts = np.bincount(log.taken, minlength=len(log.actions))
-    for index in np.flatnonzero((counts > 0) & (counts < folds)).tolist():
-        raise ValueError(
-            f"action {log.actions[index]!r} was taken in {counts[index]} rows: expected at least {folds}, one per fold"
-        )
-    columns = design_matrix(log)
-    if log.eligible is not None:  # what else could be taken changes the chance of each action
-        columns = np.column_stack([columns, log.eligible])
-    if log.costs is not None:  # which the logging policy may have weighed
-        columns = np.column_stack([columns, log.costs / max(float(log.costs.max(initial=0.0)), 1e-300)])
-    model = classifier if classifier is not None else _better_classifier(columns, log.taken, seed)
-    raw = _cross_fit(model, columns, log.taken, fold_of, counts)
-    table = _cross_fit(_calibrator(), np.log(np.maximum(raw, 1e-9)), log.taken, fold_of, counts)
+    frequent = counts >= folds
+    if not frequent.any():
+        raise ValueError(f"no action was taken in {folds} rows or more, one per fold: the log has {len(log)} rows")
+    used = frequent[log.taken]
+    model, columns = (classifier, _own_columns(log)) if classifier is not None else _better_classifier(log, used, seed)
+    table = _cross_fit(model, columns, log.taken, fold_of, used, len(counts))
+    if type(_last_step(model)).__name__ != "LogisticRegression":  # which is calibrated, and one more fit adds variance
+        table = _cross_fit(_calibrator(), np.log(np.maximum(table, 1e-9)), log.taken, fold_of, used, len(counts))
+    shares = counts / max(len(log), 1)
+    table = np.where(frequent, table * shares[frequent].sum(), shares)
     if log.eligible is not None:  # the others had no chance
         table = np.maximum(table, LEAST) * log.eligible
         table = table / table.sum(axis=1, keepdims=True)
     rows = np.arange(len(log))
     taken = table[rows, log.taken]
     known = replace(log, probabilities=np.clip(taken, LEAST, 1.0))
-    shares = counts[log.taken] / max(len(log), 1)
     return Propensities(
         known,
         table,
         type(_last_step(model)).__name__,
         float(-np.log(np.maximum(taken, LEAST)).mean()),
-        float(-np.log(shares).mean()),
+        float(-np.log(shares[log.taken]).mean()),
         float((taken < LEAST).mean()),
+        tuple(log.actions[index] for index in np.flatnonzero((counts > 0) & ~frequent).tolist()),
     )
 
 
@@ -145,25 +148,52 @@ def _require_sklearn() -> None:
     assert sklearn
 
 
-def _better_classifier(columns: Array, taken: Array, seed: int) -> Any:
-    """Whichever classifier has the lower log loss on a part of the rows that it was not fitted to."""
+def _own_columns(log: Log) -> Array:
+    """Columns for any classifier."""
+    columns, further = design_matrix(log), _further_columns(log)
+    return columns if further is None else np.column_stack([columns, further])
+
+
+def _further_columns(log: Log) -> Array | None:
+    """What else changes the chance of each action: which could be taken, and costs that the policy may have weighed."""
+    found = [] if log.eligible is None else [log.eligible]
+    if log.costs is not None:
+        found.append(log.costs / max(float(log.costs.max(initial=0.0)), 1e-300))
+    return np.column_stack(found) if found else None
+
+
+def _better_classifier(log: Log, used: Array, seed: int) -> tuple[Any, Any]:
+    """Whichever classifier has the lower log loss on a part of the rows that it was not fitted to; and its columns."""
     from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
+    (units, schema), further = encoded_contexts(log), _further_columns(log)
+    codes, coded = tree_columns(units, schema, further)
     candidates = [
-        make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)),
-        HistGradientBoostingClassifier(
-            max_iter=60, max_leaf_nodes=8, min_samples_leaf=50, early_stopping=False, random_state=seed
+        (
+            make_pipeline(StandardScaler(with_mean=False), LogisticRegression(max_iter=1000)),
+            sparse_columns(units, schema, further),
+        ),
+        (
+            HistGradientBoostingClassifier(
+                max_iter=60,
+                max_leaf_nodes=8,
+                min_samples_leaf=50,
+                early_stopping=False,
+                random_state=seed,
+                categorical_features=coded,
+            ),
+            codes,
         ),
     ]
-    rows = np.random.default_rng([seed, len("compared")]).permutation(len(taken))[:COMPARED_ROWS]
+    taken, usable = log.taken, np.flatnonzero(used)
+    rows = np.random.default_rng([seed, len("compared")]).permutation(usable)[:COMPARED_ROWS]
     fitted, held_out = rows[: 2 * len(rows) // 3], rows[2 * len(rows) // 3 :]
-    counts = np.bincount(taken)
     losses = [
-        _log_loss(_predict(model, columns[fitted], taken[fitted], columns[held_out], len(counts)), taken[held_out])
-        for model in candidates
+        _log_loss(_predict(model, columns[fitted], taken[fitted], columns[held_out], len(log.actions)), taken[held_out])
+        for model, columns in candidates
     ]
     return candidates[int(np.argmin(losses))]
 
@@ -174,21 +204,21 @@ def _calibrator() -> Any:
     return LogisticRegression(C=1e3, max_iter=1000)
 
 
-def _cross_fit(model: Any, columns: Array, taken: Array, fold_of: Array, counts: Array) -> Array:
-    """Probability of each action in each row, by a model that was fitted to the other folds."""
-    table = np.zeros((len(taken), len(counts)))
+def _cross_fit(model: Any, columns: Any, taken: Array, fold_of: Array, used: Array, actions: int) -> Array:
+    """Probability of each action in each row, by a model that was fitted to the used rows of the other folds."""
+    table = np.zeros((len(taken), actions))
     for fold in range(int(fold_of.max(initial=-1)) + 1):
-        held_out = fold_of == fold
-        table[held_out] = _predict(model, columns[~held_out], taken[~held_out], columns[held_out], len(counts))
+        held_out, fitted = np.flatnonzero(fold_of == fold), np.flatnonzero((fold_of != fold) & used)
+        table[held_out] = _predict(model, columns[fitted], taken[fitted], columns[held_out], actions)
     return table
 
 
-def _predict(model: Any, columns: Array, taken: Array, others: Array, actions: int) -> Array:
+def _predict(model: Any, columns: Any, taken: Array, others: Any, actions: int) -> Array:
     from sklearn.base import clone
     from sklearn.exceptions import ConvergenceWarning
     from threadpoolctl import threadpool_limits
 
-    table = np.zeros((len(others), actions))
+    table = np.zeros((others.shape[0], actions))
     present = np.unique(taken)
     if len(present) == 1:
         table[:, present[0]] = 1.0

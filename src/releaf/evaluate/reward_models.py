@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Literal
 
 import numpy as np
@@ -13,6 +14,7 @@ from releaf.schema import Schema
 from releaf.streams import Log
 
 RIDGE = 1.0  # penalty
+BLOCK = 4_096  # rows whose design matrix is in memory
 
 
 def cross_fit_rewards(
@@ -40,18 +42,29 @@ def cross_fit_rewards(
     return _linear(log, fold_of, folds) if model == "linear" else _adaptive(log, fold_of, folds)
 
 
-def random_folds(rows: int, folds: int, seed: int) -> Array:
-    """Fold of each row: folds of equal size, in random order."""
+def random_folds(rows: int, folds: int, seed: int, strata: Array | None = None) -> Array:
+    """Fold of each row: folds of equal size, in random order, with equal shares of each stratum."""
     if isinstance(folds, bool) or not isinstance(folds, int | np.integer) or folds < 2:
         raise ValueError(f"folds must be a whole number of at least 2, got folds={folds!r}")
-    fold_of: Array = np.random.default_rng([seed, len("folds")]).permutation(np.arange(rows) % folds)
+    generator = np.random.default_rng([seed, len("folds")])
+    if strata is None:
+        fold_of: Array = generator.permutation(np.arange(rows) % folds)
+        return fold_of
+    order = generator.permutation(rows)
+    fold_of = np.empty(rows, dtype=np.int64)
+    fold_of[order[np.argsort(strata[order], kind="stable")]] = np.arange(rows) % folds
     return fold_of
+
+
+def encoded_contexts(log: Log) -> tuple[Array, Schema]:
+    """The contexts of a log as numbers in [0, 1], and their schema."""
+    schema = Schema.of(log.features)
+    return schema.encoder().encode_many(log.contexts), schema
 
 
 def design_matrix(log: Log) -> Array:
     """Columns of a log's contexts: numbers in [0, 1], an indicator of each category, and of missing numbers."""
-    schema = Schema.of(log.features)
-    return columns_of(schema.encoder().encode_many(log.contexts), schema)
+    return columns_of(*encoded_contexts(log))
 
 
 def rows_of(contexts: Any, rows: Array) -> Any:
@@ -60,22 +73,39 @@ def rows_of(contexts: Any, rows: Array) -> Any:
 
 
 def _linear(log: Log, fold_of: Array, folds: int) -> Array:
-    columns = np.column_stack([np.ones(len(log)), design_matrix(log)])
-    predicted = np.zeros((len(log), len(log.actions)))
+    units, schema = encoded_contexts(log)
+    weights = []  # of each action and fold
     for action in range(len(log.actions)):
-        grams, products = _sums_by_fold(columns, log.rewards, np.where(log.taken == action, fold_of, -1), folds)
-        for fold in range(folds):
-            gram = grams.sum(axis=0) - grams[fold] + RIDGE * np.eye(columns.shape[1])
-            weights = np.linalg.solve(gram, products.sum(axis=0) - products[fold])
-            held_out = fold_of == fold
-            predicted[held_out, action] = columns[held_out] @ weights
+        sums = [
+            _sums(units, schema, log.rewards, np.flatnonzero((log.taken == action) & (fold_of == fold)))
+            for fold in range(folds)
+        ]
+        gram, products = (np.sum(parts, axis=0) for parts in zip(*sums, strict=True))
+        ridge = RIDGE * np.eye(len(products))
+        weights.append([np.linalg.solve(gram - part + ridge, products - own) for part, own in sums])
+    predicted = np.zeros((len(log), len(log.actions)))
+    for fold in range(folds):
+        of_actions = np.array([of_action[fold] for of_action in weights]).T
+        for rows, columns in _blocks(units, schema, np.flatnonzero(fold_of == fold)):
+            predicted[rows] = columns @ of_actions
     return predicted
 
 
-def _sums_by_fold(columns: Array, rewards: Array, fold_of: Array, folds: int) -> tuple[Array, Array]:
-    """Σ x xᵀ and Σ r x of each fold."""
-    parts = [(columns[fold_of == fold], rewards[fold_of == fold]) for fold in range(folds)]
-    return np.array([x.T @ x for x, _ in parts]), np.array([x.T @ r for x, r in parts])
+def _sums(units: Array, schema: Schema, rewards: Array, rows: Array) -> tuple[Array, Array]:
+    """Σ x xᵀ and Σ r x of some rows."""
+    width = 1 + columns_of(units[:0], schema).shape[1]
+    gram, products = np.zeros((width, width)), np.zeros(width)
+    for some, columns in _blocks(units, schema, rows):
+        gram += columns.T @ columns
+        products += columns.T @ rewards[some]
+    return gram, products
+
+
+def _blocks(units: Array, schema: Schema, rows: Array) -> Iterator[tuple[Array, Array]]:
+    """Rows with their columns, the first of them 1, in blocks: all columns of a log with many categories are large."""
+    for start in range(0, len(rows), BLOCK):
+        some = rows[start : start + BLOCK]
+        yield some, np.column_stack([np.ones(len(some)), columns_of(units[some], schema)])
 
 
 def _adaptive(log: Log, fold_of: Array, folds: int) -> Array:

@@ -28,8 +28,8 @@ VERSION = 1  # of the format
 MISSING = -1.0  # encodes a missing number
 MOST_SEED = 2**64 - 1
 WORDS = {
-    **dict.fromkeys(("true", "yes", "y", "t", "on", "1"), 1),
-    **dict.fromkeys(("false", "no", "n", "f", "off", "0"), 0),
+    **dict.fromkeys(("true", "yes", "y", "t", "on", "1", "1.0"), 1),
+    **dict.fromkeys(("false", "no", "n", "f", "off", "0", "0.0"), 0),
 }
 ISO = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d(:\d\d.*)?)?", re.IGNORECASE)
 ZONE = re.compile(r" (?=UTC$|Z$|[+-]\d\d:?\d\d$)", re.IGNORECASE)
@@ -218,10 +218,10 @@ class FrozenPolicy:
 def _encoder(feature: Mapping[str, Any]) -> Callable[[Any], list[float]]:
     """Function that encodes a feature's value."""
     name, expects, to_units = feature["name"], feature["expects"], KINDS[feature["kind"]](feature)
-    when_missing = feature["when_missing"]
+    when_missing, known = feature["when_missing"], feature.get("values", ())
 
     def encode(value: Any) -> list[float]:
-        if is_missing(value):
+        if is_missing(value) and value not in known:  # blank text may be a category
             if when_missing is None:
                 raise ValueError(f"feature {name!r} is missing ({value!r}): expected {expects}")
             return when_missing  # type: ignore[no-any-return]
@@ -234,7 +234,9 @@ def _encoder(feature: Mapping[str, Any]) -> Callable[[Any], list[float]]:
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a value is None or NaN."""
+    """Whether a value is None, NaN or blank text."""
+    if isinstance(value, str):
+        return not value.strip(" \t\r\n")
     return (
         value is None or (isinstance(value, float) and value != value) or type(value).__name__ in ("NAType", "NaTType")
     )

@@ -75,11 +75,12 @@ def effects(engine: MixtureEngine, encoder: Encoder, position: int, span: float)
 
 
 def _values_shown(engine: MixtureEngine, schema: Schema, position: int, came: Array) -> Array:
-    """Values to evaluate: all categories; or numbers in the observed range with its knots, and the missing value."""
+    """Values to evaluate: all categories; or numbers in the observed range with its knots. Missing only if it came."""
     feature = schema.features[position]
     if feature.categories:
         units: Array = (np.arange(feature.categories) + 0.5) / feature.categories
-        return units
+        gone = feature.missing and not (came * feature.categories >= feature.categories - 1).any()
+        return units[:-1] if gone else units
     present = came[came != MISSING]
     low, high = (present.min(), present.max()) if len(present) else (0.0, 1.0)
     knots = np.concatenate([model.knots[position, : model.levels[position]] for model in engine.models])

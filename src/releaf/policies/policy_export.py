@@ -13,7 +13,7 @@ from releaf.atomic_file import replace_file
 from releaf.datetimes import DateTime
 from releaf.decision import ActionName
 from releaf.feature_dicts import Declared, feature_to_dict
-from releaf.features import MISSING, Quantile
+from releaf.features import MISSING, Categorical, Quantile
 from releaf.frozen import VERSION, checksum
 from releaf.schema import Encoder, Schema
 
@@ -116,7 +116,7 @@ def _describe_inputs(schema: Schema, quantiles: Mapping[str, list[float]]) -> li
 
 def _describe(feature: Declared, sample: list[float]) -> dict[str, Any]:
     described = {**feature_to_dict(feature), "when_missing": None}
-    if feature.missing:
+    if feature.missing or (isinstance(feature, Categorical) and feature.other):
         described["when_missing"] = _encode_missing(feature)
     if isinstance(feature, DateTime):
         return {"start": None, "end": None, **described}
@@ -131,7 +131,7 @@ def _describe(feature: Declared, sample: list[float]) -> dict[str, Any]:
 def _encode_missing(feature: Declared) -> list[float]:
     if isinstance(feature, DateTime):
         return feature.encode_one(None)
-    return [(feature.categories - 0.5) / feature.categories if feature.categories else MISSING]
+    return [(feature.categories - 0.5) / feature.categories if feature.categories else MISSING]  # or as "other"
 
 
 def _describe_encoded(schema: Schema) -> list[dict[str, Any]]:

@@ -149,7 +149,7 @@ class _Categories:
 
     def read(self, column: Array) -> Array:
         known = (False, True) if isinstance(self.feature, Boolean) else set(self.feature.values)
-        values = [None if is_missing(value) or value not in known else value for value in column.tolist()]
+        values = [value if value in known else None for value in column.tolist()]
         read = np.empty(len(values), dtype=object)
         read[:] = values
         return read

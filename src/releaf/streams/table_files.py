@@ -54,13 +54,12 @@ class TableRows:
         return TableRows(columns, [self.line(row) for row in keep], self.source, sorted(problems))
 
 
-def read_first_rows(path: str | os.PathLike[str], rows: int) -> tuple[TableRows, bool]:
-    """The usable ones of the first rows of a file, and whether it may have more rows."""
+def read_first_rows(path: str | os.PathLike[str], rows: int) -> TableRows:
+    """The usable ones of the first rows of a file."""
     path = Path(path)
     if file_format(path) == "csv":
         found = _read_csv(path, skip_bad=True, most=rows)
         count = len(next(iter(found.columns.values())))
-        more = count + len(found.problems) >= rows
     else:
         require_pyarrow(path)
         import pyarrow
@@ -73,10 +72,10 @@ def read_first_rows(path: str | os.PathLike[str], rows: int) -> tuple[TableRows,
             if count >= rows:
                 break
         columns = table_columns(pyarrow.Table.from_batches(batches)) if count else {}
-        found, more = TableRows(columns, None, str(path)), count >= rows
+        found = TableRows(columns, None, str(path))
     if not count:
         raise ValueError(f"{path} has no rows")
-    return found, more
+    return found
 
 
 def file_format(path: Path) -> str:

@@ -3,14 +3,14 @@
 import { shown } from "./values.js";
 
 const DAY = 86_400_000_000n; // microseconds
-const TRUE = ["true", "yes", "y", "t", "on", "1"], FALSE = ["false", "no", "n", "f", "off", "0"];
+const TRUE = ["true", "yes", "y", "t", "on", "1", "1.0"], FALSE = ["false", "no", "n", "f", "off", "0", "0.0"];
 const ISO = /^(\d{4})-(\d\d)-(\d\d)(?:[Tt ](\d\d)(?::(\d\d)(?::(\d\d))?(?:[.,](\d+))?(?: ?(Z|[Uu][Tt][Cc])| ?([+-]\d\d:?\d\d)|([+-]\d\d(?::\d\d:\d\d(?:\.\d+)?)?))?)?)?$/;
 const KINDS = { continuous, quantile, categorical, boolean, datetime };
 
 export function encoder(feature) {
-  const { name, expects, when_missing: whenMissing } = feature, toUnits = KINDS[feature.kind](feature);
+  const { name, expects, when_missing: whenMissing, values = [] } = feature, toUnits = KINDS[feature.kind](feature);
   return (value) => {
-    if (value == null || Number.isNaN(value)) {
+    if (isMissing(value) && !values.includes(value)) { // blank text may be a category
       if (whenMissing === null) throw new RangeError(`feature ${shown(name)} is missing (${shown(value)}): expected ${expects}`);
       return whenMissing;
     }
@@ -19,6 +19,8 @@ export function encoder(feature) {
     return units;
   };
 }
+
+const isMissing = (value) => value == null || Number.isNaN(value) || (typeof value === "string" && /^[ \t\r\n]*$/.test(value));
 
 const number = (value) => (["number", "boolean", "bigint"].includes(typeof value) ? Number(value) : NaN);
 
