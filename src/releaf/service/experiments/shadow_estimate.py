@@ -133,7 +133,7 @@ class ShadowEstimate(WeightedSums):
         """Self-normalised estimate (SNIPS) of the mean reward, with its 95 % confidence interval (delta method).
 
         None if the estimate is not supported. On the share of the decisions that is not supported the reward may be
-        any in its range: the interval has room for that.
+        any in its range, and the interval covers all of them.
         """
         if not self.w or not self.is_supported():
             return None, None, None
