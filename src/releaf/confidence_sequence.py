@@ -44,6 +44,13 @@ class LowerBound:
         self.total += value
         self.squares += (value - expected) ** 2
 
+    def add_sums(self, count: int, total: float, squares: float) -> None:
+        """Add values of which only the number, the sum and the sum of squares are known; x̂ is the same for all."""
+        expected = min(self.total / self.count, 0.0) if self.count else 0.0
+        self.count += count
+        self.total += total
+        self.squares += max(squares - 2.0 * expected * total + count * expected * expected, 0.0)
+
     @property
     def value(self) -> float:
         """The bound; -1, which all values reach, before there are any."""
@@ -52,6 +59,38 @@ class LowerBound:
         share = math.log(len(BETS) / LEVEL)
         width = min((share + self.squares * (-math.log1p(-bet) - bet)) / bet for bet in BETS)
         return max((self.total - width) / self.count, -1.0)
+
+
+@dataclass(slots=True)
+class DifferenceSums:
+    """Sums over decisions that a `PairedDifference` takes later, whatever the order of their rewards.
+
+    A sequence bounds a mean at every end of the *order of decisions*. If rewards of 1 come before those of 0, that of
+    the rewards that are there is another mean.
+    """
+
+    count: int = 0
+    rewards: float = 0.0
+    gain: float = 0.0
+    gain_squares: float = 0.0
+    loss: float = 0.0
+    loss_squares: float = 0.0
+
+    def add(self, weight: float, reward: float) -> None:
+        """Add a rewarded decision."""
+        self._add(reward, (weight - 1.0) * reward, (weight - 1.0) * (1.0 - reward))
+
+    def add_pair(self, other: float, own: float) -> None:
+        """Add a decision for which both rewards are known."""
+        self._add(own, other - own, own - other)
+
+    def _add(self, reward: float, gain: float, loss: float) -> None:
+        self.count += 1
+        self.rewards += reward
+        self.gain += gain
+        self.gain_squares += gain * gain
+        self.loss += loss
+        self.loss_squares += loss * loss
 
 
 @dataclass(slots=True)
@@ -81,6 +120,12 @@ class PairedDifference:
         self.rewards += own
         self.gain.add(other - own)
         self.loss.add(own - other)
+
+    def add_sums(self, sums: DifferenceSums) -> None:
+        """Add the decisions that follow those so far."""
+        self.rewards += sums.rewards
+        self.gain.add_sums(sums.count, sums.gain, sums.gain_squares)
+        self.loss.add_sums(sums.count, sums.loss, sums.loss_squares)
 
     @property
     def count(self) -> int:

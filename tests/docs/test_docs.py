@@ -50,7 +50,7 @@ def test_commands_are_found_and_their_failures_noticed(tmp_path: Path, monkeypat
         Console(tmp_path, stack, monkeypatch).run("releaf no-such-command", "")
 
 
-def test_answers_that_are_shown_must_be_of_the_same_shape() -> None:
+def test_answers_that_are_shown_must_be_of_the_same_shape_with_the_same_fractions() -> None:
     given = '{"decision": 3, "action": "b", "estimates": {"a": 0.5}, "list": [1, 2]}'
     require_same_shape('{"decision": 1, "action": "a", "estimates": {"…": 0}, "list": [1, "…"]}', given, "")
     require_same_shape("", given, "")
@@ -62,6 +62,7 @@ def test_answers_that_are_shown_must_be_of_the_same_shape() -> None:
         '{"estimates": null, "…": 0}': "answer.estimates",
         '{"list": [1], "…": 0}': "1 entries are shown, there are 2",
         "a,c\n…": '"decision": 3',
+        '{"estimates": {"a": 0.47}, "…": 0}': "answer.estimates.a: shown is 0.47, it is 0.5",
     }.items():
         with pytest.raises(AssertionError, match=re.escape(why)):
             require_same_shape(wrong, given, "")

@@ -884,3 +884,52 @@ def test_the_lift_over_the_control_group_is_shown(service: Service, open_page: O
     without = open_page(service.create("without-control"))
     without.locator("#headline-lift").wait_for(state="attached")
     assert without.locator("#headline-control").inner_text() == ""
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_an_experiment_without_actions_says_what_to_do(open_page: Open, service: Service, width: int) -> None:
+    name = f"bare{width}"
+    policy = {"name": "HybridLinUCB", "parameters": {"seed": 0, "max_actions": 50}}
+    described = [{"name": "price", "kind": "continuous", "low": 0, "high": 9}]
+    page = open_page(
+        service.create(name, actions={}, features=["heat"], action_features=described, policy=policy), width=width
+    )
+    page.get_by_text("Actions come with the requests. Ask for the first decision").wait_for()
+    page.locator("#comparison").get_by_text("No actions yet").wait_for()
+    page.locator("#heat").get_by_text("No actions yet").wait_for()
+    assert '"actions":{"example":{"price":4.5}}' in page.locator("#try-form").inner_text()
+    assert page.locator("#preview, #series figure:visible, #notices .note").count() == 0
+    service.call("POST", f"/{name}/decide", {"context": [0.5], "actions": {"tea": {"price": 2.0}}})
+    page.locator("#action-list").get_by_text("tea").wait_for()
+    page.locator("#series canvas").first.wait_for()
+    page.locator("#preview").wait_for()
+
+
+def test_a_hashed_context_has_a_note_and_a_rank_request_instead_of_a_form(open_page: Open, service: Service) -> None:
+    policy = {"name": "HybridLinUCB", "parameters": {"seed": 0, "max_actions": 50}}
+    page = open_page(service.create("hashed", actions={}, features=24, action_features=16, policy=policy))
+    told = page.locator("#try-form")
+    told.get_by_text("columns of numbers that the service makes").wait_for()
+    assert "/v1/experiments/hashed/personalizer/v1.0/rank" in told.inner_text()
+    assert page.locator("#try-form input").count() == 0
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_context_with_a_date_is_previewed_and_decided(open_page: Open, service: Service, width: int) -> None:
+    dates = [{"name": "at", "kind": "datetime", "parts": ["weekday", "hour"]}, "severity"]
+    name = f"dated{width}"
+    page = open_page(service.create(name, features=dates), width=width)
+    field = page.get_by_label("at", exact=True)
+    field.wait_for()
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d", field.input_value())
+    field.fill("2026-01-31T09:30")
+    page.locator("#preview").click()
+    page.locator("#try-result").get_by_text("It would choose").wait_for()
+    page.locator("#decide").click()
+    page.get_by_role("dialog").get_by_role("button", name="Decide").click()
+    page.locator("#try-result").get_by_text("Decision 1").first.wait_for()
+    (made,) = service.call("GET", f"/{name}/decisions")["decisions"]
+    assert made["context"]["at"] == "2026-01-31T09:30"
+    field.fill("")
+    page.locator("#preview").click()
+    page.get_by_text("Expected a date and a time.").wait_for()

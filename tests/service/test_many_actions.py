@@ -56,6 +56,13 @@ def test_an_experiment_has_a_table_of_actions_or_none_yet(api: Api) -> None:
     assert api.get(new(api, {}))["actions"] == []
 
 
+def test_the_table_has_as_many_places_as_fit_unless_the_request_says_how_many(api: Api) -> None:
+    policy = {"name": "HybridLinUCB", "parameters": {"seed": 0}}
+    body = {"name": "wide", "actions": {}, "features": 24, "action_features": 16, "policy": policy}
+    info = api.http.post("/v1/experiments", json=body).json()
+    assert 2_000 < info["policy"]["parameters"]["max_actions"] < 10_000
+
+
 def test_the_service_decides_as_the_library_does(api: Api) -> None:
     path, bandit = new(api), releaf.JointReleaf(MENU, 2, action_features=releaf.Schema.from_dict(DESCRIBED), seed=0)
     requests: list[Any] = [

@@ -296,6 +296,32 @@ def test_stalled_rewards_are_reported_and_a_usual_silence_is_not() -> None:
     assert alerts(state, START + 6 * DAY) == []
 
 
+def test_the_usual_number_of_rewards_is_not_diluted_by_the_decisions_that_wait() -> None:
+    state = new_state()
+    rng = np.random.default_rng(0)
+    for step in range(1_500):
+        (event,) = state.decide([[0.5]], [None], START + step)
+        if step % 2:
+            state.reward(event.number, float(rng.random() < 0.3), START + step)
+    state.decide([[0.5]] * 3_500, [None] * 3_500, START + 1_500)
+    (stalled,) = alerts(state, START + DAY)
+    assert "1,750 would be usual for the 3,500 decisions" in stalled.text
+
+
+def test_a_drift_of_defaults_alone_is_reported_as_such() -> None:
+    state = new_state(rewards={"within_seconds": 60.0, "default": 0.0})
+    live_through(state, lambda day, x, action: 0.5, 1_500, days=0.1)
+    live_through(state, lambda day, x, action: 0.5, 1_500, start=0.1, days=0.1, is_rewarded=lambda day: False)
+    now = START + 0.3 * DAY
+    while state.expire(now):
+        pass
+    drifts = alerts(state, now)
+    assert {one.action for one in drifts} == {"wait", "treat"}
+    for one in drifts:
+        assert one.text.endswith("Only defaults came in for the latest 1,500 decisions whose deadline has passed")
+        assert one.advice.startswith("Check that the program that sends rewards runs")
+
+
 def test_rewards_that_never_come_are_reported() -> None:
     state = new_state()
     live_through(state, lambda day, x, action: 0.5, 300, days=0.1, is_rewarded=lambda day: False)

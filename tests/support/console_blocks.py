@@ -111,8 +111,14 @@ def differences(shown: Any, given: Any, where: str = "answer") -> Iterator[str]:
             yield f"{where}: {len(wanted)} entries are shown, there are {len(given)}"
         for place, (one, other) in enumerate(zip(wanted, given, strict=False)):
             yield from differences(one, other, f"{where}[{place}]")
-    elif _kind(shown) != _kind(given):
+    elif _kind(shown) != _kind(given) or (isinstance(shown, float) and not _is_near(shown, given)):
         yield f"{where}: shown is {shown!r}, it is {given!r}"
+
+
+def _is_near(shown: float, given: float) -> bool:
+    """Whether a number with a fraction is the one that is shown, up to about its last digit on other machines."""
+    digits = len(f"{shown:.10f}".rstrip("0").partition(".")[2])
+    return digits == 0 or abs(shown - given) <= 2.0 * 10.0**-digits
 
 
 def _kind(value: Any) -> type:

@@ -16,7 +16,7 @@ def warmup(
     gamma_rel: Annotated[list[int] | None, typer.Option(hidden=True)] = None,
     as_json: Json = False,
 ) -> None:
-    """Compile the kernels of all policies ahead of time, so that later processes start fast; takes minutes."""
+    """Compile the kernels of all policies ahead of time, so that later processes start fast; about two minutes."""
     from releaf.policies import Releaf
 
     policies = [Releaf(3, 2, seed=0, observe="all-actions"), *_policies()]

@@ -179,7 +179,11 @@ class ApiMethods(DecisionMethods):
 
     @CallMethod
     def retire_action(self, experiment: str, action: Label) -> ApiCall[Info]:
-        """Retire an action."""
+        """Retire an action: it is not taken any more.
+
+        All learners of the experiment, shadows too, delete what they have learnt of it, and its pending decisions are
+        dropped: their rewards count for nothing. Its decisions stay in the log.
+        """
         return change("DELETE", experiment_path(experiment, "actions", action))
 
     @CallMethod

@@ -21,6 +21,8 @@ SCALES = 7  # of recent decisions: half of all, a quarter, …
 LEVEL = 0.01  # α of all comparisons together
 FLOOR_SHARE = 0.95  # of an action's decisions
 FLOOR_DECISIONS = 20
+MAINLY = 0.5  # of the recent decisions
+CHECK_SENDER = "Check that the program that sends rewards runs, and that its requests succeed"
 NEARLY_SPENT = 0.8
 NEARLY_BOUND = 0.95  # of the most that the spend may be ahead of its allowance
 
@@ -47,7 +49,7 @@ def find_alerts(
     if state.retired:
         return []
     budgets = (*_label_budget(state), *_spend_budget(state))
-    found = [*budgets, *_stalled_rewards(state, now), *map(_drift, shifts), *_floors(state, floored)]
+    found = [*budgets, *_stalled_rewards(state, now), *_drifts(state, shifts), *_floors(state, floored)]
     order = ("critical", "warning", "info")
     return sorted(found, key=lambda alert: order.index(alert.severity))
 
@@ -87,7 +89,7 @@ def _spend_budget(state: ExperimentState) -> Iterator[AlertInfo]:
 
 def _stalled_rewards(state: ExperimentState, now: float) -> Iterator[AlertInfo]:
     series, counts = state.series, state.counters
-    advice = "Check that the program that sends rewards runs, and that its requests succeed"
+    advice = CHECK_SENDER
     waiting = len(state.pending)
     if not waiting:
         return
@@ -98,7 +100,8 @@ def _stalled_rewards(state: ExperimentState, now: float) -> Iterator[AlertInfo]:
             text = f"No reward has come yet: {waiting:,} decisions wait, the first for {_duration(silence)}"
             yield AlertInfo("stalled_rewards", "critical", text, advice)
         return
-    silence, expected = now - series.rewarded_at, series.asked_since * counts.rewards / max(counts.asked, 1)
+    usual = counts.rewards / max(counts.asked - series.asked_since, 1)  # of the decisions up to the latest reward
+    silence, expected = now - series.rewarded_at, series.asked_since * usual
     if expected >= MISSING_REWARDS and silence > max(LEAST_SILENCE, 2.0 * series.longest_silence):
         text = (
             f"No reward has come for {_duration(silence)}: {expected:,.0f} would be usual for the "
@@ -107,16 +110,19 @@ def _stalled_rewards(state: ExperimentState, now: float) -> Iterator[AlertInfo]:
         yield AlertInfo("stalled_rewards", "critical", text, advice)
 
 
-def _drift(shift: Shift) -> AlertInfo:
-    what = "The mean reward fell" if shift.action is None else f"What {shift.action} earns changed"
-    return AlertInfo(
-        "drift",
-        "warning",
-        f"{what}: {shift.after:.3g} for the latest {shift.decisions:,} decisions, {shift.before:.3g} before",
-        "Find out what changed in the world or in the contexts. A policy that forgets (forget=…), as a shadow, adapts "
-        "sooner",
-        shift.action,
-    )
+def _drifts(state: ExperimentState, shifts: list[Shift]) -> Iterator[AlertInfo]:
+    silent = state.series.asked_since - len(state.pending) if state.spec.rewards.default is not None else 0
+    for shift in shifts:
+        what = "The mean reward fell" if shift.action is None else f"What {shift.action} earns changed"
+        text = f"{what}: {shift.after:.3g} for the latest {shift.decisions:,} decisions, {shift.before:.3g} before"
+        advice = (
+            "Find out what changed in the world or in the contexts. A policy that forgets (forget=…), as a shadow, "
+            "adapts sooner"
+        )
+        if silent >= MAINLY * shift.decisions:
+            text += f". Only defaults came in for the latest {silent:,} decisions whose deadline has passed"
+            advice = f"{CHECK_SENDER}: learners take each default for a reward"
+        yield AlertInfo("drift", "warning", text, advice, shift.action)
 
 
 def _floors(state: ExperimentState, floored: list[ExperimentAction]) -> Iterator[AlertInfo]:
@@ -162,14 +168,16 @@ class Lift(NamedTuple):
 
 def read_series(copy: SeriesCopy, baseline: ExperimentAction) -> SeriesReading:
     """Look for drift and for actions at the propensity floor, and estimate the lift over a baseline action."""
-    series = copy.read()
+    series = copy.read_all()
     points = [point for point in series.points if point.first > (series.since or 0)]
     sums = _sums_of_latest(points)
     if not sums:
         return SeriesReading([], [], {})
-    (lift, low, high), _ = Estimates(sums[0], copy.reward_range).lift_of_policy(baseline)
+    settled = _sums_of_latest([point for point in points if copy.is_settled(point)])
+    known = settled[0] if settled else TimeSeriesPoint(0.0, actions={})
+    (lift, low, high), _ = Estimates(known, copy.reward_range).lift_of_policy(baseline)
     return SeriesReading(
-        _find_shifts(sums, copy.reward_range),
+        _find_shifts(settled, copy.reward_range),
         _find_floored(sums),
         sums[0].actions,
         None if lift is None or low is None or high is None else Lift(baseline, lift, low, high),
@@ -197,6 +205,8 @@ def _copy(point: TimeSeriesPoint) -> TimeSeriesPoint:
 
 def _find_shifts(sums: list[TimeSeriesPoint], reward_range: tuple[float, float]) -> list[Shift]:
     """The largest shift of each action's value, or a fall of the mean reward if no value is known."""
+    if not sums:
+        return []
     names = [action for action in sums[0].actions if action is not None]
     level = LEVEL / (2 * SCALES * max(len(names), 1))
     shifts: dict[ExperimentAction | None, tuple[float, Shift]] = {}

@@ -161,14 +161,14 @@ def build_policy(policy: PolicySpec, actions: tuple[Any, ...] | ActionTable, sch
         raise invalid_request(f"{policy.name} has no parameter {unknown[0]!r}: see /v1/policies")
     if "seed" in parameter_defaults(make) and arguments.get("seed") is None:
         arguments["seed"] = policy.parameters["seed"] = secrets.randbits(32)
-    if isinstance(actions, ActionTable):
-        if not make.traits.takes_action_features:
-            raise invalid_request(
-                f"{policy.name} knows no features of actions: expected the policy JointReleaf or HybridLinUCB"
-            )
-        if arguments.get("max_actions") is None:
-            arguments["max_actions"] = policy.parameters["max_actions"] = max(MAX_TABLE, len(actions))
+    if isinstance(actions, ActionTable) and not make.traits.takes_action_features:
+        raise invalid_request(
+            f"{policy.name} knows no features of actions: expected the policy JointReleaf or HybridLinUCB"
+        )
     try:
+        if isinstance(actions, ActionTable) and arguments.get("max_actions") is None:
+            most = min(MAX_TABLE, _most_actions(_table_maker(make, actions, schema, {**arguments, "max_actions": 2})))
+            arguments["max_actions"] = policy.parameters["max_actions"] = max(most, len(actions))
         _validate_size(policy.name, actions, schema, arguments)
         learner: ServedPolicy = make(actions, schema, **arguments)
         return learner
@@ -192,25 +192,41 @@ def _validate_size(
                 f"{len(schema)} features have {tuples:,} tuples of {2 * size}: expected at most {MAX_TUPLES:,}"
             )
     if isinstance(actions, ActionTable):  # which may grow
-        described, most = actions.schema, max(arguments["max_actions"], len(actions))
-        _validate_bytes(
-            name, most, lambda few: make(ActionTable.without_values(range(few), described), schema, **arguments)
-        )
+        most = max(arguments["max_actions"], len(actions))
+        _validate_bytes(name, most, _table_maker(make, actions, schema, arguments))
     elif len(actions) * len(schema) > SIZE_CHECK_FROM:
         rest = {key: value for key, value in arguments.items() if key not in COST_PARAMETERS}  # of all actions
         _validate_bytes(name, len(actions), lambda few: make(actions[:few], schema, **rest))
 
 
+def _table_maker(
+    make: Callable[..., Any], actions: ActionTable, schema: Schema, arguments: dict[str, Any]
+) -> Callable[[int], Any]:
+    """A function that makes a learner of a number of actions with the features of a table."""
+    return lambda few: make(ActionTable.without_values(range(few), actions.schema), schema, **arguments)
+
+
 def _validate_bytes(name: str, actions: int, make: Callable[[int], Any]) -> None:
-    """Reject a learner that would be too large, extrapolating from learners of one and of two actions."""
-    one, two = len(make(1).to_bytes()), len(make(2).to_bytes())
-    size = one + (actions - 1) * (two - one)
+    """Reject a learner that would be too large."""
+    one, each = _bytes_of(make)
+    size = one + (actions - 1) * each
     if size > MAX_BYTES:
-        few = max(1, 1 + (MAX_BYTES - one) // max(two - one, 1))
         raise invalid_request(
             f"{name} with {actions:,} actions would take {size >> 20:,} MB, the maximum is {MAX_BYTES >> 20:,} MB: "
-            f"expected at most {few:,} actions with these features, or another policy"
+            f"expected at most {_most_actions(make):,} actions with these features, or another policy"
         )
+
+
+def _most_actions(make: Callable[[int], Any]) -> int:
+    """Number of actions with which a learner is as large as it may be."""
+    one, each = _bytes_of(make)
+    return int(max(1, 1 + (MAX_BYTES - one) // max(each, 1)))
+
+
+def _bytes_of(make: Callable[[int], Any]) -> tuple[int, int]:
+    """Size of a learner of one action, and of each further one, from learners of one and of two actions."""
+    one, two = len(make(1).to_bytes()), len(make(2).to_bytes())
+    return one, two - one
 
 
 def precompile(learner: ServedPolicy) -> float:

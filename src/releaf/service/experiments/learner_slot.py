@@ -105,11 +105,10 @@ class LearnerSlot:
     def to_message(self) -> ShadowInfo:
         """Describe the shadow for the API."""
         estimate = self.estimate
-        value, low, high = estimate.value()
         least, most = self.learner.reward_range
-        low, high = (None if bound is None else min(max(bound, least), most) for bound in (low, high))
+        value, low, high = estimate.value((least, most))
         paired, span = estimate.paired, most - least
-        in_charge = paired.mean_in_charge
+        in_charge = None if paired.mean_in_charge is None else least + span * paired.mean_in_charge
         return ShadowInfo(
             name=self.name,
             policy=self.policy,
@@ -124,8 +123,8 @@ class LearnerSlot:
             overlap=estimate.mean_weight(),
             supported=estimate.is_supported(),
             compared=paired.count,
-            in_charge=None if in_charge is None else least + span * in_charge,
-            difference=span * paired.mean if paired.count and estimate.is_supported() else None,
+            in_charge=in_charge,
+            difference=None if value is None or in_charge is None else value - in_charge,
             difference_low=span * paired.low if paired.count else None,
             difference_high=span * paired.high if paired.count else None,
         )

@@ -21,17 +21,18 @@ class ExperimentMonitor:
     def __init__(self) -> None:
         self.reading = SeriesReading([], [], {})
         self._next_at = 0.0
-        self._read: tuple[int, int] | None = None  # decisions and rewards of the latest reading
+        self._read: tuple[int, int] | None = None  # decisions and outcomes of the latest reading
 
     async def read_if_due(self, state: ExperimentState) -> None:
         """Read the time series if it has changed, and the latest reading is old enough."""
-        actions = action_names(state.learner)
+        actions, counters = action_names(state.learner), state.counters
         if not actions:  # they come with the first decision
             return
-        started, now_at = time.monotonic(), (state.counters.decisions, state.counters.rewards + state.counters.defaults)
+        outcomes = counters.rewards + counters.defaults + counters.dropped
+        started, now_at = time.monotonic(), (counters.decisions, outcomes)
         if started < self._next_at or now_at == self._read:
             return
-        copy = SeriesCopy.of(state.series, state.learner.reward_range)
+        copy = SeriesCopy.of(state.series, state.learner.reward_range, state.cohorts.unsettled_from)
         self.reading, self._read = await asyncio.to_thread(read_series, copy, actions[0]), now_at
         self._next_at = started + max(SECONDS, (time.monotonic() - started) / MAX_TIME_SHARE)
 

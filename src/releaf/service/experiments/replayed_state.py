@@ -15,6 +15,7 @@ from releaf.policy import ServedPolicy
 from releaf.service.errors import ApiError
 from releaf.service.experiments.action_history import ActionHistory, Reward
 from releaf.service.experiments.apprentice_mode import APPRENTICE
+from releaf.service.experiments.cohorts import OpenCohorts
 from releaf.service.experiments.counters import ExperimentCounters
 from releaf.service.experiments.decision_costs import CostsOfContexts, costs_for
 from releaf.service.experiments.idempotency import IdempotencyKeys
@@ -66,6 +67,7 @@ class ReplayedState:
         self.shadows: list[LearnerSlot] = []
         self.counters = ExperimentCounters()
         self.pending = PendingDecisions()
+        self.cohorts = OpenCohorts.of(spec.rewards.within_seconds)
         self.keys = IdempotencyKeys()
         self.deferred = DeferredDecisions()
         self.series = TimeSeries(points=[], since=0, markers=[])
@@ -124,9 +126,16 @@ class ReplayedState:
         for slot in (self.slot, *self.shadows):
             slot.learner.keep_pending({slot.step(ordinal) for ordinal in ordinals})
 
+    def upgrade_cohorts(self) -> None:
+        """Count decisions by cohort from now on; those that wait, which an earlier version made, are one cohort."""
+        self.cohorts = OpenCohorts.of(self.spec.rewards.within_seconds)
+        self.cohorts.since = self.ordinal(self.decisions)
+        if self.pending:
+            self.cohorts.add_decisions(self.last_at, self.ordinal(next(iter(self.pending))), len(self.pending))
+
     def counts(self) -> Counts:
         """The counters for the API."""
-        return self.counters.to_message(len(self.pending))
+        return self.counters.to_message(len(self.pending), *self.cohorts.unsettled_rewards)
 
     def take_outcomes(self) -> list[RewardRow]:
         """Return the outcomes of decisions since the last call."""
@@ -215,6 +224,8 @@ class ReplayedState:
             counters.spent += cost  # in order, as a replay adds them
         within = self.spec.rewards.within_seconds
         deadline = None if within is None else last.at + within
+        if any(asked):
+            self.cohorts.add_decisions(last.at, self.ordinal(made[asked.index(True)].number), sum(asked))
         for event in made:
             if event.wants_reward:
                 self.pending[event.number] = (event.action, event.probability, deadline, event.shadows)
@@ -260,9 +271,19 @@ class ReplayedState:
         known = reward if isinstance(reward, float) else self.actions.named_rewards(decision, reward)
         if isinstance(known, dict) and eligible is not None:  # regret is against the best action that could be chosen
             known = {name: earned for name, earned in known.items() if name in eligible}
-        self.counters.reward_sum += known if isinstance(known, float) else known.get(action, 0.0)
         self.series.add_reward(ordinal, action, pending[1], known)
+        self._end(decision, known if isinstance(known, float) else known.get(action, 0.0))
+
+    def _end(self, decision: int, earned: float | None = None) -> None:
+        """End the wait for a reward, which came unless it is None; count the cohorts of which no decision waits."""
+        ordinal = self.ordinal(decision)
+        if earned is not None:
+            self.counters.reward_sum += earned
+            self.cohorts.add_reward(ordinal, earned)
         del self.pending[decision]
+        for cohort in self.cohorts.settle(ordinal):
+            for slot in (self.slot, *self.shadows):
+                slot.estimate.settle(cohort)
 
     def _learn_slate(self, decision: int, pending: PendingDecision, rewards: dict[str, float]) -> None:
         """Learn the rewards of actions of a slate. Counts and series have that of the first one.
@@ -277,23 +298,23 @@ class ReplayedState:
         else:
             earned = sum(rewards.values()) / len(rewards)
             self.series.add_reward(ordinal, cast("ExperimentAction", OTHERS), None, earned)
-        self.counters.reward_sum += earned
-        del self.pending[decision]
+        self._end(decision, earned)
 
     def _update_estimate(
         self, shadow: LearnerSlot, decision: int, pending: PendingDecision, reward: float | list[float]
     ) -> None:
         action, probability, _, choices = pending
-        choice = choices.get(shadow.name) if choices and self.ordinal(decision) > shadow.estimate.since else None
+        ordinal = self.ordinal(decision)
+        choice = choices.get(shadow.name) if choices and ordinal > shadow.estimate.since else None
         if choice is None:
             return
-        low, high = self.learner.reward_range
+        (low, high), cohort = self.learner.reward_range, self.cohorts.key(ordinal)
         if isinstance(reward, float):
-            shadow.estimate.add_logged(choice == action, probability, reward, (reward - low) / (high - low))
+            shadow.estimate.add_logged(choice == action, probability, reward, (reward - low) / (high - low), cohort)
             return
         own, taken = (self.actions.reward_of_action(decision, name, reward) for name in (choice, action))
         if own is not None and taken is not None:
-            shadow.estimate.add_pair(own, (own - low) / (high - low), (taken - low) / (high - low))
+            shadow.estimate.add_pair(own, (own - low) / (high - low), (taken - low) / (high - low), cohort)
 
     def _expire(self, event: Expired) -> None:
         for number in event.decisions:
@@ -318,7 +339,7 @@ class ReplayedState:
 
     def _drop(self, number: int, at: float) -> None:
         """End a pending decision without a reward."""
-        del self.pending[number]
+        self._end(number)
         self.deferred.pop(number, None)
         for slot in (self.slot, *self.shadows):
             slot.discard(self.ordinal(number))

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from releaf.service.experiments.action_history import ActionHistory
+from releaf.service.experiments.cohorts import OpenCohorts
 from releaf.service.experiments.counters import ExperimentCounters
 from releaf.service.experiments.idempotency import IdempotencyKeys
 from releaf.service.experiments.learner_slot import LearnerSlot, SlotRecord
@@ -43,6 +44,7 @@ class ExperimentRecord(Struct, rename=_STORED_AS):
     retention: RetentionRules | None = None  # None in snapshots of earlier versions, which had none
     has_requested_actions: bool = False
     deferred: dict[int, Reward | None] = {}
+    cohorts: OpenCohorts | None = None  # None in snapshots of earlier versions, which counted rewards as they came
 
 
 def freeze(state: ExperimentState) -> Callable[[], bytes]:
@@ -65,6 +67,7 @@ def freeze(state: ExperimentState) -> Callable[[], bytes]:
         retention=state.retention,
         has_requested_actions=state.has_requested_actions,
         deferred=dict(state.deferred),
+        cohorts=msgspec.Raw(_encode(state.cohorts)),  # type: ignore[arg-type]
     )
 
     def to_bytes() -> bytes:
@@ -94,6 +97,10 @@ def from_bytes(content: bytes) -> ExperimentState:
     state.deferred = DeferredDecisions(record.deferred)
     state.series.upgrade(state.ordinal(state.decisions))
     state.settle_unaccounted()
+    if record.cohorts is None:
+        state.upgrade_cohorts()
+    else:
+        state.cohorts = record.cohorts
     return state
 
 
@@ -101,8 +108,11 @@ def agree(saved: ExperimentState, replayed: ExperimentState) -> bool:
     """Whether a saved state is that of a replay.
 
     The time series of an experiment that an earlier version began has no actions up to some decision, which a replay of
-    the whole log has: then only their totals are compared.
+    the whole log has: then only their totals are compared. Its estimates of shadows counted rewards as they came, which
+    a replay counts by cohort: then they are not compared.
     """
+    if saved.cohorts.since != replayed.cohorts.since:
+        _adopt_estimates(saved, replayed)
     if saved.series.since != replayed.series.since:
         if saved.series.totals() != replayed.series.totals():
             return False
@@ -112,6 +122,12 @@ def agree(saved: ExperimentState, replayed: ExperimentState) -> bool:
         finally:
             saved.series = kept
     return freeze(saved)() == freeze(replayed)()
+
+
+def _adopt_estimates(saved: ExperimentState, replayed: ExperimentState) -> None:
+    saved.cohorts = replayed.cohorts
+    for own, other in zip((saved.slot, *saved.shadows), (replayed.slot, *replayed.shadows), strict=False):
+        own.estimate = other.estimate
 
 
 EXPERIMENT_FORMAT: StateFormat[ExperimentState] = StateFormat(freeze, from_bytes, agree)

@@ -28,13 +28,27 @@ class SeriesCopy(NamedTuple):
 
     content: bytes
     reward_range: tuple[float, float]
+    unsettled_from: int | None = None  # first decision that does not count yet (see `cohorts`)
 
     @classmethod
-    def of(cls, series: TimeSeries, reward_range: tuple[float, float]) -> SeriesCopy:
-        return cls(msgspec.msgpack.encode(series), reward_range)
+    def of(cls, series: TimeSeries, reward_range: tuple[float, float], unsettled_from: int | None = None) -> SeriesCopy:
+        return cls(msgspec.msgpack.encode(series), reward_range, unsettled_from)
 
     def read(self) -> TimeSeries:
+        """The series, without the rewards of points whose decisions are not all settled."""
+        series = self.read_all()
+        for point in series.points:
+            if not self.is_settled(point):
+                point.forget_rewards()
+        return series
+
+    def read_all(self) -> TimeSeries:
+        """The series with all rewards that have come."""
         return msgspec.msgpack.decode(self.content, type=TimeSeries)
+
+    def is_settled(self, point: TimeSeriesPoint) -> bool:
+        """Whether the outcomes of all decisions of a point, and of those before them, are known."""
+        return self.unsettled_from is None or point.first + point.decisions <= self.unsettled_from
 
 
 # --- points of a chart --------------------------------------------------------------------------------------
@@ -44,7 +58,7 @@ def chart_points(copy: SeriesCopy, since: float | None, until: float | None, lim
     """Points of a range of time for the API, merged until there are at most ``limit`` of about equal size."""
     series = copy.read()
     points = merge_points(points_within(series.points, since, until), limit)
-    return [_point_message(point, series.since or 0, copy.reward_range) for point in points]
+    return [_point_message(point, series.since or 0, copy) for point in points]
 
 
 def points_within(points: list[TimeSeriesPoint], since: float | None, until: float | None) -> list[TimeSeriesPoint]:
@@ -67,7 +81,8 @@ def merge_points(points: list[TimeSeriesPoint], limit: int) -> list[TimeSeriesPo
     return points
 
 
-def _point_message(point: TimeSeriesPoint, counted_from: int, reward_range: tuple[float, float]) -> SeriesPoint:
+def _point_message(point: TimeSeriesPoint, counted_from: int, copy: SeriesCopy) -> SeriesPoint:
+    reward_range = copy.reward_range
     _, low, high = pointwise(point.rewards, point.reward_sum, point.reward_squares, reward_range)
     has_actions = point.first > counted_from
     return SeriesPoint(
@@ -86,6 +101,7 @@ def _point_message(point: TimeSeriesPoint, counted_from: int, reward_range: tupl
         if has_actions
         else None,
         spent=point.spent,
+        settled=copy.is_settled(point),
     )
 
 
@@ -145,6 +161,7 @@ def summarise(
         markers=[_marker(one) for one in series.markers if _is_within(one.at, since, until)],
         spent=total.spent,
         mean_cost=total.spent / total.decisions if total.decisions else None,
+        unsettled=sum(point.decisions for point in points if not copy.is_settled(point)),
     )
 
 

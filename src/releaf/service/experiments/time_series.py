@@ -87,6 +87,15 @@ class TimeSeriesPoint(Struct, array_like=True):
                 if chance is not None and chance <= floors.get(event.action, 0.0) * (1.0 + 1e-6):
                     self.of(event.action).floored += 1
 
+    def forget_rewards(self) -> None:
+        """Keep only what is known when decisions are made."""
+        self.rewards = self.weighted = self.regrets = 0
+        self.reward_sum = self.reward_squares = self.regret_sum = 0.0
+        self.weighted_sum = self.weighted_squares = 0.0
+        self.actions = {
+            action: ActionSums(decisions=sums.decisions, floored=sums.floored) for action, sums in self.actions.items()
+        }
+
     def of(self, action: ExperimentAction | None) -> ActionSums:
         """The sums of an action; new ones if it has none."""
         sums = self.actions.get(action)

@@ -452,7 +452,7 @@ async def get_summary(request: ApiRequest) -> SummaryInfo:
 
 def _series(request: ApiRequest) -> SeriesCopy:
     state = _experiment(request).live()
-    return SeriesCopy.of(state.series, state.learner.reward_range)
+    return SeriesCopy.of(state.series, state.learner.reward_range, state.cohorts.unsettled_from)
 
 
 def _time_range(request: ApiRequest) -> tuple[float | None, float | None]:

@@ -22,7 +22,11 @@ class ActionPoint(Struct):
 
 
 class SeriesPoint(Struct):
-    """Counts over consecutive decisions: explored, asked for a reward, and rewards received so far.
+    """Counts over consecutive decisions: explored, asked for a reward, and rewards.
+
+    Where rewards have a deadline, some values come earlier than others. So rewards count only up to the first
+    decisions that still wait for theirs: a point with later ones is not ``settled``, and lacks their rewards. Without a
+    deadline the rewards that have come count.
 
     ``at`` and ``until`` are the times of the first and the last of them, ``low`` and ``high`` the 95 % interval of the
     mean reward. ``actions`` is null for decisions of a version that did not count actions; ``regret`` is the sum of
@@ -43,6 +47,7 @@ class SeriesPoint(Struct):
     regret: float | None
     actions: list[ActionPoint] | None
     spent: float = 0.0
+    settled: bool = True
 
 
 class SeriesInfo(Struct):
@@ -89,9 +94,10 @@ class SummaryInfo(Struct):
 
     ``lift`` is by how much the policy in charge earned more per decision than the action ``baseline`` would have. If
     ``adjusted`` is false there are no propensities, and it only compares means over different decisions. ``note`` says
-    why a figure is null. Regret is known if clients send the rewards of all actions: ``mean_regret`` per decision.
-    ``spent`` is the sum of the costs of the actions taken, 0 where costs do not matter, and ``mean_cost`` that of a
-    decision.
+    why a figure is null. Figures of rewards leave out the latest ``unsettled`` decisions: where rewards have a
+    deadline, those of which some still wait. Without a deadline they are over the rewards that have come. Regret is
+    known if clients send the rewards of all actions: ``mean_regret`` per decision. ``spent`` is the sum of the costs of
+    the actions taken, 0 where costs do not matter, and ``mean_cost`` that of a decision.
     """
 
     since: str | None
@@ -113,3 +119,4 @@ class SummaryInfo(Struct):
     markers: list[MarkerInfo]
     spent: float = 0.0
     mean_cost: float | None = None
+    unsettled: int = 0

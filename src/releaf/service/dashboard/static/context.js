@@ -1,5 +1,5 @@
 // Contexts: an example, and a form.
-import { showError, make } from "./dom.js";
+import { curl, showError, make } from "./dom.js";
 
 export const MOST_FIELDS = 60;
 const shortened = (value) => (typeof value === "number" ? Number(value.toPrecision(6)) : value ?? "");
@@ -9,8 +9,29 @@ export function plausible(features) {
   return Object.fromEntries(features.map((feature) => [feature.name, middle(feature)]));
 }
 
+const MANY_COLUMNS = 8;
+const arePlain = (features, letter) => features.every(({ name }, place) => name === `${letter}${place}`);
+
+/** Whether features have no names but those of columns, which the service makes from the features of Rank requests. */
+export function isHashed({ features, action_features: own }) {
+  return features.length > MANY_COLUMNS && own !== null && arePlain(features, "x") && arePlain(own, "y");
+}
+
+/** A command that asks for a decision. */
+export function firstDecision(info) {
+  const path = `/v1/experiments/${encodeURIComponent(info.name)}`;
+  if (isHashed(info)) {
+    const dishes = ["soup", "salad"].map((id) => ({ id, features: [{ dish: id }] }));
+    return curl(`${path}/personalizer/v1.0/rank`, { contextFeatures: [{ plan: "plus" }], actions: dishes });
+  }
+  const asked = { context: plausible(info.features) };
+  if (!info.actions.length) asked.actions = { example: plausible(info.action_features ?? []) };
+  return curl(`${path}/decide`, asked);
+}
+
 function middle({ kind, low, high, values }) {
   if (kind === "categorical") return values[0];
+  if (kind === "datetime") return new Date().toISOString().slice(0, 16);
   if (kind === "boolean") return true;
   return kind === "quantile" ? 1 : rounded((low + high) / 2);
 }
@@ -31,7 +52,27 @@ function field(feature, id, value) {
   if (feature.kind === "boolean") return feature.missing ? choice(
     feature, id, [true, false], value,
   ) : tick(feature, id, value);
-  return numberField(feature, id, value);
+  return feature.kind === "datetime" ? dateField(feature, id, value) : numberField(feature, id, value);
+}
+
+/** A date and a time, as the clock on the wall shows them: a context has no time zone, unless its text names one. */
+function dateField({ name, missing }, id, example) {
+  const error = make("p", { className: "error", id: `${id}-error` });
+  const value = example === null ? "" : String(example).replace(" ", "T").slice(0, 16);
+  const input = make("input", {
+    id, type: "datetime-local", value: value.length === 10 ? `${value}T00:00` : value,
+    "aria-describedby": `${id}-hint ${id}-error`,
+  });
+  const element = make(
+    "div", { className: "field" }, make("label", { htmlFor: id }, name), input,
+    make("p", { className: "hint", id: `${id}-hint` }, missing ? "date and time; empty: missing" : "date and time"), error,
+  );
+  const read = () => {
+    const wrong = input.validity.badInput || (!input.value && !missing) ? "Expected a date and a time." : "";
+    if (showError(input, wrong, error)) return undefined;
+    return input.value || null;
+  };
+  return { name, element, read };
 }
 
 function tick({ name }, id, value) {

@@ -63,7 +63,9 @@ function actionList() {
   const chip = (action) => make("li", { className: "chip" }, String(action), retired ? "\u2002" : make("button", {
     type: "button", "aria-label": `Retire action ${action}`, onclick: () => retireAction(action),
   }, "Retire"));
-  fill(find("action-list"), make("ul", { className: "chips" }, info.actions.map(chip)));
+  fill(find("action-list"), info.actions.length
+    ? make("ul", { className: "chips" }, info.actions.map(chip))
+    : make("p", { className: "hint" }, "None yet: they come with the requests."));
 }
 
 async function retireAction(action) {
@@ -122,6 +124,7 @@ function featureTable() {
 }
 
 function range({ kind, low, high, values, clip }) {
+  if (kind === "datetime") return "date and time";
   if (kind === "continuous") return `${low} to ${high}${clip ? ", clipped" : ""}`;
   return kind === "categorical" ? values.join(", ") : kind === "boolean" ? "true, false" : "any number, by rank";
 }
@@ -155,7 +158,8 @@ async function refresh() {
   if (!info.counts) return;
   parts ??= furnish();
   await drawSeries();
-  await Promise.all([parts.relevance.refresh(info), parts.records.follow(info), parts.changes.refresh(info)]);
+  const relevance = info.actions.length ? parts.relevance.refresh(info) : parts.relevance.showNone();
+  await Promise.all([relevance, parts.records.follow(info), parts.changes.refresh(info)]);
 }
 
 /** Charts and figures of the range of time; only the latest of requests that overlap is drawn. */

@@ -26,7 +26,14 @@ export class Relevance {
     await this.partition.refresh(info);
   }
 
+  /** There is nothing to be relevant for before there are actions. */
+  showNone() {
+    fill(find("heat"), empty("No actions yet", "What matters for each of them shows up here when they have rewards."));
+    find("drill").hidden = true;
+  }
+
   draw(found) {
+    find("drill").hidden = false;
     this.found = found;
     const certain = (row, place) => !found.certainty || found.certainty[row][place] >= found.least_certainty;
     this.shares = (found.relevance ?? []).map((row, at) => row.map((value, place) => (certain(at, place) ? value : 0)));

@@ -1,9 +1,9 @@
 // Tiles and time-series charts of exploration, rewards and labels.
 import { ActionCharts, FEW, key, markerLayers, named, place, wilson } from "./action-charts.js";
 import { framed } from "./charts.js";
-import { count, empty, command, curl, figure, fill, find, make, share, table } from "./dom.js";
+import { count, empty, command, figure, fill, find, make, share, table } from "./dom.js";
 import { Range } from "./ranges.js";
-import { plausible } from "./context.js";
+import { firstDecision } from "./context.js";
 
 export function tiles({ counts, label_budget: budget, labels_spent: number, labels }) {
   if (!counts) return fill(find("tiles")); // another process has them
@@ -157,7 +157,10 @@ export class Series {
     const known = rewarded.filter(({ y }) => y !== null);
     const labels = rows((point) => (asked += point.asked));
     this.explored.draw(explored, figures("Exploration share", explored, (y) => share(y, 1)));
-    const [drawn, hint] = known.length ? [rewarded, "95 % interval"] : [[], "no rewards yet"];
+    const waits = points.some(({ settled }) => !settled);
+    const [drawn, hint] = known.length
+      ? [rewarded, waits ? "95 % interval; without the latest decisions, of which some wait" : "95 % interval"]
+      : [[], waits ? "none yet: decisions wait for their rewards" : "no rewards yet"];
     this.rewarded.draw(drawn, figures("Mean reward", known, figure), hint);
     this.labels.draw(labels, figures("Labels spent", labels, count), this.budget ? "against the budget" : "");
     if (!points.some(({ regret }) => regret !== null)) return this.regret.element.remove();
@@ -182,10 +185,12 @@ function smoothed(rows, weights) {
   });
 }
 
-function nothingYet({ name, features, status, counts }) {
+function nothingYet(info) {
+  const { actions, status, counts } = info;
   if (counts?.decisions) return empty("No decisions in this range", "Choose a longer range above.");
   if (status === "retired") return empty("No decisions were taken", "The experiment was retired before the first one.");
-  return empty("No decisions yet",
-    "Try a context below, or ask for the first decision from a terminal; charts appear by themselves.",
-    command(curl(`/v1/experiments/${encodeURIComponent(name)}/decide`, { context: plausible(features) })));
+  const text = actions.length
+    ? "Try a context below, or ask for the first decision from a terminal; charts appear by themselves."
+    : "Actions come with the requests. Ask for the first decision from a terminal; charts appear by themselves.";
+  return empty("No decisions yet", text, command(firstDecision(info)));
 }

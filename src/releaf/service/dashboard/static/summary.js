@@ -24,6 +24,8 @@ export class Summary {
 
   async read(info, query) {
     this.offer(info.actions.map(String));
+    this.select.disabled = !info.actions.length;
+    if (!info.actions.length) return { decisions: 0, markers: [], hasActions: false };
     const asked = new URLSearchParams({ ...query, baseline: this.select.value });
     return get(`${address(info.name, "summary")}?${asked}`);
   }
@@ -42,16 +44,22 @@ export class Summary {
     this.drawn = told;
     if (!found.decisions) {
       fill(find("headline-lift"));
-      fill(find("comparison"), empty("No decisions in this range", "Choose a longer range above."));
+      fill(find("comparison"), found.hasActions === false
+        ? empty("No actions yet", "They come with the requests, and are compared here once some have rewards.")
+        : empty("No decisions in this range", "Choose a longer range above."));
       return;
     }
     fill(find("headline-lift"), headline(found));
     fill(
       find("comparison"), make("div", { className: "scroll whole" }, comparison(found)),
-      make("p", { className: "hint" }, found.adjusted ? VALUE : UNADJUSTED),
+      make("p", { className: "hint" }, found.adjusted ? VALUE : UNADJUSTED, found.unsettled ? unsettled(found) : null),
     );
   }
 }
+
+const unsettled = ({ unsettled: latest }) =>
+  ` Rewards of the latest ${count(latest)} decisions are left out: some of them still wait, and those that come early ` +
+  "are not typical.";
 
 /** The lift of the policy over the baseline in one sentence, and the regret where it is known. */
 function headline({ lift, lift_low: low, lift_high: high, baseline, mean, note, mean_regret: regret, total_regret: total }) {

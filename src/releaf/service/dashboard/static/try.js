@@ -1,14 +1,34 @@
 // Preview of a decision for a context, and the decision itself on request.
 import { address, get, post } from "./api.js";
-import { MOST_FIELDS, contextFields } from "./context.js";
+import { MOST_FIELDS, contextFields, firstDecision, isHashed } from "./context.js";
 import { explained } from "./decision.js";
-import { confirmed, count, empty, figure, fill, find, make, share } from "./dom.js";
+import { command, confirmed, count, empty, figure, fill, find, make, share } from "./dom.js";
 
 const CERTAIN = 0.9975; // all of 400 draws
 const MOST_SHOWN = 12;
 const OF_ONE_DRAW = /^(It would|The reward is|No reward was|Its reward is)/; // lines of an explanation
 
+const HASHED =
+  "Contexts are columns of numbers that the service makes from the features of Rank requests, so there is no form for " +
+  "them. Ask for a decision from a terminal:";
+const NO_ACTIONS = "Actions come with the requests. Ask for a decision from a terminal:";
+
+/** A command in place of a form that would be of no use, until there are actions; returns the same as `tryForm`. */
+function tryElsewhere(info, text) {
+  fill(find("try-form"), make("p", {}, text), command(firstDecision(info)));
+  let form = null;
+  return (now) => {
+    if (!form && now.actions.length && !isHashed(now)) {
+      fill(find("try-form"));
+      form = tryForm(now);
+    }
+    form?.(now);
+  };
+}
+
 export function tryForm(info) {
+  if (isHashed(info)) return tryElsewhere(info, HASHED);
+  if (!info.actions.length) return tryElsewhere(info, NO_ACTIONS);
   const form = find("try-form");
   const inputs = make("div", { className: info.features.length > MOST_FIELDS ? "" : "inputs" });
   const error = make("p", { className: "error", role: "alert" });
