@@ -50,6 +50,8 @@ class Decision:
         actions with features of their own, without a control share, decided on a slate or on actions of a request.
     costs
         The cost of each action in this decision; None where costs do not matter. ``cost`` is that of the action.
+    label_cost
+        What the reward of this decision costs to find out, in ordinary labels; None where requests do not depend on it.
     group
         "control" where the control group decided, which counts as an exploration if there was a choice; "learner"
         otherwise; None without a ``control_share``. ``probability`` is the total one of both groups.
@@ -72,6 +74,7 @@ class Decision:
     probabilities: tuple[float, ...] | None = None
     costs: tuple[float, ...] | None = None
     group: str | None = None
+    label_cost: float | None = None
 
     @property
     def cost(self) -> float | None:

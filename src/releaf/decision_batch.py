@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import NamedTuple, overload
 
 import numpy as np
@@ -63,6 +64,8 @@ class Decisions(Sequence[Decision]):
         The estimated reward of each action, a row for each decision; NaN while exploring.
     control
         Whether each decision belongs to the control group; None without a ``control_share``.
+    label_costs
+        What each reward costs to find out, in ordinary labels; None where requests do not depend on it.
     """
 
     ids: Array
@@ -78,6 +81,7 @@ class Decisions(Sequence[Decision]):
     _masks: Array | None = None  # a 1 for each eligible action; None where all are
     _costs: Array | tuple[float, ...] | None = None  # of all rows, or a row for each decision
     control: Array | None = None
+    label_costs: Array | None = None
 
     @property
     def costs(self) -> Array | None:
@@ -142,6 +146,7 @@ class Decisions(Sequence[Decision]):
             eligible,
             costs=self._costs_at(position),
             group=None if self.control is None else (CONTROL if self.control[position] else LEARNER),
+            label_cost=None if self.label_costs is None else float(self.label_costs[position]),
         )
 
     def __iter__(self) -> Iterator[Decision]:
@@ -150,9 +155,10 @@ class Decisions(Sequence[Decision]):
             yield from map(self.__getitem__, range(len(self)))
             return
         columns = (self.ids, self.indices, self.explored, self.wants_reward, self.probabilities, self.estimates)
-        rows = zip(*[column.tolist() for column in columns], self._relevant, self._contexts, strict=True)
+        prices = repeat(None, len(self)) if self.label_costs is None else self.label_costs.tolist()
+        rows = zip(*[column.tolist() for column in columns], self._relevant, self._contexts, prices, strict=True)
         actions, learner = self._actions, self._learner
-        for step, index, explored, wanted, probability, estimates, relevant, context in rows:
+        for step, index, explored, wanted, probability, estimates, relevant, context, label_cost in rows:
             known = not explored and estimates[0] == estimates[0]  # NaN differs from itself
             yield Decision(
                 step,
@@ -166,6 +172,7 @@ class Decisions(Sequence[Decision]):
                 context,
                 learner,
                 actions,
+                label_cost=label_cost,
             )
 
     def __repr__(self) -> str:

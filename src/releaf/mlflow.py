@@ -19,7 +19,7 @@ import numpy as np
 
 from releaf._version import __version__
 from releaf.ensembles import load
-from releaf.policy import Policy
+from releaf.policy import Policy, WeighsCosts
 
 __all__ = ["FLAVOUR", "PyfuncPolicy", "load_model", "log_model", "save_model"]
 
@@ -127,7 +127,8 @@ class PyfuncPolicy:
         Parameters
         ----------
         model_input
-            A pandas data frame with a column for each feature, or a matrix.
+            A pandas data frame with a column for each feature, or a matrix. A policy that weighs costs and has no fixed
+            ones needs a data frame with a column ``cost: ACTION`` for each action as well.
         params
             ``{"seed": …}`` for the draws of a randomised policy, 0 by default.
 
@@ -143,14 +144,25 @@ class PyfuncPolicy:
         twin = copy.deepcopy(self.policy)
         states = np.random.default_rng((params or {}).get("seed", 0)).integers(-(2**63), 2**63 - 1, len(rows))
         choices = []
-        for row, state in zip(rows, states.tolist(), strict=True):
+        costs = self._costs(rows)
+        for row, cost, state in zip(rows, costs, states.tolist(), strict=True):
             twin.set_random_state(state)
-            choices.append(twin.preview(row))
+            choices.append(twin.preview(row, cost=cost))
         estimates = self.policy.estimate(rows) if rows else np.empty((0, len(self.policy.actions)))
         columns: dict[str, Any] = {"action": [choice.action for choice in choices]}
         columns |= {"probability": [choice.probability for choice in choices]}
         columns |= {f"estimate: {name}": estimates[:, place] for place, name in enumerate(self.policy.actions)}
         return pandas.DataFrame(columns, index=index)
+
+    def _costs(self, rows: list[Any]) -> list[list[Any] | None]:
+        """Take the costs of each row out of it; None for the fixed ones."""
+        names = [f"cost: {name}" for name in self.policy.actions]
+        if not isinstance(self.policy, WeighsCosts) or self.policy.cost_weight is None:
+            return [None] * len(rows)
+        return [
+            [row.pop(name) for name in names] if isinstance(row, dict) and row.keys() >= {*names} else None
+            for row in rows
+        ]
 
 
 def _load_pyfunc(path: str) -> PyfuncPolicy:

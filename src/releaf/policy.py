@@ -15,6 +15,7 @@ from releaf.control_lift import ControlLift
 from releaf.decision import ActionName, Decision
 from releaf.explanation import Explanation
 from releaf.inspection import Effect, Interval, IntervalReward
+from releaf.label_outlook import LabelOutlook
 from releaf.relevance_table import RelevanceTable
 from releaf.schema import Schema
 from releaf.traits import Traits
@@ -54,6 +55,14 @@ class CountsPriorLabels(Protocol):
 
     @property
     def prior_labels(self) -> int: ...
+
+
+@runtime_checkable
+class WeighsCosts(Protocol):
+    """A policy that may weigh costs of actions."""
+
+    @property
+    def cost_weight(self) -> float | None: ...
 
 
 @runtime_checkable
@@ -120,7 +129,15 @@ class Policy(Protocol):
     def labels_spent(self) -> int: ...
 
     @property
-    def labels_left(self) -> int | None: ...
+    def takes_label_costs(self) -> bool: ...
+
+    @property
+    def label_cost_spent(self) -> float: ...
+
+    @property
+    def labels_left(self) -> float | None: ...
+
+    def label_outlook(self) -> LabelOutlook: ...
 
     @property
     def prior_labels(self) -> int: ...
@@ -130,13 +147,29 @@ class Policy(Protocol):
 
     # --- decisions and rewards
 
-    def decide(self, context: Any, eligible: Sequence[ActionName] | None = None, cost: Any = None) -> Decision: ...
+    def decide(
+        self,
+        context: Any,
+        eligible: Sequence[ActionName] | None = None,
+        cost: Any = None,
+        label_cost: float | None = None,
+    ) -> Decision: ...
 
-    def decide_many(self, contexts: Any, eligible: Any = None, cost: Any = None) -> Sequence[Decision]: ...
+    def decide_many(
+        self, contexts: Any, eligible: Any = None, cost: Any = None, label_cost: Any = None
+    ) -> Sequence[Decision]: ...
 
-    def preview(self, context: Any, eligible: Sequence[ActionName] | None = None, cost: Any = None) -> Decision: ...
+    def preview(
+        self,
+        context: Any,
+        eligible: Sequence[ActionName] | None = None,
+        cost: Any = None,
+        label_cost: float | None = None,
+    ) -> Decision: ...
 
-    def preview_actions(self, contexts: Any, *, seed: int = 0, eligible: Any = None, cost: Any = None) -> Array: ...
+    def preview_actions(
+        self, contexts: Any, *, seed: int = 0, eligible: Any = None, cost: Any = None, label_cost: Any = None
+    ) -> Array: ...
 
     def estimate(self, contexts: Any) -> Array: ...
 
@@ -144,7 +177,9 @@ class Policy(Protocol):
 
     def discard_pending(self, choice: Decision | int) -> None: ...
 
-    def replay(self, contexts: Any, rewards: Any, eligible: Any = None, cost: Any = None) -> Trace: ...
+    def replay(
+        self, contexts: Any, rewards: Any, eligible: Any = None, cost: Any = None, label_costs: Any = None
+    ) -> Trace: ...
 
     def set_random_state(self, state: int) -> None: ...
 
@@ -269,6 +304,8 @@ class Trace:
         The cost of the action taken at each step; None where costs do not matter.
     control
         Whether each step belonged to the control group; None without a ``control_share``.
+    label_costs
+        What the reward costs to find out at each step, in ordinary labels; None where none was given.
     """
 
     actions: Array
@@ -278,12 +315,20 @@ class Trace:
     policy: str | None = None
     costs: Array | None = None
     control: Array | None = None
+    label_costs: Array | None = None
 
     def __len__(self) -> int:
         return len(self.actions)
 
 
-def replay(policy: Replayable, contexts: Any, rewards: Any, eligible: Any = None, cost: Any = None) -> Trace:
+def replay(
+    policy: Replayable,
+    contexts: Any,
+    rewards: Any,
+    eligible: Any = None,
+    cost: Any = None,
+    label_costs: Any = None,
+) -> Trace:
     """Replay a recorded stream: decide for each context, and learn the rewards that the policy requests.
 
     The decisions and the policy's state afterwards are those of ``decide`` and ``learn`` one by one, bit for bit;
@@ -304,6 +349,9 @@ def replay(policy: Replayable, contexts: Any, rewards: Any, eligible: Any = None
     cost
         What each action costs: costs of all steps, a mapping or a row for each step, or a matrix (T × A); None for the
         policy's fixed costs, or without any.
+    label_costs
+        What the reward of each step costs to find out, in ordinary labels: a number for all steps, or one for each;
+        None for ordinary ones.
 
     Examples
     --------
@@ -316,7 +364,8 @@ def replay(policy: Replayable, contexts: Any, rewards: Any, eligible: Any = None
     """
     if not isinstance(policy, Replayable):
         raise TypeError(f"policy is a {type(policy).__name__} without a method replay(contexts, rewards)")
-    given = {name: value for name, value in (("eligible", eligible), ("cost", cost)) if value is not None}
+    options = (("eligible", eligible), ("cost", cost), ("label_costs", label_costs))
+    given = {name: value for name, value in options if value is not None}
     trace = policy.replay(contexts, rewards, **given)
     return trace if trace.policy is not None else dataclasses.replace(trace, policy=type(policy).__name__)
 

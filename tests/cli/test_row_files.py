@@ -159,6 +159,24 @@ def test_a_budget_tells_what_is_left_and_the_model_may_be_another_file(tmp_path:
     assert releaf.load(tmp_path / "n.releaf").observations == 1
 
 
+@pytest.mark.parametrize("given", ["2.5", "price"])
+def test_labels_cost_a_number_or_what_a_column_says(tmp_path: Path, given: str) -> None:
+    releaf.AdaptiveReleaf([1, 2], 2, seed=0, label_budget=10).save(tmp_path / "m.releaf")
+    rows = "x0,x1,price\n0.5,0.5,2.5\n0.1,0.2,\n0.1,0.2,cheap\n"
+    arguments = ("decide", tmp_path / "m.releaf", "--label-cost", given, "--save", "--json")
+    shown = run(*arguments, text=rows, expect=1 if given == "price" else 0)
+    known = [json.loads(line)["label_cost"] for line in shown.stdout.splitlines()]
+    assert known == ([2.5, 1.0] if given == "price" else [2.5] * 3)
+    assert ("price is 'cheap': expected what the label costs, a number" in shown.stderr) == (given == "price")
+    bandit = releaf.load(tmp_path / "m.releaf")
+    assert bandit.label_cost_spent == sum(known[: bandit.labels_spent])
+
+
+def test_a_learner_without_a_budget_takes_no_cost_of_labels(model: Path) -> None:
+    shown = run("decide", model, "--label-cost", "2", text="age,plan\n20,a\n", expect=1)
+    assert "LinUCB takes no label_cost: AdaptiveReleaf with label_budget or observation_cost does" in shown.stderr
+
+
 def test_rewards_of_all_actions_come_as_json(tmp_path: Path) -> None:
     bandit = releaf.AdaptiveReleaf(["a", "b"], 2, seed=0, observe="labels")
     choice = bandit.decide([0.5, 0.5])

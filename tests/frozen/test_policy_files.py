@@ -139,3 +139,10 @@ def test_npm_packs_the_folder_without_other_packages(tmp_path: Path) -> None:
     )
     names = {file["path"] for file in json.loads(packed.stdout)[0]["files"]}
     assert names == {file.name for file in JAVASCRIPT.iterdir()}
+
+
+def test_a_policy_with_a_control_group_is_not_exported_without_it(tmp_path: Path) -> None:
+    bandit = releaf.LinUCB(2, 1, seed=0, control_share=0.2)
+    with pytest.raises(ValueError, match=r"control group can't be exported: .* expected control_share=0, got 0\.2"):
+        bandit.export(tmp_path / "policy.json")
+    assert not (tmp_path / "policy.json").exists()

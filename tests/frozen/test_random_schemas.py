@@ -187,6 +187,14 @@ def test_wrong_input_is_rejected_with_the_same_sentence(
         assert each.decide(text, [{"context": context, "seed": "0", "eligible": eligible}])[0]["error"] == message
 
 
+def test_a_mask_is_not_taken_for_names(node: EvaluatorProcess, plain_python: EvaluatorProcess) -> None:
+    """In Python True equals 1, which is a name here."""
+    text = frozen_text(releaf.Random(2, 1, seed=0))
+    for each in (plain_python, node):
+        found = each.decide(text, [{"context": [0.5], "seed": "0", "eligible": [True]}])[0]
+        assert found["error"].startswith("eligible names an unknown action True: the actions are")
+
+
 @pytest.mark.parametrize("seed", [-1, 2**64])
 def test_a_seed_out_of_range_is_rejected(seed: int, node: EvaluatorProcess, plain_python: EvaluatorProcess) -> None:
     text = frozen_text(releaf.Random(2, 1, seed=0))

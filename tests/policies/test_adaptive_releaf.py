@@ -243,7 +243,7 @@ def test_categories_missing_values_and_many_of_both() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"label_budget": 10, "observation_cost": 0.1}, "only one of label_budget"),
+        ({"label_budget": 10, "delta": 0.1, "epsilon": 0.1}, "delta can't be set together with label_budget"),
         ({"delta": 0.1}, "delta and epsilon go together"),
         ({"epsilon": 0.1}, "delta and epsilon go together"),
         ({"delta": 1.5, "epsilon": 0.1}, "delta must be"),

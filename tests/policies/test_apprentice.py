@@ -117,7 +117,7 @@ def test_a_learner_that_always_agrees_earns_the_same() -> None:
 
 def test_the_bounds_hold_at_all_times_for_a_learner_that_is_no_better() -> None:
     class Fixed(releaf.LinUCB):
-        def preview(self, context: Any, eligible: Any = None, cost: Any = None) -> Any:
+        def preview(self, context: Any, eligible: Any = None, cost: Any = None, label_cost: Any = None) -> Any:
             choice = super().preview(context, eligible)
             choice.action, choice.index = 1, 1
             return choice
@@ -219,3 +219,11 @@ def test_with_a_wrong_model_the_estimate_is_unbiased_and_the_bounds_hold_while_o
     known = np.array([estimate for estimate in estimates if estimate is not None])
     assert len(known) == repetitions
     assert abs(known.mean() - 0.07) < 3 * known.std() / np.sqrt(repetitions)
+
+
+@pytest.mark.parametrize("force", [True, False])
+def test_a_promoted_learner_is_not_promoted_again(force: bool) -> None:
+    apprentice = releaf.Apprentice(releaf.LinUCB(2, 1))
+    assert apprentice.promote(force=True) is apprentice.policy
+    with pytest.raises(ValueError, match=r"was promoted already and decides now: use apprentice\.policy"):
+        apprentice.promote(force=force)

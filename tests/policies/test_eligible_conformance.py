@@ -317,6 +317,8 @@ BAD: list[tuple[Any, type[Exception], str]] = [
     ("wait", TypeError, "eligible must be a sequence of action names, got 'wait'"),
     (3, TypeError, "eligible must be a sequence of action names, got 3"),
     ([["wait"]], TypeError, "an action's name must be text, a number or a boolean, got ['wait']"),
+    (dict.fromkeys(ACTIONS, True), TypeError, "eligible must be a sequence of action names, got {'wait': True"),
+    ([True, False], TypeError, "eligible looks like a mask: expected names of actions, or a boolean T × A array in"),
 ]
 BAD_OF_MANY: list[tuple[Any, type[Exception], str]] = [
     *((given, error, text) for given, error, text in BAD[:3]),
@@ -327,6 +329,8 @@ BAD_OF_MANY: list[tuple[Any, type[Exception], str]] = [
     ([["wait"]] * 3, ValueError, "eligible has 3 rows: expected 2, one for each context"),
     (np.ones((2, 4), dtype=bool), ValueError, "eligible has shape (2, 4): expected (2, 5) (steps × actions)"),
     (np.array([[True] * 5, [False] * 5]), ValueError, "eligible of row 1 names no action"),
+    (dict.fromkeys(ACTIONS, True), TypeError, "eligible must hold action names, or be a boolean T × A mask, got {"),
+    ([["wait"], {"wait": True}], TypeError, "eligible of row 1 must be a sequence of action names, got {'wait': True}"),
 ]
 
 
@@ -341,3 +345,19 @@ def test_invalid_eligible_actions_are_refused_and_change_nothing(policy: Any) ->
         refused(bandit, lambda given=given: bandit.preview_actions(CONTEXTS[:2], eligible=given), text, error)
         refused(bandit, lambda given=given: bandit.replay(CONTEXTS[:2], REWARDS[:2], eligible=given), text, error)
     refused(bandit, lambda: bandit.decide([0.5, 2.0, 0.5], eligible=["call"]), "expected a number in [0, 1]")
+
+
+@every_policy
+def test_a_mask_is_not_taken_for_names(policy: Any) -> None:
+    """True equals 1, which may be a name: a mask of the actions 0 and 1 names both of them, or the wrong one."""
+    contexts, text = CONTEXTS[:2], "looks like a mask: expected names of actions, or a boolean T × A array in"
+    bandit = make(policy, 2)
+    masks: list[Any] = [[False, True], np.array([False, True]), (np.True_,), {True}]
+    for given in masks:
+        refused(bandit, lambda given=given: bandit.decide(contexts[0], eligible=given), text, TypeError)
+        refused(bandit, lambda given=given: bandit.preview(contexts[0], eligible=given), text, TypeError)
+        refused(bandit, lambda given=given: bandit.decide_many(contexts, eligible=given), text, TypeError)
+    masks = [[[True, False], [False, True]], [[1, 0], [True, False]]]
+    for given in masks:
+        refused(bandit, lambda given=given: bandit.decide_many(contexts, eligible=given), text, TypeError)
+    assert make(policy, [False, True]).decide(contexts[0], eligible=[True]).action is True

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import releaf
+from releaf.explanation import ActionExplanation
 
 SCHEMA = releaf.Schema(
     {
@@ -242,9 +243,7 @@ def test_where_nothing_matters_no_feature_is_named() -> None:
         assert terms["line"][0].features == ("x2",)
         if told.counterfactual is not None:
             assert told.counterfactual.feature == "x2"
-    assert (
-        "noise of the estimate: no feature is certain to matter" in bandit.explain([0.5] * 4).plot("constant").to_json()
-    )
+    assert "everything: no feature is certain to matter yet" in bandit.explain([0.5] * 4).plot("constant").to_json()
 
 
 def test_an_old_exploitation_is_not_said_to_be_an_exploration() -> None:
@@ -371,3 +370,50 @@ def test_the_paper_s_learner_explains_a_context_too() -> None:
     told = bandit.explain([0.9, 0.5])
     assert told.to_dict()["action"] in ("a", "b")
     assert told.text.startswith(("It would choose", "It would explore"))
+
+
+def test_a_main_effect_has_its_sign_in_every_context() -> None:
+    draw, rows = np.random.default_rng(3), 6_000
+    schema = releaf.Schema(
+        city=releaf.Categorical(*range(300)),
+        member=releaf.Boolean(),
+        age=releaf.Continuous(18, 90),
+        other=releaf.Continuous(),
+    )
+    city, member = draw.integers(0, 300, rows), draw.random(rows) < 0.3
+    chances = np.clip(0.3 + draw.normal(0, 0.1, 300)[city] + 0.3 * member, 0.02, 0.98)
+    contexts = [list(row) for row in zip(city, member, draw.uniform(18, 90, rows), draw.random(rows), strict=True)]
+    bandit = releaf.AdaptiveReleaf(["call"], schema, seed=0)
+    bandit.learn_log(contexts, ["call"] * rows, (draw.random(rows) < chances).astype(float))
+    for context in contexts[:100]:
+        (known,) = bandit.explain(context).actions
+        (effect,) = (term.effect for term in known.terms if term.features == ("member",))
+        assert (effect > 0) == bool(context[1])
+
+
+def test_a_gap_or_a_new_category_of_no_effect_leaves_the_interval_as_it_is() -> None:
+    draw, rows = np.random.default_rng(5), 8_000
+    schema = releaf.Schema(
+        hour=releaf.Continuous(0, 24),
+        age=releaf.Continuous(18, 80, missing=True),
+        device=releaf.Categorical("phone", "desktop", "watch", missing=True),
+    )
+    hour, age = draw.uniform(0, 24, rows), draw.uniform(18, 80, rows)
+    contexts = [list(row) for row in zip(hour, age, draw.choice(["phone", "desktop"], rows), strict=True)]
+    bandit = releaf.AdaptiveReleaf(["news"], schema, seed=0)
+    bandit.learn_log(contexts, ["news"] * rows, (draw.random(rows) < 0.1 + 0.3 * (hour > 18)).astype(float))
+    (usual,) = bandit.explain([20.0, 40.0, "phone"]).actions
+    for context, feature in (
+        ([20.0, None, "phone"], "age"),
+        ([20.0, 40.0, None], "device"),
+        ([20.0, 40.0, "watch"], "device"),
+    ):
+        (known,) = bandit.explain(context).actions
+        assert (known.unknown, known.outside) == ((), (feature,))
+        assert width_of(known) < 1.25 * width_of(usual)
+
+
+def width_of(known: ActionExplanation) -> float:
+    assert known.low is not None
+    assert known.high is not None
+    return known.high - known.low

@@ -347,7 +347,7 @@ def test_an_empty_stream_is_lived_through_in_no_time() -> None:
 
 def test_replay_refuses_a_class_whose_decide_its_loop_would_not_call() -> None:
     class Counted(releaf.LinUCB):
-        def decide(self, context: Any, eligible: Any = None, cost: Any = None) -> Any:
+        def decide(self, context: Any, eligible: Any = None, cost: Any = None, label_cost: Any = None) -> Any:
             return super().decide(context)
 
     bandit = Counted(2, 3, seed=0)

@@ -54,6 +54,12 @@ def test_a_policy_that_cannot_be_exported_says_so(api: Api) -> None:
     assert message == "the policy in charge is LinTS, which can't be exported: promote a shadow that can"
 
 
+@pytest.mark.parametrize("given", [{"control_share": 0.2}, {"cost_weight": 0.1, "cost": [1, 2]}])
+def test_a_policy_with_costs_or_a_control_group_is_not_exported_without_them(api: Api, given: Any) -> None:
+    path = api.new("LinUCB", parameters=given)
+    assert "can't be exported: evaluators of frozen" in api.refused(409, "not_exportable", "GET", f"{path}/policy")
+
+
 class CountingPolicy(releaf.Random):
     """A policy that counts its exports and the threads that they run in."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,7 @@ def _value(feature: Any, place: float, is_gone: bool) -> Any:
 
 def twin_of(bandit: releaf.AdaptiveReleaf) -> PlainAdaptive:
     """The plain twin of a learner that knows nothing yet."""
-    optimism, floor, rule, limit, width, window = bandit._params(len(bandit.actions))
+    optimism, floor, rule, limit, width, window, most, stop_after = bandit._params(len(bandit.actions))
     features = Features(
         [feature.categories for feature in bandit.schema.features],
         [bool(lowest < 0.0) for lowest in bandit.schema.lowest()],
@@ -72,31 +73,39 @@ def twin_of(bandit: releaf.AdaptiveReleaf) -> PlainAdaptive:
         limit=limit,
         width=width,
         window=int(window),
+        most=most,
+        stop_after=int(stop_after),
     )
 
 
 def assert_same_decision(
-    choice: releaf.Decision, bandit: Any, twin: PlainAdaptive, eligible: list[int] | None = None
+    choice: releaf.Decision,
+    bandit: Any,
+    twin: PlainAdaptive,
+    eligible: list[int] | None = None,
+    label_cost: float = 1.0,
 ) -> None:
-    expected = twin.decide(choice.context, eligible)
+    expected = twin.decide(choice.context, eligible, label_cost)
     assert bandit._state.estimates.tolist() == pytest.approx(expected.estimates.tolist(), abs=1e-6)
     assert (choice.index, choice.explored, choice.wants_reward) == expected[:3]
     assert choice.probability == pytest.approx(expected.probability, abs=1e-9)
 
 
 def run_in_lock_step(
-    bandit: Any, contexts: Any, rewards: Any, late: int = 0, share: float | None = None
+    bandit: Any, contexts: Any, rewards: Any, late: int = 0, share: float | None = None, label_costs: Any = None
 ) -> PlainAdaptive:
     """Let a learner and its twin decide and learn; ``late`` rewards wait, and are learnt in a random order.
 
-    If a ``share`` is given, each action is eligible that often.
+    If a ``share`` is given, each action is eligible that often; ``label_costs`` are those of the decisions.
     """
     twin, draw = twin_of(bandit), np.random.default_rng(7)
     waiting: list[tuple[releaf.Decision, Any]] = []
-    for context, row in zip(contexts, rewards, strict=True):
+    costs = repeat(None, len(contexts)) if label_costs is None else label_costs
+    for context, row, label_cost in zip(contexts, rewards, costs, strict=True):
         places = some_of(len(bandit.actions), share, draw) if share is not None else None
-        choice = bandit.decide(context, None if places is None else [bandit.actions[place] for place in places])
-        assert_same_decision(choice, bandit, twin, places)
+        eligible = None if places is None else [bandit.actions[place] for place in places]
+        choice = bandit.decide(context, eligible, label_cost=label_cost)
+        assert_same_decision(choice, bandit, twin, places, 1.0 if label_cost is None else label_cost)
         if choice.wants_reward:
             waiting.append((choice, row))
         while len(waiting) > late:

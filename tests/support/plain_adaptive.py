@@ -179,7 +179,8 @@ class PlainAction:
 class PlainAdaptive:
     """All actions, and the contexts seen.
 
-    ``rule``, ``limit`` and ``width`` are those of the reward requests; ``window`` is 0, a number of rewards, or AUTO.
+    ``rule``, ``limit``, ``width``, ``most`` and ``stop_after`` are those of the reward requests. ``window``
+    is 0, a number of rewards, or AUTO.
     """
 
     def __init__(
@@ -194,9 +195,11 @@ class PlainAdaptive:
         limit: float = 0.0,
         width: float = 0.0,
         window: int = 0,
+        most: float = math.inf,
+        stop_after: int = 0,
     ) -> None:
         self.features, self.optimism, self.floor, self.window = features, optimism, floor, window
-        self.requests = PlainRequests(rule, limit, width, features.categories)
+        self.requests = PlainRequests(rule, limit, width, features.categories, most, stop_after)
         first = int(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0])
         self.generator, self.first_key = SplitMix(first), first % KEYS
         self.first_levels = self.levels = PlainLevels(features)
@@ -217,7 +220,7 @@ class PlainAdaptive:
 
     # --- decide -----------------------------------------------------------------------------------------------
 
-    def decide(self, context: Any, eligible: list[int] | None = None) -> Outcome:
+    def decide(self, context: Any, eligible: list[int] | None = None, label_cost: float = 1.0) -> Outcome:
         """Decide among the eligible actions: as if the others did not exist, but for the bonus, which counts all."""
         allowed = list(range(len(self.actions))) if eligible is None else eligible
         self.see(context)
@@ -225,8 +228,9 @@ class PlainAdaptive:
         forced = len(allowed) == 1 < len(self.actions)
         estimates, rule = everything[allowed], self.requests.rule
         leader = int(np.argmax(estimates))
+        best = self.actions[allowed[leader]]
         if rule != ALWAYS and (
-            forced or not self.requests.wants(self, context, estimates, doubts[allowed], self.actions[allowed[leader]])
+            forced or not self.requests.wants(self, context, estimates, doubts[allowed], best, label_cost)
         ):
             return Outcome(allowed[leader], False, False, 1.0, everything)
         bonuses = [self.bonus(self.actions[place], spreads[place]) for place in allowed]

@@ -32,6 +32,10 @@ def apprentice(
         str | None,
         typer.Option(help="Column of the actions that could be taken: names separated by |, or lists; empty: all."),
     ] = None,
+    cost: Annotated[
+        str | None,
+        typer.Option(help="Column of the costs of actions, for learners that weigh costs: name=cost separated by |."),
+    ] = None,
     schema: Annotated[Path | None, typer.Option(help="Features as TOML (guessed).")] = None,
     leave_out: Annotated[list[str] | None, typer.Option(help="A column that is no feature; may be repeated.")] = None,
     policy: Annotated[str | None, typer.Option(help=f"The learner ({POLICY}).")] = None,
@@ -60,7 +64,8 @@ def apprentice(
             if extra:
                 fail(f"--go-on continues an apprentice unchanged: expected no {extra[0]}")
         watching = None if go_on is None else _load(go_on)
-        columns = _columns(log, action, reward, probability, eligible, leave_out or [])
+        further = {"eligible": eligible, "cost": cost}
+        columns = _columns(log, action, reward, probability, further, leave_out or [])
         features = _features(log, columns, leave_out or [], schema, watching)
         decisions = _read(log, columns, features, watching, reward_range or (0.0, 1.0), skip_bad)
         if watching is None:
@@ -91,7 +96,12 @@ def _load(path: Path) -> Any:
 
 
 def _columns(
-    log: Path, action: str, reward: str, probability: str | None, eligible: str | None, leave_out: list[str]
+    log: Path,
+    action: str,
+    reward: str,
+    probability: str | None,
+    further: dict[str, str | None],
+    leave_out: list[str],
 ) -> dict[str, str | None]:
     """The columns of decisions, checked; propensities are optional."""
     from releaf.streams.batches import missing_column_message
@@ -100,10 +110,10 @@ def _columns(
     names = read_first_rows(log, GUESS_ROWS)[0].columns
     if probability is None and "probability" in names:
         probability = "probability"
-    for name in (action, reward, probability, eligible, *leave_out):
+    for name in (action, reward, probability, *further.values(), *leave_out):
         if name is not None and name not in names:
             fail(missing_column_message(log, name, names))
-    return {"action": action, "reward": reward, "probability": probability, "eligible": eligible}
+    return {"action": action, "reward": reward, "probability": probability, **further}
 
 
 def _features(
@@ -149,6 +159,7 @@ def _new(name: str, log: Any, seed: int, reward_range: tuple[float, float], warm
 
 def _watch(watching: Any, log: Any, path: Path) -> None:
     """Let the apprentice observe all decisions, in their order."""
+    all_costs = None if watching.policy.cost_weight is None else log.costs
     with progress_bar() as progress:
         bar = progress.add_task(f"watching {path.name}", total=len(log))
         for row in range(len(log)):
@@ -157,6 +168,9 @@ def _watch(watching: Any, log: Any, path: Path) -> None:
             allowed = None
             if log.eligible is not None:
                 allowed = [name for name, can in zip(log.actions, log.eligible[row], strict=True) if can]
-            watching.observe(log.contexts[row], taken, float(log.rewards[row]), probability=chance, eligible=allowed)
+            costs = None if all_costs is None else all_costs[row]
+            watching.observe(
+                log.contexts[row], taken, float(log.rewards[row]), probability=chance, eligible=allowed, cost=costs
+            )
             if row % STEP == STEP - 1 or row + 1 == len(log):
                 progress.update(bar, completed=row + 1)

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from releaf.cli.console import Json, Model, error_messages, errors, print_json
+from releaf.cli.console import Json, Model, error_messages, errors, fail, print_json
 from releaf.cli.row_files import open_rows, parse_json
 from releaf.decision import Decision
 from releaf.policy import Policy
@@ -26,6 +26,20 @@ def decide(
         str | None,
         typer.Option(help="Column of the actions that may be chosen: names separated by |, or lists; empty: all."),
     ] = None,
+    label_cost: Annotated[
+        str | None,
+        typer.Option(
+            help="What a row's reward costs to find out, in ordinary labels: a number, or a column; empty: 1.",
+            metavar="NUMBER|COLUMN",
+        ),
+    ] = None,
+    cost: Annotated[
+        str | None,
+        typer.Option(help="Column of the costs of actions: name=cost separated by |, or mappings; empty: fixed ones."),
+    ] = None,
+    k: Annotated[
+        int | None, typer.Option(min=1, help="Choose a slate of so many actions (JointReleaf, HybridLinUCB).")
+    ] = None,
     save: Annotated[
         bool, typer.Option("--save", help="Save pending decisions in the model, for later rewards (`releaf reward`).")
     ] = False,
@@ -40,16 +54,25 @@ def decide(
     broken = 0
     with error_messages():
         learner = releaf.load(model)
-        required = (*learner.schema.inputs, *(() if eligible is None else (eligible,)))
+        prices = _LabelCosts(label_cost)
+        if k is not None and not learner.traits.takes_action_features:
+            fail(f"{type(learner).__name__} chooses no slates: expected no --k, or a JointReleaf or HybridLinUCB")
+        further = {} if k is None else {"k": k}
+        options = [column for column in (eligible, cost, prices.column) if column is not None]
+        required = (*learner.schema.inputs, *options)
         with open_rows(rows, required) as file:
             as_json = as_json or file.kind == "json"
-            header = "" if as_json else f"{file.unit},id,action,probability,explored,wants_reward\n"
+            slate = "" if k is None else ",slate"
+            header = "" if as_json else f"{file.unit},id,action,probability,explored,wants_reward{slate}\n"
             for number, row in file.rows:
                 print(header, end="")  # not before a row was read: the file may lack columns
                 header = ""
                 try:
                     context = _context(row, learner.schema, file.kind)
-                    choice = learner.decide(context, _eligible(row, eligible, learner.actions))
+                    among, costs = _eligible(row, eligible, learner.actions), _costs(row, cost, learner.actions)
+                    price = prices.of(row)
+                    priced = {} if price is None else {"label_cost": price}
+                    choice = learner.decide(context, among, costs, **further, **priced)
                 except (ValueError, TypeError) as error:
                     broken += 1
                     where = f"{file.source}, {file.unit} {number}"
@@ -78,13 +101,50 @@ def _context(row: Any, schema: Any, kind: str) -> Any:
 
 def _eligible(row: Any, column: str | None, actions: tuple[Any, ...]) -> list[Any] | None:
     """The eligible actions of a row; None where all are."""
+    return None if column is None or not isinstance(row, dict) else eligible_in_cell(row.get(column), actions)
+
+
+def eligible_in_cell(cell: Any, actions: tuple[Any, ...]) -> list[Any] | None:
+    """The eligible actions in a cell, by the learner's names; None where all are."""
     from releaf.streams.eligible_column import names_in_cell
 
-    if column is None or not isinstance(row, dict):
-        return None
-    names = names_in_cell(row.get(column))
+    names = names_in_cell(cell)
     known = {str(action): action for action in actions}
     return None if names is None else [known.get(name, name) for name in names]
+
+
+def _costs(row: Any, column: str | None, actions: tuple[Any, ...]) -> Any:
+    """The costs of a row; None for the fixed ones."""
+    from releaf.streams.cost_column import costs_in_cell
+
+    return None if column is None or not isinstance(row, dict) else costs_in_cell(row.get(column), actions)
+
+
+class _LabelCosts:
+    """Costs of the labels of rows: a number for all, or a column."""
+
+    def __init__(self, given: str | None) -> None:
+        self.number = None if given is None else _number(given)
+        self.column = given if self.number is None else None
+
+    def of(self, row: Any) -> float | None:
+        """Cost of the label of a row; None for an ordinary one."""
+        if self.column is None or not isinstance(row, dict):
+            return self.number
+        cell = row.get(self.column)
+        if cell is None or cell != cell or (isinstance(cell, str) and not cell.strip()):
+            return None
+        cost = _number(cell)
+        if cost is None:
+            raise ValueError(f"{self.column} is {cell!r}: expected what the label costs, a number")
+        return cost
+
+
+def _number(given: Any) -> float | None:
+    try:
+        return float(given)
+    except (TypeError, ValueError):
+        return None
 
 
 def features_of_row(row: Any, names: tuple[str, ...]) -> Any:
@@ -99,8 +159,9 @@ def parse_json_context(text: str, names: tuple[str, ...]) -> Any:
 
 def _write_csv(number: int, choice: Decision) -> None:
     chance = "" if choice.probability is None else f"{choice.probability:.12g}"
+    slate = [] if choice.slate is None else ["|".join(map(str, choice.slate))]
     csv.writer(sys.stdout, lineterminator="\n").writerow(
-        [number, choice.id, choice.action, chance, choice.explored, choice.wants_reward]
+        [number, choice.id, choice.action, chance, choice.explored, choice.wants_reward, *slate]
     )
 
 
@@ -109,11 +170,20 @@ def decision_to_dict(choice: Decision, learner: Policy) -> dict[str, Any]:
     names = learner.schema.names
     data = {name: getattr(choice, name) for name in ("id", "action", "probability", "explored", "wants_reward")}
     if choice.estimates is not None:
-        data["estimates"] = dict(zip(map(str, learner.actions), choice.estimates, strict=True))
+        actions = learner.actions
+        if choice.eligible is not None and len(choice.eligible) == len(choice.estimates):
+            actions = choice.eligible  # of the others there are no estimates
+        data["estimates"] = dict(zip(map(str, actions), choice.estimates, strict=True))
+    if choice.cost is not None:
+        data["cost"] = choice.cost
+    if choice.label_cost is not None:
+        data["label_cost"] = choice.label_cost
     if choice.group is not None:
         data["group"] = choice.group
     if choice.eligible is not None:
         data["eligible"] = list(choice.eligible)
+    if choice.slate is not None:
+        data |= {"slate": list(choice.slate), "slate_probabilities": choice.slate_probabilities}
     if choice.relevant is not None:
         chosen = choice.relevant[choice.index]
         data["relevant"] = None if chosen is None else [names[index] for index in chosen]

@@ -48,6 +48,10 @@ def evaluate(
         str | None,
         typer.Option(help="Column of the actions that could be taken: names separated by |, or lists; empty: all."),
     ] = None,
+    cost: Annotated[
+        str | None,
+        typer.Option(help="Column of the costs of actions, for learners that weigh costs: name=cost separated by |."),
+    ] = None,
     estimate_propensities: Annotated[
         bool,
         typer.Option(
@@ -93,7 +97,7 @@ def evaluate(
         known = next((learner.actions for learner in models.values()), None)
         column = None if estimate_propensities else probability
         unused = leave_out or []
-        columns = {"action": action, "reward": reward, "probability": column, "eligible": eligible}
+        columns = {"action": action, "reward": reward, "probability": column, "eligible": eligible, "cost": cost}
         decisions = _read(log, columns, probability, features, unused, known, reward_range, skip_bad)
         policies = {name: _made(name, decisions, seed, reward_range) for name in policy or ([] if model else POLICIES)}
         policies |= models
@@ -144,9 +148,10 @@ def _read(
     from releaf.streams.table_files import read_first_rows
 
     rows, more = read_first_rows(log, GUESS_ROWS)
-    probability, eligible = columns["probability"], columns["eligible"]
-    if eligible is not None and eligible not in rows.columns:
-        fail(f"{log} has no column {eligible!r} of eligible actions; it has {', '.join(rows.columns)}")
+    probability, eligible, cost = columns["probability"], columns["eligible"], columns["cost"]
+    for name, what in ((eligible, "eligible actions"), (cost, "costs")):
+        if name is not None and name not in rows.columns:
+            fail(f"{log} has no column {name!r} of {what}; it has {', '.join(rows.columns)}")
     if probability is not None and probability not in rows.columns:
         fail(
             f"{log} has no column {probability!r} of propensities, which off-policy estimates need: "
@@ -154,7 +159,7 @@ def _read(
         )
     if features is None:
         propensities = [ignored] if ignored in rows.columns else []  # no feature, even if they are estimated anew
-        decided = [name for name in (columns["action"], columns["reward"], eligible) if name is not None]
+        decided = [name for name in (columns["action"], columns["reward"], eligible, cost) if name is not None]
         features = guess_schema(rows, [*decided, *propensities, *leave_out], [], log if more else None)
         show_guess(features, can_keep=False)
     return streams.log(

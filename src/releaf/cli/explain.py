@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from releaf.arrays import Array
 from releaf.cli.console import Json, Model, console, error_messages, fail, print_json
-from releaf.cli.decide import decision_to_dict, parse_json_context
+from releaf.cli.decide import decision_to_dict, eligible_in_cell, parse_json_context
 from releaf.decision import Decision
 from releaf.policy import Policy
 
@@ -76,6 +76,8 @@ def _cell(share: float, highest: float) -> str:
 def explain(
     model: Model,
     row: Annotated[str, typer.Argument(help="A context: a JSON object, or its values in order, separated by commas.")],
+    eligible: Annotated[str | None, typer.Option(help="The actions that may be chosen, separated by |.")] = None,
+    cost: Annotated[str | None, typer.Option(help="The costs of the actions: name=cost, separated by |.")] = None,
     png: Annotated[Path | None, typer.Option(help="Write a chart of the chosen action as PNG.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write the chart as an offline HTML page.")] = None,
     as_json: Json = False,
@@ -89,13 +91,14 @@ def explain(
     with error_messages():
         learner = releaf.load(model)
         context = _parse_context(row, learner.schema)
-        choice = learner.preview(context)
+        among, costs = _parse_eligible(eligible, learner), _parse_costs(cost, learner)
+        choice = learner.preview(context, among, costs)
         if not learner.traits.explains:
             if png or html:
                 fail(f"{type(learner).__name__} has no explanations, so there is nothing to draw")
             _show_decision(choice, learner, as_json)
             return
-        why = learner.explain(context)
+        why = learner.explain(context if among is None and costs is None else choice)
         for path in (png, html):
             if path is not None:
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -107,6 +110,16 @@ def explain(
     for path in (png, html):
         if path is not None:
             console.print(f"The chart is in {path}.", highlight=False)
+
+
+def _parse_eligible(text: str | None, learner: Policy) -> Any:
+    return None if text is None else eligible_in_cell(text, learner.actions)
+
+
+def _parse_costs(text: str | None, learner: Policy) -> Any:
+    from releaf.streams.cost_column import costs_in_cell
+
+    return None if text is None else costs_in_cell(text, learner.actions)
 
 
 def _show_decision(choice: Decision, learner: Policy, as_json: bool) -> None:

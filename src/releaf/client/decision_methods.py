@@ -56,6 +56,7 @@ class DecisionMethods(BaseClient):
         actions: Mapping[str, Context | None] | None = None,
         k: int | None = None,
         cost: Cost | None = None,
+        label_cost: float | None = None,
         baseline: Label | tuple[Label, float] | None = None,
         key: str | None = None,
         subject: str | None = None,
@@ -80,6 +81,9 @@ class DecisionMethods(BaseClient):
         cost
             What each action costs this time, by name or in the order of the actions; None for the fixed costs. For
             policies with a ``cost_weight`` or a ``spend_budget``.
+        label_cost
+            What the reward of this decision costs to find out, in ordinary labels; None for an ordinary one. For
+            policies with a ``label_budget`` or an ``observation_cost``.
         baseline
             Where the learner is an apprentice: the action that the application takes by itself; with its probability,
             unless that is 1.
@@ -102,7 +106,8 @@ class DecisionMethods(BaseClient):
         _require_eligible(default, allowed)
         many: Info = {} if actions is None else {"actions": encode_actions(actions)}
         many |= {} if k is None else {"k": k}
-        many |= _about("cost", encode_cost(cost)) | _about("baseline", encode_baseline(baseline))
+        many |= _about("cost", encode_cost(cost)) | _about("label_cost", label_cost)
+        many |= _about("baseline", encode_baseline(baseline))
         return _post(
             experiment_path(experiment, "decide"),
             {"context": plain, "key": key or uuid4().hex, **_given(allowed), **many, **_about("subject", subject)},
@@ -120,6 +125,8 @@ class DecisionMethods(BaseClient):
         eligible: Sequence[Label] | Sequence[Sequence[Label] | None] | None = None,
         cost: Cost | None = None,
         costs: Iterable[Cost] | None = None,
+        label_cost: float | None = None,
+        label_costs: Iterable[float] | None = None,
         baselines: Iterable[Label | tuple[Label, float]] | None = None,
         keys: Sequence[str] | None = None,
         subjects: Sequence[str | None] | None = None,
@@ -138,6 +145,8 @@ class DecisionMethods(BaseClient):
             The actions that may be chosen: names for all contexts, or a sequence of names for each (None: all actions).
         cost, costs
             What each action costs in all contexts, as for :meth:`decide`; or such costs for each context.
+        label_cost, label_costs
+            What each reward costs to find out, as for :meth:`decide`; or such a cost for each context.
         baselines
             As for :meth:`decide`, one for each context.
         keys
@@ -158,8 +167,11 @@ class DecisionMethods(BaseClient):
         _require_one_each("costs", each, plain)
         watched = None if baselines is None else [encode_baseline(one) for one in baselines]
         _require_one_each("baselines", watched, plain)
+        labels = None if label_costs is None else list(label_costs)
+        _require_one_each("label_costs", labels, plain)
         people = _about("subjects", None if subjects is None else list(subjects))
         priced = {**_about("cost", encode_cost(cost)), **_about("costs", each), **_about("baselines", watched)}
+        priced |= {**_about("label_cost", label_cost), **_about("label_costs", labels)}
         return _post(
             experiment_path(experiment, "decide"),
             {"contexts": plain, "keys": own, **_given(encode_eligible_of_many(eligible)), **priced, **people},
@@ -176,6 +188,7 @@ class DecisionMethods(BaseClient):
         *,
         eligible: Sequence[Label] | None = None,
         cost: Cost | None = None,
+        label_cost: float | None = None,
         chunk: int = 1_000,
         timeout: float | None = None,
     ) -> AsyncIterator[Decision | ServiceError]:
@@ -194,6 +207,8 @@ class DecisionMethods(BaseClient):
             The actions that may be chosen for all of them; None for all actions.
         cost
             What each action costs in all of them, as for :meth:`decide`.
+        label_cost
+            What each reward costs to find out, as for :meth:`decide`.
         chunk
             Contexts per request. Use a small chunk for a slow source, because a chunk is sent when it is full.
         timeout
@@ -202,7 +217,8 @@ class DecisionMethods(BaseClient):
         """
         path = experiment_path(experiment, "decide")
         positive_seconds("timeout", timeout)
-        line = partial(_context_line, {**_given(encode_eligible(eligible)), **_about("cost", encode_cost(cost))})
+        further = {**_given(encode_eligible(eligible)), **_about("cost", encode_cost(cost))}
+        line = partial(_context_line, further | _about("label_cost", label_cost))
         return send_lines(self, path, contexts, chunk, line, Decision.of, timeout)
 
     @CallMethod
@@ -273,13 +289,15 @@ class DecisionMethods(BaseClient):
         *,
         eligible: Sequence[Label] | None = None,
         cost: Cost | None = None,
+        label_cost: float | None = None,
         timeout: float | None = None,
     ) -> ApiCall[Info]:
         """Preview a decision and its explanation, without effect.
 
-        ``eligible`` and ``cost`` are those of :meth:`decide`, ``timeout`` that of :meth:`reward`.
+        ``eligible``, ``cost`` and ``label_cost`` are those of :meth:`decide`, ``timeout`` that of :meth:`reward`.
         """
         own = {**_given(encode_eligible(eligible)), **_about("cost", encode_cost(cost))}
+        own |= _about("label_cost", label_cost)
         body = {"context": encode_context(context), **own}
         return _post(experiment_path(experiment, "preview"), body, decode_json, timeout)
 

@@ -64,7 +64,7 @@ def encode_eligible(eligible: Any) -> list[Any] | None:
     """Names of the eligible actions of a decision as a list."""
     if eligible is None:
         return None
-    if isinstance(eligible, str | bytes) or not isinstance(eligible, Iterable):
+    if isinstance(eligible, str | bytes | Mapping) or not isinstance(eligible, Iterable):
         raise TypeError(f"eligible must be a sequence of action names, got {eligible!r}")
     return list(eligible)
 

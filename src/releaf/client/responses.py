@@ -42,6 +42,8 @@ class Decision:
         The probability of each action of the slate to be among them.
     cost
         The cost of the action; None where costs do not matter.
+    label_cost
+        What its reward costs to find out, in ordinary labels; None unless the call said so.
     group
         "control" or "learner" in an experiment with a control group; None in others. ``probability`` is that of both
         groups together.
@@ -73,6 +75,7 @@ class Decision:
     slate_probabilities: tuple[float, ...] | None = None
     cost: float | None = None
     group: str | None = None
+    label_cost: float | None = None
 
     @classmethod
     def of_default(cls, action: Label, context: Any, error: ServiceError) -> Self:
@@ -110,6 +113,7 @@ class Decision:
             slate_probabilities=_tuple(answer.get("slate_probabilities")),
             cost=answer.get("cost"),
             group=answer.get("group"),
+            label_cost=answer.get("label_cost"),
         )
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from releaf.arrays import Array
 from releaf.compile_clock import compile_clock
+from releaf.evaluate.off_policy import costs_for
 from releaf.evaluate.theorem1_check import Guarantee, check_theorem1, check_theorem1_applies
 from releaf.html_table import html_table
 from releaf.policies import Releaf
@@ -164,11 +165,13 @@ def run(
         raise ValueError(f"checkpoints ends with {stops[-1]}: expected at most the {len(stream)} steps of the stream")
     report = report_progress(progress, f"Running {type(policy).__name__}")
     traces, found, begin, seconds = [], [], 0, 0.0
+    costs = costs_for(policy, stream)
     for end in sorted({*range(_CHUNK, len(stream), _CHUNK), *stops, len(stream)}):
         start = time.perf_counter()
         with compile_clock() as compiling:
             eligible = None if stream.eligible is None else stream.eligible[begin:end]
-            traces.append(replay(policy, stream.contexts[begin:end], stream.rewards[begin:end], eligible))
+            cost = None if costs is None else costs[begin:end]
+            traces.append(replay(policy, stream.contexts[begin:end], stream.rewards[begin:end], eligible, cost))
         seconds += time.perf_counter() - start - compiling.seconds
         begin = end
         if end in stops:

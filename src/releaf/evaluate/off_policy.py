@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from releaf.arrays import Array
 from releaf.decision import ActionName
 from releaf.evaluate.estimators import Estimate, mean_estimate
-from releaf.policy import Policy, Previewable
+from releaf.policy import Policy, Previewable, WeighsCosts
 from releaf.progress import Progress, report_progress
 from releaf.schema import Schema
 from releaf.statistics import wilson_interval
@@ -21,8 +22,9 @@ def rejection(policy: Previewable, log: Log, seed: int = 0, progress: Progress =
     """Rejection sampling: run and train a policy on the logged decisions that it would have taken too.
 
     A matching row is accepted with probability min p / p, which makes the estimate unbiased. A log without
-    propensities counts as uniform over the eligible actions, among which the policy chooses too. Rejected rows leave
-    the policy unchanged. The confidence interval is Wilson's, or a normal one if rewards are outside [0, 1].
+    propensities counts as uniform over the eligible actions, among which the policy chooses too, at the costs of the
+    log if it weighs costs. Rejected rows leave the policy unchanged. The confidence interval is Wilson's, or a normal
+    one if rewards are outside [0, 1].
 
     Parameters
     ----------
@@ -40,12 +42,13 @@ def rejection(policy: Previewable, log: Log, seed: int = 0, progress: Progress =
         raise ValueError(f"{type(policy).__name__} asks for the rewards of all actions, which a log does not have")
     propensities = _uniform_propensities(log) if log.probabilities is None else log.probabilities
     counts = _generator(seed).random(len(log)) < propensities.min(initial=1.0) / propensities
-    gained, observed = [], 0
+    gained, observed, costs = [], 0, costs_for(policy, log)
     report = report_progress(progress, f"Rejection sampling with {type(policy).__name__}", "rows")
     for row in range(len(log)):
         given = (log.contexts[row], *_eligible_names(log, row))
-        if counts[row] and policy.preview(*given).index == log.taken[row]:
-            choice = policy.decide(*given)
+        further = {} if costs is None else {"cost": costs[row]}
+        if counts[row] and policy.preview(*given, **further).index == log.taken[row]:
+            choice = policy.decide(*given, **further)
             gained.append(float(log.rewards[row]))
             if choice.wants_reward:
                 observed += 1
@@ -73,6 +76,11 @@ def _eligible_names(log: Log, row: int) -> tuple[list[ActionName], ...]:
     return ([log.actions[place] for place in np.flatnonzero(log.eligible[row]).tolist()],)
 
 
+def costs_for(policy: Any, data: Stream | Log) -> Array | None:
+    """The costs of a stream or a log (T × A), if there are any and the policy weighs costs."""
+    return data.costs if isinstance(policy, WeighsCosts) and policy.cost_weight is not None else None
+
+
 def _generator(seed: int) -> np.random.Generator:
     """A stream other than ``default_rng(seed)``, which may have generated the log itself."""
     return np.random.default_rng([seed, len("off-policy")])
@@ -81,7 +89,8 @@ def _generator(seed: int) -> np.random.Generator:
 def choices(policy: Policy, log: Log, seed: int = 0) -> Array:
     """The action that a policy takes in each context of a log, without learning; the policy stays unchanged.
 
-    It chooses among the actions that were eligible in the log.
+    It chooses among the actions that were eligible in the log, and a policy that weighs costs at the costs of the log.
+    One with a budget chooses in each row as it would now, with its current weight, and spends nothing.
 
     A randomised policy draws independently for each row, so that estimates stay unbiased.
 
@@ -95,9 +104,10 @@ def choices(policy: Policy, log: Log, seed: int = 0) -> Array:
         Seed of the draws.
     """
     _check_same_problem(policy, log)
-    if log.eligible is None:
-        return policy.preview_actions(log.contexts, seed=seed)
-    return policy.preview_actions(log.contexts, seed=seed, eligible=log.eligible)
+    given = {"eligible": log.eligible, "cost": costs_for(policy, log)}
+    return policy.preview_actions(
+        log.contexts, seed=seed, **{name: value for name, value in given.items() if value is not None}
+    )
 
 
 def sample_log(stream: Stream, probabilities: Array | None = None, seed: int = 0) -> Log:
@@ -130,7 +140,8 @@ def sample_log(stream: Stream, probabilities: Array | None = None, seed: int = 0
     taken = np.minimum((np.cumsum(table, axis=1) <= drawn).sum(axis=1), last)
     row = np.arange(rows)
     gained, chances = stream.rewards[row, taken], table[row, taken]
-    return Log(stream.contexts, taken, gained, chances, stream.features, stream.actions, eligible=stream.eligible)
+    described = stream.features, stream.actions
+    return Log(stream.contexts, taken, gained, chances, *described, eligible=stream.eligible, costs=stream.costs)
 
 
 def halves(log: Log) -> tuple[Log, Log]:
@@ -143,7 +154,8 @@ def _slice(log: Log, rows: slice) -> Log:
     probabilities = None if log.probabilities is None else log.probabilities[rows]
     eligible = None if log.eligible is None else log.eligible[rows]
     half = {"contexts": log.contexts[rows], "taken": log.taken[rows], "rewards": log.rewards[rows]}
-    return replace(log, **half, probabilities=probabilities, eligible=eligible)
+    costs = None if log.costs is None else log.costs[rows]
+    return replace(log, **half, probabilities=probabilities, eligible=eligible, costs=costs)
 
 
 def _check_same_problem(policy: Previewable, log: Log) -> None:

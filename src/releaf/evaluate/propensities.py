@@ -113,6 +113,8 @@ def estimate_propensities(log: Log, *, classifier: Any = None, folds: int = 5, s
     columns = design_matrix(log)
     if log.eligible is not None:  # what else could be taken changes the chance of each action
         columns = np.column_stack([columns, log.eligible])
+    if log.costs is not None:  # which the logging policy may have weighed
+        columns = np.column_stack([columns, log.costs / max(float(log.costs.max(initial=0.0)), 1e-300)])
     model = classifier if classifier is not None else _better_classifier(columns, log.taken, seed)
     raw = _cross_fit(model, columns, log.taken, fold_of, counts)
     table = _cross_fit(_calibrator(), np.log(np.maximum(raw, 1e-9)), log.taken, fold_of, counts)

@@ -173,11 +173,12 @@ class FrozenPolicy:
     def _eligible(self, eligible: Sequence[Any] | None) -> list[int]:
         if eligible is None:
             return list(range(len(self.actions)))
-        if isinstance(eligible, str | bytes) or not hasattr(eligible, "__iter__"):
+        if isinstance(eligible, str | bytes | dict) or not hasattr(eligible, "__iter__"):
             raise TypeError(f"eligible must be a sequence of action names, got {eligible!r}")
         given: set[int] = set()
         for action in eligible:
-            if action not in self.actions:
+            is_mark = isinstance(action, bool) and not any(isinstance(name, bool) for name in self.actions)
+            if is_mark or action not in self.actions:  # True == 1
                 raise ValueError(f"eligible names an unknown action {action!r}: the actions are {self.actions!r}")
             if (index := self.actions.index(action)) in given:
                 raise ValueError(f"eligible names {action!r} twice: expected each action once")

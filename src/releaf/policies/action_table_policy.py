@@ -16,8 +16,9 @@ from releaf.core.runtime.primitives import TIME
 from releaf.decision import ActionName, Decision
 from releaf.decision_batch import Selection, Selections
 from releaf.policies.action_requests import checked_request
-from releaf.policies.argument_checks import whole
+from releaf.policies.argument_checks import positive, whole
 from releaf.policies.changing_actions import ChangingActions
+from releaf.policies.control_group import UNIFORM
 from releaf.policies.costs import Costs, as_cost_table
 from releaf.policies.eligibility import as_table
 from releaf.policies.pending_decisions import decision_id
@@ -66,6 +67,7 @@ class ActionTablePolicy(ChangingActions):
         context: Any,
         eligible: Sequence[ActionName] | None = None,
         cost: Costs | None = None,
+        label_cost: float | None = None,
         *,
         k: int | None = None,
         actions: Mapping[Any, Any] | None = None,
@@ -100,6 +102,7 @@ class ActionTablePolicy(ChangingActions):
         ('cola', 'juice')
         """
         self._checked_costs(cost)
+        self._checked_label_cost(label_cost)
         if k is not None and self.control_share:
             raise ValueError(f"a slate can't be decided with control_share={self.control_share:g}: expected k=None")
         if k is None and actions is None:
@@ -199,6 +202,7 @@ class ActionTablePolicy(ChangingActions):
         context: Any,
         eligible: Sequence[ActionName] | None = None,
         cost: Costs | None = None,
+        label_cost: float | None = None,
         *,
         k: int | None = None,
         actions: Mapping[Any, Any] | None = None,
@@ -207,12 +211,12 @@ class ActionTablePolicy(ChangingActions):
 
         Parameters
         ----------
-        context, eligible, cost, k, actions
+        context, eligible, cost, label_cost, k, actions
             As for ``decide``.
         """
         if k is not None or actions is not None:
-            return copy.deepcopy(self).decide(context, eligible, cost, k=k, actions=actions)
-        return super().preview(context, eligible, cost)
+            return copy.deepcopy(self).decide(context, eligible, cost, label_cost, k=k, actions=actions)
+        return super().preview(context, eligible, cost, label_cost)
 
     def _estimates(self) -> tuple[float, ...]:
         """Estimates of the eligible actions in the latest decision, in their order."""
@@ -312,6 +316,8 @@ class ActionTablePolicy(ChangingActions):
         if features is None:
             super().observe(context, action, reward, probability=probability)
             return
+        if probability is not None:
+            positive("probability", probability, most=1.0)
         with self._lock:
             name = plain_name(action)
             profile = self._profiles_of(self._table.encode({name: features}))
@@ -338,7 +344,10 @@ class ActionTablePolicy(ChangingActions):
         described = header["action_schema"]
         schema = None if described is None else Schema.from_dict(described)
         table = ActionTable.without_values(header["actions"], schema)
-        policy = super()._revive({**header, "actions": table}, arrays)
+        given = dict(header["parameters"])
+        control, given["control"] = given.get("control", UNIFORM), UNIFORM  # which may be of an action that is away now
+        policy = super()._revive({**header, "actions": table, "parameters": given}, arrays)
+        policy.control = plain_name(control)
         policy._shown = shown_of_arrays(arrays, policy._action_names, len(policy._action_layout))
         if not policy._shown.keys() <= policy._pending.keys():
             raise ValueError("its slates contradict the rest")

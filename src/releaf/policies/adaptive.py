@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from statistics import NormalDist
 from typing import Any, Literal
@@ -14,19 +15,33 @@ from releaf.core.adaptive.engine import MOST_WINDOW, MixtureEngine
 from releaf.core.adaptive.erasure import begin_erasure
 from releaf.core.adaptive.initial_state import Settings
 from releaf.core.adaptive.sample import KEYS
-from releaf.core.adaptive.state import ALWAYS, AUTO, BUDGET, COST, GUARANTEE, LATEST_KEY, LEARNT, REQUESTED
+from releaf.core.adaptive.state import (
+    ALWAYS,
+    AUTO,
+    BUDGET,
+    COST,
+    GAIN,
+    GUARANTEE,
+    LABEL_COST,
+    LATEST_KEY,
+    LEARNT,
+    REQUESTED,
+    UNWORTHY,
+)
 from releaf.core.runtime.primitives import SINCE, TIME
-from releaf.decision import ActionName
+from releaf.decision import ActionName, Decision
 from releaf.decision_batch import Relevant, Selection, Selections
 from releaf.explanation import Explanation
 from releaf.inspection import Effect
+from releaf.label_outlook import LabelOutlook
 from releaf.policies.adaptive_export import freeze_mixture
-from releaf.policies.adaptive_parameters import Floor, checked_floor, checked_forget, checked_observe
+from releaf.policies.adaptive_parameters import Floor, checked_floor, checked_forget, checked_observe, checked_rules
 from releaf.policies.argument_checks import positive, whole
 from releaf.policies.costs import Costs, as_cost_table, check_spending
 from releaf.policies.effects import Relevance, are_certain, effects, explained_shares, relevant_features
 from releaf.policies.eligibility import as_table
 from releaf.policies.explainer import Explainer
+from releaf.policies.label_costs import ORDINARY
 from releaf.policies.mixture_policy import MixturePolicy
 from releaf.policies.policy_export import Rule
 from releaf.policy import Actions, Trace
@@ -51,8 +66,9 @@ class AdaptiveReleaf(MixturePolicy):
     plus so many standard deviations. So the probability of each decision is known; it is 1 where the degree of optimism
     does not matter.
 
-    By default every reward is learnt. With one of ``label_budget``, ``observation_cost``, or ``delta`` and ``epsilon``
-    it requests a reward (``wants_reward``) only where that can change a decision; all other decisions exploit.
+    By default every reward is learnt. With ``label_budget``, ``observation_cost`` or both, or with ``delta`` and
+    ``epsilon``, it requests a reward (``wants_reward``) only where that can change a decision; all other decisions
+    exploit.
 
     Parameters
     ----------
@@ -62,11 +78,15 @@ class AdaptiveReleaf(MixturePolicy):
         "always": the reward of its action is learnt. "labels": the rewards of all actions are known afterwards from the
         label, and all are learnt; then the learner does not explore.
     label_budget
-        Most rewards to request. The required probability of error rises as the budget is spent; a tenth of the rewards
-        left goes to random checks, mostly of novel contexts.
+        Most rewards to request, or most that they cost in all where some cost more than others (``label_cost=`` of
+        ``decide``). The required probability of error rises as the budget is spent; a tenth of the rewards left goes to
+        random checks, mostly of novel contexts.
     observation_cost
         Cost of observing a reward, in units of the reward (c_O). A reward is requested where the expected loss without
-        it, times the number of decisions per reward so far, is higher.
+        it, times the number of decisions per reward so far, is higher. With a ``label_budget`` too, that is the most.
+    stop_asking_after
+        With ``observation_cost``: once no reward was worth its cost for so many decisions in a row, random checks stop,
+        and the learner asks for nothing until one is worth it again. None: checks go on.
     delta, epsilon
         A guarantee (δ, and ε in units of the reward): while it exploits, actions that are worse than the best by more
         than ``epsilon`` are chosen with probability ``delta`` at most, provided that one of its experts can approximate
@@ -80,7 +100,8 @@ class AdaptiveReleaf(MixturePolicy):
         Lower bound on every action's probability, in decisions whose reward is wanted; or a mapping from some of the
         actions to their own, such as ``{"treat": 0.05}``, which sum to 1 at most. Above 0, and if every reward is
         learnt, a log supports off-policy evaluation of any other policy. If rewards are requested, only decisions with
-        a request do, and ``probability`` is conditional on the request. More than 1/A counts as 1/A.
+        a request do, and ``probability`` is conditional on the request. More than 1/A counts as 1/A. An action that is
+        removed and added again has no floor of its own.
     cost
         Fixed cost of each action, as a mapping or in the actions' order; None: with each decision, if at all.
     cost_weight
@@ -115,6 +136,7 @@ class AdaptiveReleaf(MixturePolicy):
         "fresh_knots",
         "fresh_levels",
         "sums",
+        "labels",
         "spending",
     )
 
@@ -127,6 +149,7 @@ class AdaptiveReleaf(MixturePolicy):
         observe: Literal["always", "labels"] = "always",
         label_budget: int | None = None,
         observation_cost: float | None = None,
+        stop_asking_after: int | None = None,
         delta: float | None = None,
         epsilon: float | None = None,
         forget: int | Literal["auto"] | None = None,
@@ -142,13 +165,7 @@ class AdaptiveReleaf(MixturePolicy):
         control: ActionName = "uniform",
     ) -> None:
         rules = {"label_budget": label_budget, "observation_cost": observation_cost, "delta": delta}
-        rules_set = [name for name, value in rules.items() if value is not None]
-        if len(rules_set) > 1:
-            raise ValueError(
-                f"only one of label_budget, observation_cost and delta can be set, got {' and '.join(rules_set)}"
-            )
-        if (delta is None) != (epsilon is None):
-            raise ValueError(f"delta and epsilon go together, got delta={delta!r}, epsilon={epsilon!r}")
+        rules_set = checked_rules(rules, epsilon, stop_asking_after)
         super().__init__(actions, features, checked_observe(observe, rules_set), seed, max_pending, reward_range)
         if self.observation_mode == "labels":
             self._entry_points = ADAPTIVE_OF_LABELS
@@ -156,6 +173,10 @@ class AdaptiveReleaf(MixturePolicy):
         self.observation_cost = (
             None if observation_cost is None else positive("observation_cost", observation_cost, zero=True)
         )
+        self.stop_asking_after = (
+            None if stop_asking_after is None else whole("stop_asking_after", stop_asking_after, least=1, most=2**53)
+        )
+        self._takes_label_costs = label_budget is not None or observation_cost is not None
         self.delta = None if delta is None else positive("delta", delta, below=1.0)
         self.epsilon = None if epsilon is None else positive("epsilon", epsilon, below=self._span)
         self.forget = checked_forget(forget, MOST_WINDOW)
@@ -171,17 +192,18 @@ class AdaptiveReleaf(MixturePolicy):
 
     def _params(self, actions: int) -> tuple[float, ...]:
         rule, limit, width = ALWAYS, 0.0, 0.0
-        if self.label_budget is not None:
-            rule, limit = BUDGET, float(self.label_budget)
-        elif self.observation_cost is not None:
+        most = math.inf if self.label_budget is None else float(self.label_budget)
+        if self.observation_cost is not None:
             rule, limit = COST, self.observation_cost / self._span
+        elif self.label_budget is not None:
+            rule = BUDGET
         elif self.delta is not None and self.epsilon is not None:
             rule, limit = GUARANTEE, self.epsilon / self._span
             width = -NormalDist().inv_cdf(self.delta / max(actions, 2))
         window = 0 if self.forget is None else AUTO if self.forget == "auto" else self.forget
         optimism = 0.0 if self.observation_mode == "labels" else self.optimism  # nothing to explore
         floor = -1.0 if isinstance(self.least_probability, dict) else self.least_probability
-        return optimism, floor, float(rule), limit, width, float(window)
+        return optimism, floor, float(rule), limit, width, float(window), most, float(self.stop_asking_after or 0)
 
     def _settings(self, actions: int) -> Settings:
         categories = np.array([feature.categories for feature in self.schema.features], dtype=np.int64)
@@ -224,7 +246,14 @@ class AdaptiveReleaf(MixturePolicy):
         if self._entry_points.learn(self._pointer_table, context, step, rewards):
             self._do_what_is_due()
 
-    def learn_label(self, context: Any, label: ActionName | None, *, only_if_requested: bool = False) -> bool:
+    def learn_label(
+        self,
+        context: Any,
+        label: ActionName | None,
+        *,
+        only_if_requested: bool = False,
+        label_cost: float | None = None,
+    ) -> bool:
         """Decide for a context and learn its label, the right action, which implies the rewards of all actions.
 
         For learners that request rewards; with ``observe="labels"`` use ``replay``. Every learnt label counts as
@@ -239,6 +268,8 @@ class AdaptiveReleaf(MixturePolicy):
             context counts all the same.
         only_if_requested
             Whether to ignore a label that the learner does not request.
+        label_cost
+            As for ``decide``.
 
         Returns
         -------
@@ -247,10 +278,13 @@ class AdaptiveReleaf(MixturePolicy):
         """
         with self._lock:
             right = None if label is None else self._index_of(label)
-            choice = self.decide(context)
+            choice = self.decide(context, label_cost=label_cost)
             self._pending.pop(choice.id, None)
             learns = right is not None and (choice.wants_reward or not only_if_requested)
-            self._state.clock[REQUESTED] += int(learns) - int(choice.wants_reward)
+            if learns != choice.wants_reward:
+                self._state.clock[REQUESTED] += 1 if learns else -1
+                cost = choice.label_cost or ORDINARY
+                self._state.labels[LABEL_COST] += cost if learns else -cost
             if learns:
                 for action in range(len(self.actions)):
                     self._learn(choice._context, choice.id, action, float(action == right))
@@ -316,7 +350,7 @@ class AdaptiveReleaf(MixturePolicy):
 
     def _arrays_read_by_choice(self) -> list[Array]:
         # the sampled contexts matter to the next fit only
-        return [self._state.clock, self._state.sums, self._state.spending]
+        return [self._state.clock, self._state.sums, self._state.labels, self._state.spending]
 
     def _name_relevant(self) -> Relevant:
         """Relevant features of each action, cached until the next refit."""
@@ -350,7 +384,8 @@ class AdaptiveReleaf(MixturePolicy):
         self._use_engine(self._engine.with_actions(self._settings(len(kept)), kept), names)
 
     def _arrays(self) -> dict[str, Array]:
-        return self._as_saved(self._engine.learnt_arrays())
+        arrays = self._as_saved(self._engine.learnt_arrays())
+        return {name: array for name, array in arrays.items() if not self._always_wants or name != "labels"}
 
     def _cached_arrays(self) -> dict[str, Array]:
         return self._engine.fitted_arrays()
@@ -386,6 +421,43 @@ class AdaptiveReleaf(MixturePolicy):
 
     def _requested_rewards(self) -> int:
         return self.explorations
+
+    @property
+    def label_cost_spent(self) -> float:
+        """Cost of all requested rewards, in ordinary labels: ``labels_spent``, unless some cost more or less."""
+        return super().label_cost_spent if self._always_wants else float(self._state.labels[LABEL_COST])
+
+    def _use_label_costs(self, costs: Array) -> None:
+        self._state.label_costs = costs
+        self._state.label_row[0] = 0
+
+    def label_outlook(self) -> LabelOutlook:
+        """What further labels are expected to gain, and whether the learner still asks for any.
+
+        For learners with a ``label_budget`` or an ``observation_cost``.
+
+        Examples
+        --------
+        >>> import releaf
+        >>> bandit = releaf.AdaptiveReleaf(actions=2, features=1, seed=0, label_budget=50)
+        >>> decision = bandit.decide([0.5], label_cost=2.5)
+        >>> outlook = bandit.label_outlook()
+        >>> outlook.gain > 0, outlook.labels_left
+        (True, 47.5)
+        """
+        if not self._takes_label_costs:
+            return super().label_outlook()
+        with self._lock:
+            labels, stops = self._state.labels, self.stop_asking_after
+            unworthy = None if self.observation_cost is None else int(labels[UNWORTHY])
+            return LabelOutlook(
+                gain=self._span * float(labels[GAIN]),
+                price=self.observation_cost,
+                unworthy=unworthy,
+                stop_asking_after=stops,
+                has_stopped=stops is not None and unworthy is not None and unworthy >= stops,
+                labels_left=self.labels_left,
+            )
 
     def relevance(self) -> RelevanceTable:
         """Share of each feature in the explained variance of each action's reward (A × D).
@@ -452,7 +524,8 @@ class AdaptiveReleaf(MixturePolicy):
             that it would make now.
         """
         explained, is_preview = self._decision_to_explain(choice)
-        given = self._encoder.quantile_values(choice) if is_preview else None
+        known = {} if isinstance(choice, Decision) else self._encoder.quantile_values(choice)
+        given = known if is_preview else None
         with self._lock:
             explained = replace(
                 explained, index=self._index_of(explained.action)

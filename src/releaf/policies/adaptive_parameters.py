@@ -20,6 +20,21 @@ def checked_observe(observe: Any, rules: list[str]) -> str:
     return "explored" if rules else str(observe)
 
 
+def checked_rules(rules: Mapping[str, Any], epsilon: Any, stop_asking_after: Any) -> list[str]:
+    """Names of the rules that request rewards, of those that can be set together; ``rules`` has their values."""
+    rules_set = [name for name, value in rules.items() if value is not None]
+    if rules["delta"] is not None and len(rules_set) > 1:
+        given = " and ".join(f"{name}={rules[name]!r}" for name in rules_set)
+        raise ValueError(f"delta can't be set together with label_budget or observation_cost, got {given}")
+    if (rules["delta"] is None) != (epsilon is None):
+        raise ValueError(f"delta and epsilon go together, got delta={rules['delta']!r}, epsilon={epsilon!r}")
+    if stop_asking_after is not None and rules["observation_cost"] is None:
+        raise ValueError(
+            f"stop_asking_after={stop_asking_after!r} needs observation_cost, which further labels must be worth"
+        )
+    return rules_set
+
+
 Floor = float | Mapping[ActionName, float]
 
 

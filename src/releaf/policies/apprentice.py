@@ -16,6 +16,7 @@ from releaf.decision import ActionName, Decision
 from releaf.policies.apprentice_comparison import ApprenticeComparison
 from releaf.policies.apprentice_report import ApprenticeReport
 from releaf.policies.argument_checks import positive, whole
+from releaf.policies.costs import Costs
 from releaf.policies.serialization import from_bytes, register
 from releaf.policy import Policy, plain_name
 
@@ -84,6 +85,7 @@ class Apprentice:
         *,
         probability: float | None = None,
         eligible: Sequence[ActionName] | None = None,
+        cost: Costs | None = None,
     ) -> Decision:
         """Compare with a decision of the application, then learn its reward.
 
@@ -102,6 +104,10 @@ class Apprentice:
             it is unknown, which counts as 1.
         eligible
             Names of the actions that the application could take; None for all. The learner chooses among the same.
+        cost
+            Cost of each action this time, for a learner that weighs costs; None for its fixed ones. Actions of the
+            application cost the learner nothing: with a ``spend_budget`` it chooses as before its first decision, with
+            a weight of 0, and the budget begins to matter when it decides.
 
         Returns
         -------
@@ -113,7 +119,10 @@ class Apprentice:
                 raise ValueError("the learner was promoted and decides now: use policy.decide and policy.learn")
             if probability is not None:
                 positive("probability", probability, most=1.0)
-            choice = self._policy.preview(context) if eligible is None else self._policy.preview(context, eligible)
+            given: dict[str, Any] = {"eligible": eligible, "cost": cost}
+            choice = self._policy.preview(
+                context, **{name: value for name, value in given.items() if value is not None}
+            )
             taken = plain_name(action)
             if choice.eligible is not None and taken in self._policy.actions and taken not in choice.eligible:
                 raise ValueError(f"action {taken!r} was not eligible: expected one of {choice.eligible!r}")
@@ -167,9 +176,11 @@ class Apprentice:
         Raises
         ------
         ValueError
-            Unless the lower bound of the difference is above 0, or ``force``.
+            Unless the lower bound of the difference is above 0, or ``force``; or if it was promoted already.
         """
         with self._lock:
+            if self._promoted:
+                raise ValueError("the learner was promoted already and decides now: use apprentice.policy")
             report = self.report()
             if not (report.can_promote or force):
                 raise ValueError(

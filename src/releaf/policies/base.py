@@ -22,6 +22,7 @@ from releaf.policies.argument_checks import whole
 from releaf.policies.control_group import UNIFORM
 from releaf.policies.costs import Costs
 from releaf.policies.eligibility import checked_mask, checked_masks, names_of
+from releaf.policies.label_costs import ORDINARY
 from releaf.policies.log_learning import LogLearning
 from releaf.policies.optional_methods import OptionalMethods
 from releaf.policies.pending_decisions import (
@@ -73,7 +74,6 @@ class OnlinePolicy(Replays, Previews, LogLearning, Exportable, OptionalMethods, 
     """
 
     traits: ClassVar[Traits]
-    label_budget: int | None = None
     _replay_follows: ClassVar[type[OnlinePolicy] | None] = None  # class whose decide and learn the compiled loop does
 
     def __init__(
@@ -171,21 +171,6 @@ class OnlinePolicy(Replays, Previews, LogLearning, Exportable, OptionalMethods, 
         return 0
 
     @property
-    def labels_spent(self) -> int:
-        """Number of decisions whose reward was requested, answered or not; the rewards of all actions count once.
-
-        Rows of a log count like decisions, except by :class:`releaf.AdaptiveReleaf` where it requests rewards: there
-        only its own requests count, which a ``label_budget`` limits. Labels that were used before the first decision
-        are ``prior_labels``.
-        """
-        return self._steps if self._always_wants else self._requested_rewards()
-
-    @property
-    def labels_left(self) -> int | None:
-        """Number of rewards that the ``label_budget`` still allows to request; None without one."""
-        return None if self.label_budget is None else max(self.label_budget - self.labels_spent, 0)
-
-    @property
     def pending(self) -> int:
         """Number of pending decisions."""
         return len(self._pending)
@@ -195,7 +180,13 @@ class OnlinePolicy(Replays, Previews, LogLearning, Exportable, OptionalMethods, 
         """Number of decisions that were evicted while pending, since more than ``max_pending`` were."""
         return self._evicted
 
-    def decide(self, context: Any, eligible: Sequence[ActionName] | None = None, cost: Costs | None = None) -> Decision:
+    def decide(
+        self,
+        context: Any,
+        eligible: Sequence[ActionName] | None = None,
+        cost: Costs | None = None,
+        label_cost: float | None = None,
+    ) -> Decision:
         """Choose an action for a context.
 
         Parameters
@@ -210,7 +201,12 @@ class OnlinePolicy(Replays, Previews, LogLearning, Exportable, OptionalMethods, 
         cost
             Cost of each action this time, as a mapping from actions or a sequence in their order; None for the fixed
             costs. For learners with a ``cost_weight`` or a ``spend_budget``.
+        label_cost
+            What the reward of this decision costs to find out, in ordinary labels; None for an ordinary one. For
+            learners with a ``label_budget`` or an ``observation_cost``.
         """
+        if label_cost is not None:
+            return self._decide_at_label_cost(context, eligible, cost, label_cost)
         if eligible is not None or cost is not None or self._needs_costs or self.control_share:
             return self._decide_among(context, eligible, cost)
         if type(context) is np.ndarray and context.dtype is _FLOAT64 and context.shape == self._plain_shape:
@@ -226,6 +222,15 @@ class OnlinePolicy(Replays, Previews, LogLearning, Exportable, OptionalMethods, 
             mask, costs = checked_mask(eligible, self._action_names), self._checked_costs(cost)
             unit = self._encode(context)
             return self._record_decision(unit, self._choose_among(unit, mask, costs), mask, costs)
+
+    def _decide_at_label_cost(self, context: Any, eligible: Any, cost: Any, label_cost: Any) -> Decision:
+        """Choose where the label has this cost."""
+        with self._lock:
+            own = self._checked_label_cost(label_cost)
+            with self._labels_costing(own):
+                choice = self._decide_among(context, eligible, cost)
+        choice.label_cost = None if own is None else own.item()
+        return choice
 
     def _record_decision(
         self, unit: Array, selection: Selection, mask: Array | None = None, costs: Array | None = None
@@ -247,9 +252,11 @@ class OnlinePolicy(Replays, Previews, LogLearning, Exportable, OptionalMethods, 
         )
         choice.costs = self.cost if costs is None else tuple(costs.tolist())
         choice.group = self.group_of(step)
+        if self._takes_label_costs:
+            choice.label_cost = ORDINARY
         return choice
 
-    def decide_many(self, contexts: Any, eligible: Any = None, cost: Any = None) -> Decisions:
+    def decide_many(self, contexts: Any, eligible: Any = None, cost: Any = None, label_cost: Any = None) -> Decisions:
         """Choose an action for each of many contexts, before any of their rewards is known.
 
         Decisions are the same as one by one, except that invalid input anywhere raises before the first decision.
@@ -264,6 +271,8 @@ class OnlinePolicy(Replays, Previews, LogLearning, Exportable, OptionalMethods, 
             mask (T × A).
         cost
             As for ``decide``: costs of all contexts, a mapping or a row for each, or a matrix (T × A).
+        label_cost
+            As for ``decide``: one number for all contexts, or one for each.
 
         Returns
         -------
@@ -271,14 +280,19 @@ class OnlinePolicy(Replays, Previews, LogLearning, Exportable, OptionalMethods, 
             Columns such as ``actions`` and ``probabilities``, and a sequence of decisions.
         """
         with self._lock:
-            if eligible is None and cost is None and not self._needs_costs:
+            if eligible is None and cost is None and label_cost is None and not self._needs_costs:
                 units = self._encode_many(contexts)
                 return self._record_decisions(units, self._choose_rows(units))
             contexts = contexts if hasattr(contexts, "__len__") else list(contexts)
             masks = checked_masks(eligible, len(contexts), self._action_names)
             costs = self._checked_cost_table(cost, len(contexts))
+            prices = self._checked_label_costs(label_cost, len(contexts))
             units = self._encode_many(contexts)
-            return self._record_decisions(units, self._choose_rows(units, masks, costs), masks, costs)
+            with self._labels_costing(prices):
+                chosen = self._choose_rows(units, masks, costs)
+            decisions = self._record_decisions(units, chosen, masks, costs)
+            decisions.label_costs = decisions.label_costs if prices is None else prices
+            return decisions
 
     def _choose_all(self, units: Array, masks: Array | None = None, costs: Array | None = None) -> Selections:
         """Choose for encoded contexts one by one; policies with a compiled loop override it."""
@@ -306,6 +320,7 @@ class OnlinePolicy(Replays, Previews, LogLearning, Exportable, OptionalMethods, 
             *(chosen.relevant, rows, self._token, names, masks),
             self.cost if costs is None else costs,
             self._control_marks(ids[0].item() if len(ids) else 1, len(ids)),
+            np.full(len(ids), ORDINARY) if self._takes_label_costs else None,
         )
 
     def learn(self, choice: Decision | int, reward: Any, action: ActionName | None = None) -> None:
@@ -321,7 +336,8 @@ class OnlinePolicy(Replays, Previews, LogLearning, Exportable, OptionalMethods, 
             not eligible are not learnt, and may be missing, None or NaN.
         action
             The action that was taken instead, if the decision was overruled: the policy learns the reward for that one,
-            which must have been eligible. None for the chosen action.
+            which must have been eligible. None for the chosen action. A ``spend_budget`` is charged its cost instead,
+            if costs are fixed or ``choice`` is the decision itself: of an ``id`` alone, other costs are not known.
         """
         if type(choice) is Decision and choice._learner == self._token:
             number = choice.id
@@ -337,6 +353,7 @@ class OnlinePolicy(Replays, Previews, LogLearning, Exportable, OptionalMethods, 
             context, index, actions, eligible = pending
             if isinstance(choice, Decision) and choice._context is not context:
                 self._require_same(choice, context, index)
+            chosen = index
             if action is not None:
                 index = self._taken_instead(action, index, number, eligible)
             if self._wants_all:
@@ -348,6 +365,7 @@ class OnlinePolicy(Replays, Previews, LogLearning, Exportable, OptionalMethods, 
                 value = self._checked_reward(reward)
                 self._learn(context, number, index, value)
                 self._count_reward(number, value)
+                self._charge_instead(choice, chosen, index)
             del self._pending[number]
 
     def discard_pending(self, choice: Decision | int) -> None:
@@ -464,7 +482,7 @@ class OnlinePolicy(Replays, Previews, LogLearning, Exportable, OptionalMethods, 
         """A decision of this learner, or the one that it would make for a context now; and whether it is the latter."""
         if isinstance(choice, Decision):
             self._require_own(choice)
-            return choice, False
+            return choice, choice.id > self._steps
         if isinstance(choice, int | float | str | np.number):
             raise TypeError(f"choice must be the Decision itself, or a context, got {choice!r}")
         return self.preview(choice), True

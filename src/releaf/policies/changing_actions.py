@@ -113,9 +113,12 @@ class ChangingActions(CompiledPolicy):
             Its name; when None, the number of actions so far, or the next integer that is not a name yet.
         features
             Its features, as a mapping or a sequence.
+        cost
+            None: this policy weighs no costs.
         """
         with self._lock:
             name = self._name_of_new(action)
+            self._with_cost_of_new(name, cost)
             if self._table.schema is None and features is not None:
                 raise ValueError(f"action {name!r} has features {features!r}, but other actions have none")
             if self._table.schema is not None and features is None:

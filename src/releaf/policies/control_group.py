@@ -84,8 +84,10 @@ class ControlGroup(Restriction, CostWeighing):
     def _checked_control(self, control: Any) -> ActionName:
         """Validate ``control``; a state file and a request may have a name as text."""
         name, traits = plain_name(control), self.traits
-        if name == UNIFORM or (isinstance(traits, Traits) and traits.takes_action_features):
+        if name == UNIFORM:
             return name
+        if not self._action_names and isinstance(traits, Traits) and traits.takes_action_features:
+            return name  # of an action that comes with a request
         by_text = {str(action): action for action in self._action_names} | {one: one for one in self._action_names}
         if name not in by_text:
             raise ValueError(
@@ -120,10 +122,11 @@ class ControlGroup(Restriction, CostWeighing):
     # --- decisions ------------------------------------------------------------------------------------------
 
     def _choose_among(self, unit: Array, mask: Array | None, costs: Array | None = None) -> Selection:
-        """Choose for the group of the next decision, among the eligible actions."""
+        """Choose for the group of the next decision, among the eligible actions; control's must be affordable too."""
         if not self.control_share:
             return self._choose_own(unit, mask, costs)
         places = list(range(len(self._action_names))) if mask is None else np.flatnonzero(mask).tolist()
+        places = self._affordable(places, costs)
         if len(places) < 2:
             return self._choose_own(unit, mask, costs)
         if self._is_control(self._steps + 1):
@@ -151,7 +154,7 @@ class ControlGroup(Restriction, CostWeighing):
         return action, True, self._total(own, action, places), None, None
 
     def _named_control(self, places: list[int]) -> int | None:
-        """Position of control's action; None where control draws uniformly, also if that action is not eligible."""
+        """Position of control's action; None where control draws uniformly, also if that action is not possible."""
         if self.control == UNIFORM or self.control not in self._action_names:
             return None
         place = self._action_names.index(self.control)

@@ -12,6 +12,7 @@ import numpy as np
 from releaf.arrays import Array
 from releaf.core.runtime.spending import (
     AHEAD,
+    ALLOWANCE,
     BUDGETED,
     DECISIONS,
     FIXED_WEIGHT,
@@ -26,7 +27,7 @@ from releaf.core.runtime.spending import (
     SPENT,
     WEIGHT,
 )
-from releaf.decision import ActionName
+from releaf.decision import ActionName, Decision
 from releaf.policies.argument_checks import positive, whole
 from releaf.policy import plain_name
 
@@ -117,6 +118,8 @@ class CostWeighing:
         self._weight_given = None if cost_weight is None else positive("cost_weight", cost_weight, zero=True, most=1e12)
         self.spend_budget = None if spend_budget is None else positive("spend_budget", spend_budget, most=1e18)
         self.budget_period = whole("budget_period", budget_period, least=1, most=2**53)
+        if spend_budget is None and self.budget_period != CostWeighing.budget_period:
+            raise ValueError(f"budget_period={budget_period!r} needs a spend_budget, got none")
         self._weighs_costs = cost_weight is not None or spend_budget is not None
         if cost is not None and not self._weighs_costs:
             raise ValueError("cost needs cost_weight (reward per unit of cost) or spend_budget, got neither")
@@ -161,15 +164,18 @@ class CostWeighing:
 
     @property
     def spent(self) -> float:
-        """Sum of the costs of all actions taken; actions that others took (``observe``, logs) cost nothing."""
+        """Sum of the costs of all actions taken; actions that others took (``observe``, logs) cost nothing.
+
+        Where a decision was overruled, the action that was taken instead counts as soon as its reward is learnt.
+        """
         return float(self._state.spending[SPENT]) if self._weighs_costs else 0.0
 
     @property
     def spend_ahead(self) -> float | None:
         """Spend ahead of the allowance, or behind where negative; None without a budget.
 
-        It is never more than ``spend_budget``, unless every eligible action costs too much, and never less than minus
-        that: what is not spent in a whole period lapses.
+        It is never more than ``spend_budget``, unless every eligible action costs too much or an overruled decision
+        cost more, and never less than minus that: what is not spent in a whole period lapses.
         """
         return None if self.spend_budget is None else float(self._state.spending[AHEAD])
 
@@ -199,6 +205,29 @@ class CostWeighing:
                 "UCB1 can; expected cost=None"
             )
         return True
+
+    def _affordable(self, places: list[int], costs: Array | None) -> list[int]:
+        """Those of some actions that a ``spend_budget`` leaves, as ``leave_affordable`` of the kernels does."""
+        if self.spend_budget is None:
+            return places
+        own: Sequence[float] = (self.cost or ()) if costs is None else costs.tolist()
+        rule, spending = self._state.spending_rule, self._state.spending
+        most = max(rule[SLACK] + rule[ALLOWANCE] - spending[AHEAD], min(own[place] for place in places))
+        return [place for place in places if own[place] <= most]
+
+    def _charge_instead(self, choice: Decision | int, chosen: int, taken: int) -> None:
+        """Account for the cost of an action that was taken instead of the chosen one, once this is known."""
+        if not self._weighs_costs or taken == chosen:
+            return
+        names, cost = self._action_names, dict(zip(self._action_names, self.cost or (), strict=False))
+        if isinstance(choice, Decision) and choice.costs is not None:
+            cost = dict(zip(choice._actions, choice.costs, strict=True))
+        if names[taken] not in cost:  # of a decision given by its id, whose costs came with it
+            return
+        added, spending = cost[names[taken]] - cost[names[chosen]], self._state.spending
+        spending[SPENT] = max(spending[SPENT] + added, 0.0)
+        if self.spend_budget is not None:
+            spending[AHEAD] = max(spending[AHEAD] + added, -self.spend_budget)
 
     def _costs_of(self, actions: Array, costs: Array | None) -> Array | None:
         """Cost of the action taken at each step of a replay; None where costs do not matter."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -28,9 +28,14 @@ def checked_mask(eligible: Any, names: tuple[ActionName, ...], row: int | None =
     if eligible is None:
         return None
     where = "eligible" if row is None else f"eligible of row {row}"
-    if isinstance(eligible, str | bytes | int | float) or not isinstance(eligible, Iterable):
+    if isinstance(eligible, str | bytes | int | float | Mapping) or not isinstance(eligible, Iterable):
         raise TypeError(f"{where} must be a sequence of action names, got {eligible!r}")
     given = [plain_name(name) for name in (eligible.tolist() if isinstance(eligible, np.ndarray) else eligible)]
+    if any(isinstance(name, bool) for name in given) and not any(isinstance(name, bool) for name in names):
+        raise TypeError(  # True == 1, so it would name an action
+            f"{where} looks like a mask: expected names of actions, or a boolean T × A array in decide_many, "
+            f"got {eligible!r}"
+        )
     if not given:
         raise ValueError(f"{where} names no action: expected at least one of {names!r}")
     places = {name: place for place, name in enumerate(names)}
@@ -61,7 +66,7 @@ def checked_masks(eligible: Any, rows: int, names: tuple[ActionName, ...]) -> Ar
         return None
     if isinstance(eligible, np.ndarray) and eligible.ndim == 2 and eligible.dtype.kind == "b":
         return _checked_table(eligible, rows, names)
-    if isinstance(eligible, str | bytes) or not isinstance(eligible, Iterable):
+    if isinstance(eligible, str | bytes | Mapping) or not isinstance(eligible, Iterable):
         raise TypeError(f"eligible must hold action names, or be a boolean T × A mask, got {eligible!r}")
     entries = list(eligible.tolist() if isinstance(eligible, np.ndarray) else eligible)
     if entries and any(entry is None or _is_sequence(entry) for entry in entries):
@@ -78,11 +83,11 @@ def _masks_by_row(entries: list[Any], rows: int, names: tuple[ActionName, ...]) 
     if len(entries) != rows:
         raise ValueError(f"eligible has {len(entries)} rows: expected {rows}, one for each context")
     masks = np.ones((rows, len(names)), dtype=np.uint8)
-    known: dict[tuple[Any, ...], Array | None] = {}  # few sets recur
+    known: dict[Any, Array | None] = {}  # few sets recur
     for row, entry in enumerate(entries):
         if entry is None:
             continue
-        key = tuple(entry) if _is_sequence(entry) else entry
+        key = (type(entry), *entry, *map(type, entry)) if _is_sequence(entry) else entry  # True == 1
         if key not in known:
             known[key] = checked_mask(entry, names, row)
         mask = known[key]

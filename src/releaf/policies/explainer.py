@@ -15,7 +15,7 @@ from releaf.core.adaptive.state import ROWS
 from releaf.core.runtime.primitives import TIME
 from releaf.decision import ActionName, Decision
 from releaf.explanation import ActionExplanation, Counterfactual, Explanation, Term
-from releaf.policies.attribution import Attribution, NamedFeatures
+from releaf.policies.attribution import Attribution
 from releaf.policies.context_values import ContextValues
 from releaf.policies.counterfactual import smallest_change
 from releaf.policies.effects import are_certain
@@ -30,7 +30,7 @@ _Range = tuple[float, float]
 class _Known(NamedTuple):
     """What is kept of an action's explanations until its model is replaced."""
 
-    named: NamedFeatures
+    named: tuple[int, ...]
     intervals: RewardIntervals
 
 
@@ -126,14 +126,14 @@ class Explainer:
         intervals.prepare()
         lowest, highest = reward_range
         span, context, names = highest - lowest, values.context, values.encoder.schema.names
-        named = attribution.named.features
+        named = attribution.named
         beyond = {*intervals.unknown(context, named), *values.beyond_all_seen(named)}
         certain = are_certain(prepared.engines[place].models[0].certainties[None, :])[0]
         unknown = sorted(feature for feature in beyond if certain[feature] or not certain.any())
         outside = sorted(beyond.difference(unknown))
         deviation = intervals.deviation(intervals.nearest(context, outside))
-        estimate, effects = attribution.effects(context, deviation)
-        nothing = "" if named else "noise of the estimate: no feature is certain to matter"
+        estimate, effects = attribution.effects(context)
+        nothing = "" if named else "everything: no feature is certain to matter yet"
         width = 1.0 if unknown else Z95 * deviation
         return ActionExplanation(
             prepared.actions[prepared.explained[place]],

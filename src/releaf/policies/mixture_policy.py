@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Self
@@ -10,7 +11,7 @@ from releaf.arrays import Array
 from releaf.core.adaptive.engine import Mapper, MixtureEngine
 from releaf.core.adaptive.initial_state import Settings
 from releaf.core.adaptive.merging import SampledRows, build_engine, merge_engines
-from releaf.core.adaptive.state import REQUESTED
+from releaf.core.adaptive.state import LABEL_COST
 from releaf.core.runtime.primitives import TIME
 from releaf.decision import ActionName
 from releaf.policies.compiled import CompiledPolicy
@@ -87,7 +88,7 @@ class MixturePolicy(CompiledPolicy):
         merged._use_engine(merge_engines(merged._settings(len(names)), one, two, places))
         merged._set_labels_left(
             [
-                int(part.label_budget - engine.state.clock[REQUESTED])
+                part.label_budget - float(engine.state.labels[LABEL_COST])
                 for part, engine in ((self, one), (other, two))
                 if part.label_budget is not None and engine.state.clock[TIME] > 0
             ]
@@ -98,11 +99,11 @@ class MixturePolicy(CompiledPolicy):
         merged._merge_groups(self, other)
         return merged
 
-    def _set_labels_left(self, left: list[int]) -> None:
+    def _set_labels_left(self, left: list[float]) -> None:
         """Set the budget to what merged learners with decisions have left, if there is a budget and any has."""
         if self.label_budget is None or not left:
             return
-        self.label_budget = self._requested_rewards() + sum(left)
+        self.label_budget = math.floor(self.label_cost_spent + sum(left) + 1e-9)
         self._engine.settings.params = self._params(len(self.actions))
         self._state.params[:] = self._engine.settings.params
 

@@ -29,6 +29,7 @@ class Exportable:
     _encoder: Encoder
     _steps: int
     _weighs_costs: bool
+    control_share: float
     _lock: threading.RLock
 
     def export(self, path: str | os.PathLike[str]) -> None:
@@ -65,6 +66,11 @@ class Exportable:
                 raise ValueError(
                     "a policy that weighs costs can't be exported: evaluators of frozen policies know no costs; "
                     "expected cost_weight=None and spend_budget=None"
+                )
+            if self.control_share:
+                raise ValueError(
+                    f"a policy with a control group can't be exported: evaluators of frozen policies know no groups, "
+                    f"and would tell wrong probabilities; expected control_share=0, got {self.control_share:g}"
                 )
             rule, quantiles = self._freeze_rule(), self._encoder.quantile_samples()
             names, steps = self._action_names, self._steps

@@ -17,6 +17,7 @@ from releaf.policies.context_encoding import ContextEncoding
 from releaf.policies.control_group import ControlGroup
 from releaf.policies.costs import Costs
 from releaf.policies.eligibility import checked_masks
+from releaf.policies.label_costs import LabelCosts
 from releaf.policies.pending_decisions import PendingDecision
 from releaf.policies.serialization import Serializable
 
@@ -28,7 +29,7 @@ def preview_states(seed: int, count: int) -> Array:
     return np.random.default_rng([seed, PREVIEWS]).integers(-(2**63), 2**63 - 1, count)
 
 
-class Previews(ControlGroup, Serializable, ContextEncoding):
+class Previews(ControlGroup, LabelCosts, Serializable, ContextEncoding):
     """Mixin of a policy: decides and estimates, then restores what that has changed."""
 
     _action_names: tuple[ActionName, ...]
@@ -40,7 +41,7 @@ class Previews(ControlGroup, Serializable, ContextEncoding):
     _steps: int
 
     @abstractmethod
-    def decide(self, context: Any, eligible: Any = None, cost: Any = None) -> Decision: ...
+    def decide(self, context: Any, eligible: Any = None, cost: Any = None, label_cost: Any = None) -> Decision: ...
 
     @abstractmethod
     def set_random_state(self, state: int) -> None: ...
@@ -49,16 +50,21 @@ class Previews(ControlGroup, Serializable, ContextEncoding):
     def _choose(self, context: Array) -> Selection: ...
 
     def preview(
-        self, context: Any, eligible: Sequence[ActionName] | None = None, cost: Costs | None = None
+        self,
+        context: Any,
+        eligible: Sequence[ActionName] | None = None,
+        cost: Costs | None = None,
+        label_cost: float | None = None,
     ) -> Decision:
         """Return the decision that the policy would make now; state and random generator are unchanged.
 
         Parameters
         ----------
-        context, eligible, cost
+        context, eligible, cost, label_cost
             As for ``decide``.
         """
-        given = {name: value for name, value in (("eligible", eligible), ("cost", cost)) if value is not None}
+        options = (("eligible", eligible), ("cost", cost), ("label_cost", label_cost))
+        given = {name: value for name, value in options if value is not None}
         with self._lock:
             arrays, encoder = self._changed_by_decision(), self._encoder.state()
             steps, evicts, self._evicts = self._steps, self._evicts, False
@@ -70,7 +76,9 @@ class Previews(ControlGroup, Serializable, ContextEncoding):
                 self._undo_decision(arrays)
                 self._encoder.restore(encoder)
 
-    def preview_actions(self, contexts: Any, *, seed: int = 0, eligible: Any = None, cost: Any = None) -> Array:
+    def preview_actions(
+        self, contexts: Any, *, seed: int = 0, eligible: Any = None, cost: Any = None, label_cost: Any = None
+    ) -> Array:
         """Positions of the actions that the policy would take now in each of many contexts; state is unchanged.
 
         Each row is decided as if it came next, so no row affects another: ``preview`` for many contexts. A randomised
@@ -83,14 +91,16 @@ class Previews(ControlGroup, Serializable, ContextEncoding):
             A matrix, a table, or a sequence of contexts.
         seed
             Seed of the draws; the policy's own random generator is unchanged.
-        eligible, cost
+        eligible, cost, label_cost
             As for ``decide_many``.
         """
         with self._lock:
             units, twin = self._encode_many(contexts, learns=False), copy.deepcopy(self)
             masks = checked_masks(eligible, len(units), self._action_names)
             costs = self._checked_cost_table(cost, len(units))
-        return twin._choose_each(units, preview_states(seed, len(units)), masks, costs)
+            prices = self._checked_label_costs(label_cost, len(units))
+        with twin._labels_costing(prices):
+            return twin._choose_each(units, preview_states(seed, len(units)), masks, costs)
 
     def _choose_each(
         self, units: Array, states: Array, masks: Array | None = None, costs: Array | None = None

@@ -37,7 +37,9 @@ class Replays(Previews):
     @abstractmethod
     def _learn_all(self, context: Array, step: int, rewards: Array) -> None: ...
 
-    def replay(self, contexts: Any, rewards: Any, eligible: Any = None, cost: Any = None) -> Trace:
+    def replay(
+        self, contexts: Any, rewards: Any, eligible: Any = None, cost: Any = None, label_costs: Any = None
+    ) -> Trace:
         """Replay a recorded stream; see :func:`releaf.replay`."""
         if not hasattr(contexts, "__len__"):
             raise TypeError(f"contexts must be a matrix, a table or a sequence of contexts, got {contexts!r}")
@@ -47,12 +49,14 @@ class Replays(Previews):
             shares = scaled(table, self.reward_range)
             masks = checked_masks(eligible, len(contexts), self._action_names)
             costs = self._checked_cost_table(cost, len(contexts))
+            prices = self._checked_label_costs(label_costs, len(contexts))
             backup = self._snapshot() if np.isnan(table).any() else None  # to restore where a needed reward is NaN
             try:
                 units = self._encode_many(contexts)
                 given = (masks, costs) if costs is not None else (masks,) if masks is not None else ()
                 first, run = self._steps + 1, Replays._replay if self.control_share else type(self)._replay
-                trace = run(self, units, shares, *given)  # step by step where a share belongs to control
+                with self._labels_costing(prices):
+                    trace = run(self, units, shares, *given)  # step by step where a share belongs to control
             except ValueError:
                 if backup is not None:
                     self._restore(backup)
@@ -60,7 +64,9 @@ class Replays(Previews):
             taken = table[np.arange(len(table)), trace.actions]
             spent = self._costs_of(trace.actions, costs)
             control = self._control_marks(first, len(units))
-            return replace(trace, rewards=taken, costs=spent, control=control, policy=type(self).__name__)
+            return replace(
+                trace, rewards=taken, costs=spent, control=control, label_costs=prices, policy=type(self).__name__
+            )
 
     def _replay(self, units: Array, rewards: Array, masks: Array | None = None, costs: Array | None = None) -> Trace:
         """Replay encoded contexts and scaled rewards step by step; policies with a compiled loop override it."""

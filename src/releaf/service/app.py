@@ -263,7 +263,7 @@ def _readings(registry: ExperimentRegistry) -> list[ExperimentReading]:
             label_budget=info.label_budget,
             events=info.events,
             snapshot=info.snapshot,
-            labels_spent=info.labels_spent,
+            labels_spent=info.labels.spent if info.labels else info.labels_spent,
             alerts=[alert.kind for alert in info.alerts],
             actions=_action_readings(experiment.monitor.reading),
             lift=_lift_reading(experiment.monitor.reading),

@@ -27,6 +27,8 @@ class Stream:
         T × A, expected rewards, if known; regret is measured against the best of them.
     eligible
         T × A, whether each action could be chosen; None where all could.
+    costs
+        T × A, the cost of each action, for policies that weigh costs; None where they are fixed or do not matter.
     skipped, problems
         Number of skipped, unusable rows; and their lines or rows, each with its problem.
     """
@@ -39,6 +41,7 @@ class Stream:
     skipped: int = 0
     problems: tuple[tuple[int, str], ...] = ()
     eligible: Array | None = None
+    costs: Array | None = None
 
     def __len__(self) -> int:
         return len(self.rewards)
@@ -69,6 +72,8 @@ class Log:
         Number of skipped, unusable rows; and their lines or rows, each with its problem.
     eligible
         T × A, whether each action could be taken; None where all could.
+    costs
+        T × A, the cost of each action, for policies that weigh costs; None where they are fixed or do not matter.
     """
 
     contexts: Any
@@ -80,6 +85,7 @@ class Log:
     skipped: int = 0
     problems: tuple[tuple[int, str], ...] = ()
     eligible: Array | None = None
+    costs: Array | None = None
 
     def __len__(self) -> int:
         return len(self.taken)

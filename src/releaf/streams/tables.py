@@ -12,6 +12,7 @@ from releaf.decision import ActionName
 from releaf.features import is_missing
 from releaf.policy import plain_name
 from releaf.schema import Schema
+from releaf.streams.cost_column import costs_in_column
 from releaf.streams.data_files import UnusableRowError
 from releaf.streams.eligible_column import actions_among, masks_in_column
 from releaf.streams.stream import Log, Stream
@@ -88,6 +89,7 @@ def log(
     reward: str,
     probability: str | None = None,
     eligible: str | None = None,
+    cost: str | None = None,
     actions: Sequence[ActionName] | None = None,
     reward_range: tuple[float, float] = (0.0, 1.0),
     features: Sequence[str] | Schema | None = None,
@@ -106,6 +108,9 @@ def log(
     eligible
         The column of the actions that could be taken: lists of names, or names in one text, separated by ``|``; empty
         where all could be taken. A row whose action was not eligible is unusable.
+    cost
+        The column of the costs of all actions, for policies that weigh costs: mappings or lists, or a text such as
+        ``small=0.1|large=1`` or, in the order of the actions, ``1|0.1``. A row that lacks a cost is unusable.
     actions
         The actions, in the order of the policies to evaluate; when None, the sorted actions of the log, eligible ones
         included.
@@ -115,7 +120,7 @@ def log(
         As for :func:`table`.
     """
     used = [action, reward] + ([probability] if probability is not None else [])
-    texts = () if eligible is None else (eligible,)
+    texts = tuple(name for name in (eligible, cost) if name is not None)
     rows = _drop_invalid(read_table(data, skip_bad, features, [*used, *texts], texts), used[:1], skip_bad)
     rows = _drop_invalid(rows, [reward], skip_bad, limits=reward_range)
     rows = _drop_invalid(rows, used[2:], skip_bad, limits=(0.0, 1.0), above_zero=True)
@@ -125,7 +130,10 @@ def log(
     rows = _drop_unencodable(rows, features, skip_bad)
     if eligible is not None:
         rows = _drop_ineligible(rows, action, eligible, known, skip_bad)
+    if cost is not None:
+        rows = _drop_unpriced(rows, cost, known, skip_bad)
     masks = None if eligible is None else masks_in_column(rows.column(eligible), known)[0]
+    costs = None if cost is None else costs_in_column(rows.column(cost), known)[0]
     chosen = [normalize_action(value) for value in rows.column(action)]
     contexts, described = _contexts(rows, features, {*used, *texts})
     indices = {label: index for index, label in enumerate(known)}
@@ -133,7 +141,7 @@ def log(
     gained = np.array(rows.column(reward), dtype=np.float64)
     probabilities = None if probability is None else np.array(rows.column(probability), dtype=np.float64)
     unusable = len(rows.problems), rows.problems
-    return Log(contexts, taken, gained, probabilities, described, known, *unusable, masks)
+    return Log(contexts, taken, gained, probabilities, described, known, *unusable, masks, costs)
 
 
 def _actions_of(rows: TableRows, action: str, eligible: str | None) -> tuple[ActionName, ...]:
@@ -151,6 +159,16 @@ def _drop_ineligible(
     for row, value in enumerate(rows.column(action)):
         if row not in bad and not masks[row, known.index(normalize_action(value))]:
             bad[row] = f"{action!r} is {value!r}, which was not eligible: {eligible!r} does not name it"
+    return _drop(rows, bad, skip_bad)
+
+
+def _drop_unpriced(rows: TableRows, cost: str, known: tuple[ActionName, ...], skip_bad: bool) -> TableRows:
+    """Drop rows that lack the cost of an action."""
+    wrong = costs_in_column(rows.column(cost), known)[1]
+    return _drop(rows, {row: f"{cost!r}: {what}" for row, what in wrong.items()}, skip_bad)
+
+
+def _drop(rows: TableRows, bad: dict[int, str], skip_bad: bool) -> TableRows:
     if bad and not skip_bad:
         raise UnusableRowError(f"{rows.where(min(bad))}: {bad[min(bad)]}")
     return rows.without(bad) if bad else rows
@@ -188,11 +206,7 @@ def _drop_unencodable(rows: TableRows, features: Sequence[str] | Schema | None, 
     """Drop rows that a given schema can't encode."""
     if not isinstance(features, Schema):
         return rows
-    bad = features.encoder().problems([rows.column(name) for name in features.inputs])
-    if bad and not skip_bad:
-        first = min(bad)
-        raise UnusableRowError(f"{rows.where(first)}: {bad[first]}")
-    return rows.without(bad) if bad else rows
+    return _drop(rows, features.encoder().problems([rows.column(name) for name in features.inputs]), skip_bad)
 
 
 def is_within(value: Any, limits: tuple[float, float]) -> bool:

@@ -19,7 +19,7 @@ from releaf.core.adaptive.drift_detection import (
 from releaf.core.adaptive.levels import find_levels
 from releaf.core.adaptive.mixture import add_losses, mix, needs_trees, sharpness_of, weigh
 from releaf.core.adaptive.model import rank_of
-from releaf.core.adaptive.reward_requests import requests_reward
+from releaf.core.adaptive.reward_requests import count_request, next_label_cost, requests_reward
 from releaf.core.adaptive.ridge import product, product_of_first, update_posterior, variance_of
 from releaf.core.adaptive.sample import KEYS, key_of, note_due, store_reward
 from releaf.core.adaptive.state import (
@@ -38,7 +38,6 @@ from releaf.core.adaptive.state import (
     NEXT,
     OFFSET,
     OPTIMISM,
-    REQUESTED,
     RULE,
     SEEN,
     SHARP_TREES,
@@ -207,10 +206,11 @@ def choose(state, context):
     estimate(state, context, False)
     leader = best_eligible(set_net(state), state.eligible)
     if state.params[RULE] != ALWAYS:
-        if is_forced(state.eligible) or not requests_reward(state, context, leader):
+        label_cost = next_label_cost(state)
+        if is_forced(state.eligible) or not requests_reward(state, context, leader, label_cost):
             state.chance[0] = 1.0
             return 2 * leader
-        state.clock[REQUESTED] += 1
+        count_request(state, label_cost)
     set_probabilities(state)
     action = draw_action(state)
     state.chance[0] = state.chances[action]

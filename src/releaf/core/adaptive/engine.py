@@ -26,11 +26,14 @@ from releaf.core.adaptive.state import (
     FITTED,
     FITTED_FOR,
     FORGET_TO,
+    LABEL_COST,
+    LABELS_LENGTH,
     LEAF,
     LEARNT,
     NEXT,
     NONE,
     RATE,
+    REQUESTED,
     ROWS,
     RULE,
     SEEN,
@@ -445,6 +448,9 @@ def _fitted_arrays(settings: Settings, given: Fit) -> dict[str, Array]:
 def _upgraded(arrays: Mapping[str, Array]) -> dict[str, Array]:
     """Arrays of a file, with those that files of earlier versions lack: all of them, or the file is damaged."""
     arrays = {"spending": np.zeros(SPENDING_LENGTH), **arrays}
+    if "labels" not in arrays:  # each request cost one ordinary label
+        arrays["labels"] = np.zeros(LABELS_LENGTH)
+        arrays["labels"][LABEL_COST] = arrays["clock"][REQUESTED]
     if "seen_steps" in arrays or "sample_steps" in arrays:
         return arrays
     counts = {"seen_steps": len(arrays["seen_keys"]), "sample_steps": len(arrays["sample_keys"])}

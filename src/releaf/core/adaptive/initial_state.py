@@ -10,6 +10,7 @@ from releaf.arrays import Array
 from releaf.core.adaptive.levels import MOST_LEVELS, MOST_TABLED, STRETCH
 from releaf.core.adaptive.state import (
     EXPERTS,
+    LABELS_LENGTH,
     LATEST_KEY,
     MOST_COLUMNS,
     MOST_EFFECTS,
@@ -122,6 +123,9 @@ def new_state(settings: Settings, actions: int) -> Adaptive:
         pooled_losses=np.zeros(EXPERTS),
         reward_sums=np.zeros(2),
         sums=np.zeros(2),
+        labels=np.zeros(LABELS_LENGTH),
+        label_costs=np.ones(1),
+        label_row=np.zeros(1),
         samples=np.zeros(actions),
         models=np.zeros(actions),
         places=np.zeros(features),

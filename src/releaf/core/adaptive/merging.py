@@ -18,6 +18,9 @@ from releaf.core.adaptive.initial_state import Settings, new_sample
 from releaf.core.adaptive.sample import KEYS
 from releaf.core.adaptive.state import (
     FORGET_TO,
+    GAIN,
+    GAINS,
+    LABEL_COST,
     LATEST_KEY,
     LEARNT,
     RATE,
@@ -25,6 +28,7 @@ from releaf.core.adaptive.state import (
     ROWS,
     SINCE_REWARD,
     SINCE_TREND,
+    UNWORTHY,
     WINDOW,
     Adaptive,
     Sample,
@@ -213,6 +217,7 @@ def _merge_states(merged: MixtureEngine, one: MixtureEngine, other: MixtureEngin
     for field, fewer in ((TIME, decisions), (REQUESTED, max(common))):
         most = max(int(part.clock[field]) for part in states)
         state.clock[field] = max(int(state.clock[field]) - fewer, most)
+    _merge_labels(state, states)
     with np.errstate(over="ignore"):
         begin = first_state(merged.settings.seed if merged.settings.seed is not None else 0)
         state.clock[RANDOM] = states[0].clock[RANDOM] + states[1].clock[RANDOM] - begin
@@ -222,3 +227,19 @@ def _merge_states(merged: MixtureEngine, one: MixtureEngine, other: MixtureEngin
         np.concatenate([keys for _, keys in seen]),
         max(int(part.seen_counts[1]) for part in states),
     )
+
+
+def _merge_labels(state: Adaptive, states: tuple[Adaptive, Adaptive]) -> None:
+    """Add up the costs of labels, those of requests that both have at their mean; average the gains."""
+    costs, requests = (
+        sum(float(part[field]) for part in parts)
+        for parts, field in (([one.labels for one in states], LABEL_COST), ([one.clock for one in states], REQUESTED))
+    )
+    merged = float(state.clock[REQUESTED])
+    most = max(float(one.labels[LABEL_COST]) for one in states)
+    state.labels[LABEL_COST] = costs if merged == requests else max(costs * merged / requests, most)
+    counts = [float(one.labels[GAINS]) for one in states]
+    if sum(counts):
+        gains = sum(count * float(one.labels[GAIN]) for count, one in zip(counts, states, strict=True))
+        state.labels[GAIN], state.labels[GAINS] = gains / sum(counts), max(counts)
+    state.labels[UNWORTHY] = min(float(one.labels[UNWORTHY]) for one in states)

@@ -3,6 +3,10 @@
 It requests a reward where the answer can change a decision. Two further rules limit confident mistakes, such as when
 contexts of a new kind follow thousands of another: small probabilities of error accumulate until one is checked, and
 contexts unlike all rewarded ones are checked at random, however confident the estimate.
+
+Labels may cost more or less than an ordinary one. The required gain is per unit of cost, and so is the required
+probability of error, as far as an error can be so probable. Chances of random checks fall with the cost, so that dear
+labels take no larger share of what checks cost.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -14,12 +18,18 @@ from releaf.core.adaptive.state import (
     BUDGET,
     COST,
     ERROR_SUM,
+    GAIN,
+    GAINS,
+    LABEL_COST,
     LEARNT,
     LIMIT,
+    MOST_LABELS,
     NOVELTY_SUM,
     REQUESTED,
     ROWS,
     RULE,
+    STOP_AFTER,
+    UNWORTHY,
     WIDTH_OF_BOUNDS,
     open_sample_at,
 )
@@ -29,67 +39,111 @@ from releaf.core.runtime.random_generator import unit
 
 FIRST_ERROR_PROBABILITY = 0.005  # probability of error that warrants a label while all of the budget is left
 LAST_ERROR_PROBABILITY = 0.5
+ENOUGH_FOR_DEAR = 0.4  # probability of error that warrants a label whatever it costs, until the budget requires more
 SHARE = 0.1  # of the labels, requested in proportion to accumulated error probability and novelty
 LATEST_ROWS = 256  # latest rewards with which a context is compared
 LEAST_COST = 1e-6
+LATEST_GAINS = 256.0  # latest decisions of which the mean gain is
 LIKELY = 0.5  # largest difference of a reward from an estimate that it confirms
 
 
+@inlined
+def next_label_cost(state):
+    """Cost of this decision's label, in ordinary labels; the last one given serves all later decisions."""
+    row = state.label_row[0]
+    if row + 1 < len(state.label_costs):
+        state.label_row[0] += 1
+    return state.label_costs[row]
+
+
 @outlined
-def requests_reward(state, context, leader):
-    """Whether to request the reward of this decision."""
+def requests_reward(state, context, leader, label_cost):
+    """Whether to request the reward of this decision, whose label has this cost."""
+    loss = expected_loss(state, leader)
+    is_worthy, has_stopped = weigh_label(state, loss, label_cost)
+    if state.labels[LABEL_COST] + label_cost > state.params[MOST_LABELS]:
+        return False
     if state.params[RULE] == BUDGET:
-        if state.clock[REQUESTED] >= state.params[LIMIT]:
-            return False
-        wanted = requests_by_budget(state, leader)
+        wanted = requests_by_budget(state, leader, label_cost)
     elif state.params[RULE] == COST:
-        wanted = requests_by_cost(state, leader)
+        if has_stopped:
+            return is_worthy
+        wanted = requests_by_cost(state, loss, is_worthy, label_cost)
     else:
         wanted = not is_guaranteed(state, leader, state.params[LIMIT])
-    return wanted or spot_checks(state, context, leader)
+    return wanted or spot_checks(state, context, leader, label_cost)
 
 
 @inlined
-def requests_by_budget(state, leader):
-    """Request above a probability of error that rises as the budget is spent.
+def count_request(state, label_cost):
+    """Account for a request."""
+    state.clock[REQUESTED] += 1
+    state.labels[LABEL_COST] += label_cost
 
-    A share of the labels left goes to smaller probabilities, at random and relative to their sum so far, so a context
+
+@inlined
+def price_of(state, label_cost):
+    """Price of a label in units of the scaled reward."""
+    return max(state.params[LIMIT], LEAST_COST) * label_cost
+
+
+@inlined
+def weigh_label(state, loss, label_cost):
+    """Observe the expected gain of a label; returns whether it is worth its price, and whether checks had stopped.
+
+    The gain is the expected loss over all decisions that a label serves: as many as there have been for each so far.
+    """
+    labels = state.labels
+    gain = loss * (state.clock[TIME] / (state.clock[REQUESTED] + 1.0))
+    labels[GAINS] = min(labels[GAINS] + 1.0, LATEST_GAINS)
+    labels[GAIN] += (gain / label_cost - labels[GAIN]) / labels[GAINS]
+    if state.params[RULE] != COST:
+        return False, False
+    is_worthy = gain > price_of(state, label_cost)
+    has_stopped = state.params[STOP_AFTER] > 0.0 and labels[UNWORTHY] >= state.params[STOP_AFTER]
+    labels[UNWORTHY] = 0.0 if is_worthy else labels[UNWORTHY] + 1.0
+    return is_worthy, has_stopped
+
+
+@inlined
+def requests_by_budget(state, leader, label_cost):
+    """Request above a probability of error that rises with the cost of the label, and as the budget is spent.
+
+    A share of the budget left goes to smaller probabilities, at random and relative to their sum so far, so a context
     with a small but recurring probability of error is checked at some point.
     """
     error = error_probability(state, leader)
     state.sums[ERROR_SUM] += error
-    left = state.params[LIMIT] - state.clock[REQUESTED]
-    spent = state.clock[REQUESTED] / state.params[LIMIT]
-    if error > FIRST_ERROR_PROBABILITY + (LAST_ERROR_PROBABILITY - FIRST_ERROR_PROBABILITY) * spent * spent:
+    left = state.params[MOST_LABELS] - state.labels[LABEL_COST]
+    spent = state.labels[LABEL_COST] / state.params[MOST_LABELS]
+    least = FIRST_ERROR_PROBABILITY + (LAST_ERROR_PROBABILITY - FIRST_ERROR_PROBABILITY) * spent * spent
+    if error > min(least * label_cost, max(least, ENOUGH_FOR_DEAR)):
         return True
-    return unit(state.clock, RANDOM) * state.sums[ERROR_SUM] < SHARE * left * error
+    return unit(state.clock, RANDOM) * state.sums[ERROR_SUM] * label_cost < SHARE * left * error
 
 
 @inlined
-def requests_by_cost(state, leader):
-    """Request where the expected loss, over all decisions that a label serves, exceeds the cost of a label.
+def requests_by_cost(state, loss, is_worthy, label_cost):
+    """Request where the expected gain exceeds the price of the label.
 
-    Elsewhere at random, with a rate at which the expected loss between two labels equals the cost of one.
+    Elsewhere at random, with a rate at which the expected loss between two labels equals the price of one.
     """
-    loss, cost = expected_loss(state, leader), max(state.params[LIMIT], LEAST_COST)
-    served = state.clock[TIME] / (state.clock[REQUESTED] + 1.0)
-    return loss * served > cost or unit(state.clock, RANDOM) * cost < loss
+    return is_worthy or unit(state.clock, RANDOM) * price_of(state, label_cost) < loss
 
 
 @inlined
-def spot_checks(state, context, leader):
-    """Request at random, more often for novel contexts; a fixed share of the other labels."""
+def spot_checks(state, context, leader, label_cost):
+    """Request at random, more often for novel contexts; a fixed share of what the other labels cost."""
     sample = open_sample_at(state.samples[leader])
     if sample.counts[LEARNT] == 0:
-        return True
+        return label_cost <= 1.0 or unit(state.clock, RANDOM) * label_cost < 1.0
     novel = novelty(
         context, sample.contexts, sample.rewards, sample.counts[ROWS], state.estimates[leader], state.categories
     )
     state.sums[NOVELTY_SUM] += novel
-    others = state.clock[REQUESTED] + 1.0
-    if state.params[RULE] == BUDGET:
-        others = min(others, state.params[LIMIT] - state.clock[REQUESTED])
-    return unit(state.clock, RANDOM) * state.sums[NOVELTY_SUM] < SHARE * others * novel
+    spent = state.labels[LABEL_COST]
+    others = min(spent + 1.0, state.params[MOST_LABELS] - spent)
+    return unit(state.clock, RANDOM) * state.sums[NOVELTY_SUM] * label_cost < SHARE * others * novel
 
 
 @outlined

@@ -18,9 +18,10 @@ from releaf.core.runtime.state import LearnerState, constant, learnt, scratch
 # Fields of the clock, besides time and generator: requested rewards, and whether a refit or more capacity is due.
 REQUESTED, DUE = 3, 4
 # Fields of the parameters: optimism; lower bound on every action's probability, negative where each has its own; rule
-# of reward requests, its number, and the width of its confidence bounds; window of latest rewards that count (0: all,
-# AUTO: until a drift).
-OPTIMISM, FLOOR, RULE, LIMIT, WIDTH_OF_BOUNDS, WINDOW = range(6)
+# of reward requests, its number (price of a label, or ε), and the width of its confidence bounds; window of latest
+# rewards that count (0: all, AUTO: until a drift); most that labels may cost in all; decisions in a row, whose labels
+# are not worth their price, after which random checks stop (0: never).
+OPTIMISM, FLOOR, RULE, LIMIT, WIDTH_OF_BOUNDS, WINDOW, MOST_LABELS, STOP_AFTER = range(8)
 ALWAYS, BUDGET, COST, GUARANTEE = range(4)
 AUTO = -1
 # Experts, whose predictions are mixed: ridge regression on lines, on tables, and three averages over trees.
@@ -48,6 +49,10 @@ VARIANCE, OFFSET, MISSED = range(3)
 EXCESS, SINCE_REWARD, TREND, SINCE_TREND = range(4)
 # Sums over all decisions, where rewards are requested: probabilities of error, and novelties.
 ERROR_SUM, NOVELTY_SUM = 0, 1
+# Fields of the labels: cost of all requests, in ordinary labels; mean expected gain of one more ordinary label over the
+# latest decisions, and how many count; decisions in a row whose label was not worth its price.
+LABEL_COST, GAIN, GAINS, UNWORTHY = range(4)
+LABELS_LENGTH = 4
 
 MOST_COLUMNS = 128
 MOST_TABLES = 128
@@ -112,7 +117,10 @@ class Model(LearnerState):
 
 
 class Adaptive(PricedState):
-    """Contexts seen and their levels, losses of the experts, and addresses of each action's sample and model."""
+    """Contexts seen and their levels, losses of the experts, and addresses of each action's sample and model.
+
+    ``label_costs`` are those of the next decisions, the last one of all after them; ``label_row`` is the next one's.
+    """
 
     clock: Array = learnt(np.int64, CLOCK_LENGTH)
     params: Array = constant(np.float64, "parameters")
@@ -131,6 +139,9 @@ class Adaptive(PricedState):
     pooled_losses: Array = learnt(np.float64, EXPERTS, least=0)
     reward_sums: Array = learnt(np.float64, 2, least=0)
     sums: Array = learnt(np.float64, 2, least=0)
+    labels: Array = learnt(np.float64, LABELS_LENGTH, least=0)
+    label_costs: Array = scratch(np.float64, "labels")
+    label_row: Array = scratch(np.int64, 1)
     samples: Array = scratch(np.int64, "actions")
     models: Array = scratch(np.int64, "actions")
     places: Array = scratch(np.float64, "features")

@@ -7,6 +7,7 @@ import numpy as np
 from releaf.arrays import Array
 from releaf.core.adaptive.initial_state import Settings
 from releaf.core.adaptive.levels import MOST_LEVELS, SCALE
+from releaf.core.adaptive.reward_requests import LATEST_GAINS
 from releaf.core.adaptive.sample import KEYS
 from releaf.core.adaptive.state import (
     DUE_NOW,
@@ -14,6 +15,7 @@ from releaf.core.adaptive.state import (
     FITTED,
     FITTED_FOR,
     FORGET_TO,
+    GAINS,
     LATEST_KEY,
     LEAF,
     LEARNT,
@@ -42,6 +44,8 @@ def check_state(settings: Settings, state: Adaptive, samples: list[Sample]) -> N
     stored, rate = (int(count) for count in state.seen_counts)
     if not (stored <= SEEN and rate <= MOST_RATE and state.clock[REQUESTED] >= 0):
         raise ValueError("its clock contradicts the rest")
+    if not state.labels[GAINS] <= LATEST_GAINS:
+        raise ValueError("its labels contradict the rest")
     if not (state.seen_keys < KEYS).all():
         raise ValueError("its seen_keys contradict the rest")
     if not ((state.losses <= MOST_LEARNT).all() and (state.pooled_losses <= MOST_LEARNT).all()):

@@ -53,7 +53,7 @@ def find_alerts(
 
 
 def _label_budget(state: ExperimentState) -> Iterator[AlertInfo]:
-    budget, spent = state.learner.label_budget, state.learner.labels_spent
+    budget, spent = state.learner.label_budget, state.learner.label_cost_spent
     if budget is None or spent < NEARLY_SPENT * budget:
         return
     advice = "Create an experiment with a larger budget from this model"
@@ -64,7 +64,7 @@ def _label_budget(state: ExperimentState) -> Iterator[AlertInfo]:
         )
         yield AlertInfo("label_budget", "critical", text, advice)
         return
-    text = f"{spent:,} of the label budget of {budget:,} are spent: at its end the learner learns nothing more"
+    text = f"{spent:,.12g} of the label budget of {budget:,} are spent: at its end the learner learns nothing more"
     yield AlertInfo("label_budget", "warning", text, advice)
 
 

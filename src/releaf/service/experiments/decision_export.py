@@ -63,6 +63,7 @@ async def export_decisions(experiment: ServedExperiment, address: str, file_form
         has_slates=state.learner.traits.takes_action_features,
         has_groups=has_control(experiment.spec) or any(learner.control_share for learner in learners),
         has_costs=weighs_costs(state.learner),
+        has_label_costs=any(learner.takes_label_costs for learner in learners),
     )
     await experiment.flush()
     command = (sys.executable, "-m", "releaf.service.log.export_files")

@@ -47,6 +47,7 @@ def decision_answers(
                 None if event.many is None or event.many.probabilities is None else list(event.many.probabilities),
                 event.cost,
                 event.group,
+                event.label_cost,
             )
         )
     return answers

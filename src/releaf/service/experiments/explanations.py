@@ -17,6 +17,7 @@ from releaf.policy import ServedPolicy
 from releaf.service.errors import ApiError, invalid_request
 from releaf.service.experiments.decision_costs import convert_costs
 from releaf.service.experiments.decision_messages import decision_answers
+from releaf.service.experiments.label_costs import require_label_costs
 from releaf.service.experiments.learner_slot import action_names
 from releaf.service.experiments.state import ExperimentState
 from releaf.service.log.events import Decided, ExperimentAction
@@ -123,21 +124,27 @@ async def explain_decision(state: ExperimentState, event: Decided) -> Explanatio
 
 
 async def preview(
-    state: ExperimentState, context: Any, eligible: list[ExperimentAction] | None = None, cost: Any = None
+    state: ExperimentState,
+    context: Any,
+    eligible: list[ExperimentAction] | None = None,
+    cost: Any = None,
+    label_cost: float | None = None,
 ) -> ExplanationInfo:
     """Explain what the learner would decide now among the eligible actions; the state is unchanged."""
     row = state.to_rows([context])[0]
     learner = state.learner
     converted = convert_costs([cost], 1, learner)
     own = None if converted is None else converted[0]
+    require_label_costs([label_cost], [slot.learner for slot in (state.slot, *state.shadows)])
+    label_cost = label_cost if learner.takes_label_costs else None
     try:
-        choice = learner.preview(row, eligible, own)
+        choice = learner.preview(row, eligible, own, label_cost)
     except (ValueError, TypeError, OverflowError) as error:
         raise invalid_request(str(error)) from None
     event = Decided.of(state.last_at, state.decisions + 1, row, choice, None, None)
     (answer,) = decision_answers([event], state)
     why = await asyncio.to_thread(learner.explain, choice) if learner.traits.explains else None
-    distribution = await asyncio.to_thread(_draw_actions, learner.freeze(), row, eligible, own)
+    distribution = await asyncio.to_thread(_draw_actions, learner.freeze(), row, eligible, own, label_cost)
     text = _describe(answer, event.number) if why is None else why.text
     for did, would in (("chose", "choose"), ("explored", "explore")):
         text = re.sub(rf"^Decision \d+ {did}\b", f"It would {would}", text)
@@ -149,10 +156,12 @@ def _draw_actions(
     row: list[Any],
     eligible: list[ExperimentAction] | None,
     cost: tuple[float, ...] | None,
+    label_cost: float | None,
 ) -> dict[str, float]:
     """Shares of the actions that a copy of the learner takes in a context, drawn DRAWS times."""
     twin: ServedPolicy = from_bytes(saved())
-    counts = np.bincount(twin.preview_actions([row] * DRAWS, eligible=eligible, cost=cost), minlength=len(twin.actions))
+    drawn = twin.preview_actions([row] * DRAWS, eligible=eligible, cost=cost, label_cost=label_cost)
+    counts = np.bincount(drawn, minlength=len(twin.actions))
     return {str(action): int(count) / DRAWS for action, count in zip(twin.actions, counts, strict=True)}
 
 

@@ -30,6 +30,8 @@ async def export_from_store(address: str, name: str, file_format: str) -> AsyncI
             has_slates=spec.policy.name in POLICIES and POLICIES[spec.policy.name].traits.takes_action_features,
             has_costs=any(spec.policy.parameters.get(name) is not None for name in ("cost_weight", "spend_budget")),
             has_groups=has_control(spec),
+            has_label_costs=spec.policy.name == "AdaptiveReleaf"
+            and any(spec.policy.parameters.get(name) is not None for name in ("label_budget", "observation_cost")),
         )
         async for chunk in export_chunks(reader, task):
             yield chunk

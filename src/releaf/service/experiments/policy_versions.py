@@ -52,10 +52,18 @@ class PolicyVersions:
             is_recent = event == self._event or self._clock() < self._at + LEAST_SECONDS
             if self._version is None or learner is not self._learner or not is_recent:
                 self._event, self._at = event, self._clock()
-                content = await asyncio.to_thread(learner.freeze_policy())
+                content = await asyncio.to_thread(_frozen(learner))
                 etag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
                 self._version, self._learner = ExportedPolicy(content, etag), learner
             return self._version
+
+
+def _frozen(learner: ServedPolicy) -> Callable[[], bytes]:
+    """What makes the file of a policy; raises where its costs or its control group can't be exported."""
+    try:
+        return learner.freeze_policy()
+    except ValueError as error:
+        raise ApiError(409, "not_exportable", str(error)) from None
 
 
 def is_known(etag: str, header: str | None) -> bool:

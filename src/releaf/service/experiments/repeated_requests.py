@@ -24,6 +24,7 @@ class AskedBefore(NamedTuple):
     many: ManyActions | None
     cost: Any
     baseline: Baseline | None = None
+    label_cost: float | None = None
 
 
 def require_same_request(
@@ -38,6 +39,8 @@ def require_same_request(
         different = "with other eligible actions"
     elif not is_same_cost(recorded.costs, asked.cost, state.actions.at(recorded.number)):
         different = "with other costs"
+    elif recorded.label_cost != asked.label_cost:
+        different = "with another label_cost"
     elif not _is_of_baseline(recorded, asked.baseline):
         different = "with another baseline"
     elif recorded.subject != asked.subject:

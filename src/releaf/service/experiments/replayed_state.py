@@ -18,6 +18,7 @@ from releaf.service.experiments.apprentice_mode import APPRENTICE
 from releaf.service.experiments.counters import ExperimentCounters
 from releaf.service.experiments.decision_costs import CostsOfContexts, costs_for
 from releaf.service.experiments.idempotency import IdempotencyKeys
+from releaf.service.experiments.label_costs import LabelCosts, label_costs_for
 from releaf.service.experiments.learner_slot import LearnerSlot, action_names, deserialize_learner
 from releaf.service.experiments.pending_decisions import DeferredDecisions, PendingDecision, PendingDecisions
 from releaf.service.experiments.shadow_estimate import ShadowEstimate
@@ -183,7 +184,8 @@ class ReplayedState:
     def _replay_decision(self, event: Decided) -> None:
         requested = event.many is not None and event.many.actions is not None
         eligible = None if requested else [event.eligible]
-        (choice,) = decide_contexts(self.learner, [event.context], eligible, event.many, [event.costs])
+        further = (event.many, [event.costs], [event.label_cost])
+        (choice,) = decide_contexts(self.learner, [event.context], eligible, *further)
         if self.is_apprentice:
             same = choice.action == (event.shadows or {}).get(APPRENTICE)
         else:
@@ -191,7 +193,7 @@ class ReplayedState:
         if not same and self.diverged is None:
             self.diverged = event.number
         for shadow in self.shadows:
-            decide_contexts(shadow.learner, [event.context], [event.eligible], None, [event.costs])
+            decide_contexts(shadow.learner, [event.context], [event.eligible], None, [event.costs], [event.label_cost])
         self._record([event])
 
     # --- changes of the state -------------------------------------------------------------------------------------
@@ -385,16 +387,20 @@ def decide_contexts(
     eligible: EligibleActions | None = None,
     many: ManyActions | None = None,
     costs: CostsOfContexts | None = None,
+    label_costs: LabelCosts | None = None,
 ) -> Sequence[Decision]:
     """Decide for all contexts; an error leaves the learner unchanged."""
-    own = costs_for(learner, costs)
+    own, labels = costs_for(learner, costs), label_costs_for(learner, label_costs)
     if many is not None:
         allowed = None if eligible is None else eligible[0]
         joint = cast("ActionTablePolicy", learner)
         return [joint.decide(rows[0], allowed, k=many.k, actions=many.actions)]
     if len(rows) == 1:
-        return [learner.decide(rows[0], None if eligible is None else eligible[0], *(() if own is None else own))]
-    return learner.decide_many(rows, eligible, *(() if own is None else (own,)))
+        given = {} if labels is None else {"label_cost": labels[0]}
+        among = None if eligible is None else eligible[0]
+        return [learner.decide(rows[0], among, *(() if own is None else own), **given)]
+    many_given = {} if labels is None else {"label_cost": labels}
+    return learner.decide_many(rows, eligible, *(() if own is None else (own,)), **many_given)
 
 
 def features_argument(features: Any) -> tuple[Any, ...]:

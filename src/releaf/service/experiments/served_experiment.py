@@ -20,6 +20,7 @@ from releaf.service.experiments.clock import MonotonicClock
 from releaf.service.experiments.event_feeds import Feed, publish
 from releaf.service.experiments.idempotency import distinct_keys
 from releaf.service.experiments.keyed_hashes import KeyedHashes
+from releaf.service.experiments.label_costs import LabelCosts, labels_info
 from releaf.service.experiments.learner_slot import action_names
 from releaf.service.experiments.monitor import ExperimentMonitor
 from releaf.service.experiments.pending_decisions import NotPending
@@ -189,6 +190,7 @@ class ServedExperiment:
         many: ManyActions | None = None,
         costs: Sequence[Any] | None = None,
         baselines: Baselines | None = None,
+        label_costs: LabelCosts | None = None,
     ) -> list[Decided]:
         """Decide and commit. A context whose idempotency key is known gets its earlier decision."""
         distinct = distinct_keys(keys)
@@ -196,9 +198,11 @@ class ServedExperiment:
             known = self.live().keys.known(distinct)
             if known:
                 people = subjects or [None] * len(contexts)
-                return await self._decide_new(contexts, keys, known, eligible, people, many, costs, baselines)
+                own = (many, costs, baselines, label_costs)
+                return await self._decide_new(contexts, keys, known, eligible, people, *own)
         at, hashed = self.now(), None if subjects is None else self.hashes.subjects(subjects)
-        made = self._change(lambda state: state.decide(contexts, keys, at, eligible, hashed, many, costs, baselines))
+        further = (hashed, many, costs, baselines, label_costs)
+        made = self._change(lambda state: state.decide(contexts, keys, at, eligible, *further))
         await self._group_commit.append(self, made)
         return made
 
@@ -212,14 +216,15 @@ class ServedExperiment:
         many: ManyActions | None,
         costs: Sequence[Any] | None,
         baselines: Baselines | None,
+        label_costs: LabelCosts | None,
     ) -> list[Decided]:
         """Decide only for the contexts whose idempotency key is new."""
         decisions, hashed = {}, self.hashes.subjects(subjects)
         for index, key in enumerate(keys):
             if key in known:
                 decisions[index] = recorded = await self.read_decision(known[key])
-                among, cost, own = _entries(index, eligible, costs, baselines)
-                asked = AskedBefore(contexts[index], among, hashed[index], many, cost, own)
+                among, cost, own, label_cost = _entries(index, eligible, costs, baselines, label_costs)
+                asked = AskedBefore(contexts[index], among, hashed[index], many, cost, own, label_cost)
                 require_same_request(asked, recorded, key, self.live(), self.hashes)
         new = [index for index in range(len(contexts)) if index not in decisions]
         if new:
@@ -227,7 +232,8 @@ class ServedExperiment:
             own, named, people = ([values[index] for index in new] for values in (contexts, keys, subjects))
             priced = None if costs is None else [costs[index] for index in new]
             watched = None if baselines is None else [baselines[index] for index in new]
-            made = await self.decide(own, named, allowed, people, many, priced, watched)
+            labels = None if label_costs is None else [label_costs[index] for index in new]
+            made = await self.decide(own, named, allowed, people, many, priced, watched, labels)
             decisions |= dict(zip(new, made, strict=True))
         return [decisions[index] for index in range(len(contexts))]
 
@@ -399,6 +405,7 @@ class ServedExperiment:
             spend=spend_info(state) if state else None,
             action_features=learner_factory.describe_action_features(self.spec),
             control=state.slot.control_info() if state else None,
+            labels=labels_info(state.learner) if state else None,
         )
 
     # --- recovery and snapshots ---------------------------------------------------------------------------------

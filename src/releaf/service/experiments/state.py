@@ -29,6 +29,7 @@ from releaf.service.experiments.decision_costs import (
     require_promotable,
     require_same_costs_in_requests,
 )
+from releaf.service.experiments.label_costs import LabelCosts, require_label_costs
 from releaf.service.experiments.learner_slot import action_names, serialize_learner
 from releaf.service.experiments.pending_decisions import NotPending
 from releaf.service.experiments.replayed_state import (
@@ -69,12 +70,14 @@ class ExperimentState(ReplayedState):
         many: ManyActions | None = None,
         costs: Sequence[Any] | None = None,
         baselines: Baselines | None = None,
+        label_costs: LabelCosts | None = None,
     ) -> list[Decided]:
         """Decide for each context, among its eligible actions; invalid input raises before the first decision.
 
         ``subjects`` are keyed hashes. ``many``, which goes with one context, has the actions of the request, and the
         size of the slate. ``costs`` are those of the actions, for each context; None for the fixed ones.
-        ``baselines`` are the application's decisions, which count while the learner is an apprentice.
+        ``baselines`` are the application's decisions, which count while the learner is an apprentice. ``label_costs``
+        are those of the rewards, for each context; None for an ordinary one.
         """
         self._require_not_retired()
         if many is not None:
@@ -83,19 +86,21 @@ class ExperimentState(ReplayedState):
             self.pending.require_capacity_for(len(contexts), self.spec)
         rows = self.to_rows(contexts)
         own = convert_costs(costs, len(rows), self.learner)
+        labels = require_label_costs(label_costs, [slot.learner for slot in (self.slot, *self.shadows)])
         watched = self._watched(baselines, len(rows), eligible, many)
         try:
-            choices = decide_contexts(self.learner, rows, eligible, many, own)
+            choices = decide_contexts(self.learner, rows, eligible, many, own, labels)
         except (ValueError, TypeError, OverflowError) as error:
             raise invalid_request(str(error)) from None
-        shadow_choices = self._shadow_choices(rows, eligible, own)
+        shadow_choices = self._shadow_choices(rows, eligible, own, labels)
         is_open = self.has_requested_actions or (many is not None and many.actions is not None)
         everyone = tuple(self.learner.actions) if is_open else None
         made = [
-            Decided.of(at, number, row, choice, key, others, subject, many, everyone, cost)
-            for number, row, choice, key, others, subject, cost in zip(
+            Decided.of(at, number, row, choice, key, others, subject, many, everyone, cost, label_cost)
+            for number, row, choice, key, others, subject, cost, label_cost in zip(
                 count(self.counters.decisions + 1),
-                *(rows, choices, keys, shadow_choices, subjects or repeat(None), own or repeat(None)),
+                *(rows, choices, keys, shadow_choices),
+                *(subjects or repeat(None), own or repeat(None), labels or repeat(None)),
                 strict=False,
             )
         ]
@@ -118,7 +123,11 @@ class ExperimentState(ReplayedState):
         return require_baselines(baselines, count, action_names(self.learner), eligible, many)
 
     def _shadow_choices(
-        self, rows: list[list[Any]], eligible: EligibleActions | None, costs: CostsOfContexts | None
+        self,
+        rows: list[list[Any]],
+        eligible: EligibleActions | None,
+        costs: CostsOfContexts | None,
+        label_costs: LabelCosts | None,
     ) -> Iterable[dict[str, ExperimentAction] | None]:
         """The choices of the shadows for each context; None if there are no shadows."""
         if not self.shadows:
@@ -126,7 +135,7 @@ class ExperimentState(ReplayedState):
         choices = [
             [
                 cast("ExperimentAction", made.action)
-                for made in decide_contexts(shadow.learner, rows, eligible, None, costs)
+                for made in decide_contexts(shadow.learner, rows, eligible, None, costs, label_costs)
             ]
             for shadow in self.shadows
         ]

@@ -1,4 +1,4 @@
-"""Eligible actions, actions with features, and costs of actions of a request for decisions."""
+"""Eligible actions, actions with features, and costs of actions and labels of a request for decisions."""
 
 from __future__ import annotations
 
@@ -81,3 +81,21 @@ def costs_of_many(ask: Ask, count: int) -> list[Any] | None:
     if ask.costs is not None and len(ask.costs) != count:
         raise invalid_request(f"got {len(ask.costs)} costs for {count} contexts: expected one for each")
     return ask.costs
+
+
+def label_costs_of(ask: Ask) -> list[float | None] | None:
+    """The cost of the label of a request for one decision."""
+    if ask.label_costs is not None:
+        raise invalid_request("label_costs go with contexts; expected label_cost")
+    return None if ask.label_cost is None else [ask.label_cost]
+
+
+def label_costs_of_many(ask: Ask, count: int) -> Sequence[float | None] | None:
+    """The cost of the label of each context; ``label_cost`` holds for all of them."""
+    if ask.label_cost is not None:
+        if ask.label_costs is not None:
+            raise invalid_request("expected either label_cost, for all contexts, or label_costs, one for each")
+        return [ask.label_cost] * count
+    if ask.label_costs is not None and len(ask.label_costs) != count:
+        raise invalid_request(f"got {len(ask.label_costs)} label_costs for {count} contexts: expected one for each")
+    return ask.label_costs

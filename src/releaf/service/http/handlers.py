@@ -16,6 +16,7 @@ from releaf.service.experiments import decision_export, decision_records, erasur
 from releaf.service.experiments.apprentice_mode import Baselines
 from releaf.service.experiments.change_records import ANONYMOUS, MAX_ID, Sender
 from releaf.service.experiments.decision_messages import decision_answers
+from releaf.service.experiments.label_costs import LabelCosts
 from releaf.service.experiments.learner_factory import known_policies
 from releaf.service.experiments.learner_slot import action_names
 from releaf.service.experiments.policy_versions import is_known
@@ -30,6 +31,8 @@ from releaf.service.http.eligible_actions import (
     costs_of_many,
     eligible_of,
     eligible_of_many,
+    label_costs_of,
+    label_costs_of_many,
     many_actions_of,
 )
 from releaf.service.http.endpoint import decode_json, encoder
@@ -189,8 +192,8 @@ async def decide(request: ApiRequest) -> Answer | Answers | RawResponse:
             raise invalid_request("subjects go with contexts; expected subject")
         one, subjects = eligible_of(ask), None if ask.subject is None else [ask.subject]
         key, many = ask.key or header_key, many_actions_of(ask)
-        priced, own = costs_of(ask), baselines_of(ask)
-        return (await _decide(request, experiment, [ask.context], [key], one, subjects, many, priced, own))[0]
+        own = (costs_of(ask), baselines_of(ask), label_costs_of(ask))
+        return (await _decide(request, experiment, [ask.context], [key], one, subjects, many, *own))[0]
     _require_no_many_actions(ask)
     if ask.key is not None:
         raise invalid_request("key goes with context; expected keys, one for each context")
@@ -205,8 +208,8 @@ async def decide(request: ApiRequest) -> Answer | Answers | RawResponse:
         raise invalid_request(f"got {len(ask.subjects)} subjects for {len(contexts)} contexts: expected one for each")
     keys: list[str | None] = [*ask.keys] if ask.keys is not None else [None] * len(contexts)
     eligible, costs = eligible_of_many(ask, len(contexts)), costs_of_many(ask, len(contexts))
-    watched = baselines_of_many(ask, len(contexts))
-    return Answers(await _decide(request, experiment, contexts, keys, eligible, ask.subjects, None, costs, watched))
+    further = (costs, baselines_of_many(ask, len(contexts)), label_costs_of_many(ask, len(contexts)))
+    return Answers(await _decide(request, experiment, contexts, keys, eligible, ask.subjects, None, *further))
 
 
 def _header_key(request: ApiRequest) -> str | None:
@@ -226,8 +229,9 @@ async def _decide(
     many: ManyActions | None = None,
     costs: Sequence[Any] | None = None,
     baselines: Baselines | None = None,
+    label_costs: LabelCosts | None = None,
 ) -> list[Answer]:
-    events = await experiment.decide(contexts, keys, eligible, subjects, many, costs, baselines)
+    events = await experiment.decide(contexts, keys, eligible, subjects, many, costs, baselines, label_costs)
     request.note_decisions(experiment.name, events)
     return decision_answers(events, experiment.live(), experiment.receipts)
 
@@ -252,7 +256,8 @@ async def _decide_lines(request: ApiRequest, experiment: ServedExperiment) -> Ra
         costs = [one.cost for one in some] if any(one.cost is not None for one in some) else None
         people = subjects if any(subjects) else None
         own = [one.baseline for one in some] if any(one.baseline is not None for one in some) else None
-        return await _decide(request, experiment, contexts, keys, eligible, people, None, costs, own)
+        labels = [one.label_cost for one in some]
+        return await _decide(request, experiment, contexts, keys, eligible, people, None, costs, own, labels)
 
     return _encode_lines(await _answer_lines(asked, decide_some))
 
@@ -263,6 +268,7 @@ def _require_one_context(ask: Ask) -> None:
     _require_no_many_actions(ask)
     eligible_of(ask)
     costs_of(ask)
+    label_costs_of(ask)
     baselines_of(ask)
 
 
@@ -334,8 +340,9 @@ async def reward(request: ApiRequest) -> Learnt | AllLearnt | RawResponse:
 
 
 async def preview(request: ApiRequest) -> ExplanationInfo:
+    asked = request.body
     return await explanations.preview(
-        _experiment(request).live(), request.body.context, request.body.eligible, request.body.cost
+        _experiment(request).live(), asked.context, asked.eligible, asked.cost, asked.label_cost
     )
 
 

@@ -60,7 +60,7 @@ class ExperimentReading(NamedTuple):
     label_budget: int | None
     events: int
     snapshot: int
-    labels_spent: int | None = None  # of the learner in charge, if it has a budget
+    labels_spent: float | None = None  # of the learner in charge, if it has a budget
     alerts: Sequence[str] = ()  # kinds of the alerts
     actions: Sequence[ActionReading] = ()
     lift: LiftReading | None = None

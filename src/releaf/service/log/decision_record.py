@@ -36,4 +36,5 @@ def decision_record(event: Decided, row: RewardRow | None, names: tuple[str, ...
         cost=event.cost,
         costs=None if event.costs is None else list(event.costs),
         group=event.group,
+        label_cost=event.label_cost,
     )

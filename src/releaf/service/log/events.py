@@ -34,7 +34,7 @@ class Decided(LogEvent, tag=1):
     come with requests, it is never None. Estimates are those of all actions, or of the eligible ones.
 
     ``costs``: what each action costs, where costs came with the request. ``cost``: that of the action, where costs
-    matter.
+    matter. ``label_cost``: what the reward costs to find out, where that came with the request.
     """
 
     number: int
@@ -54,6 +54,7 @@ class Decided(LogEvent, tag=1):
     costs: tuple[float, ...] | None = None
     cost: float | None = None
     group: str | None = None  # "control" or "learner", where a share of decisions belongs to control
+    label_cost: float | None = None
 
     @classmethod
     def of(
@@ -68,6 +69,7 @@ class Decided(LogEvent, tag=1):
         many: ManyActions | None = None,
         everyone: tuple[Any, ...] | None = None,
         costs: tuple[float, ...] | None = None,
+        label_cost: float | None = None,
     ) -> Decided:
         """The event of a learner's decision; ``everyone`` is eligible where the decision names nobody."""
         chance, explored, wanted = choice.probability, choice.explored, choice.wants_reward
@@ -79,7 +81,8 @@ class Decided(LogEvent, tag=1):
                 many, slate=choice.slate, probabilities=choice.slate_probabilities, chances=chances
             )
         return cls(
-            at, number, context, *answer, key, shadows, eligible, subject, None, many, costs, choice.cost, choice.group
+            *(at, number, context, *answer, key, shadows, eligible, subject, None, many),
+            *(costs, choice.cost, choice.group, label_cost),
         )
 
 

@@ -45,6 +45,7 @@ class ExportTask(msgspec.Struct):
     has_slates: bool = False  # whether decisions may be slates
     has_costs: bool = False  # whether actions have costs
     has_groups: bool = False  # whether there is a control group
+    has_label_costs: bool = False  # whether the policy takes costs of labels
 
 
 async def export_chunks(reader: SqlQueries, task: ExportTask) -> AsyncIterator[bytes]:
@@ -86,6 +87,8 @@ class _ExportColumns:
             self.fixed = (*self.fixed, "cost", "costs")
         if task.has_groups:
             self.fixed = (*self.fixed, "group")
+        if task.has_label_costs:
+            self.fixed = (*self.fixed, "label_cost")
         self.named = [self._prefixed(name, names) if name in self.fixed else name for name in names]
 
     def _prefixed(self, name: str, names: tuple[str, ...]) -> str:
@@ -175,6 +178,7 @@ class _ParquetWriter:
             "cost": pa.float64(),
             "costs": pa.list_(pa.float64()),
             "group": pa.string(),
+            "label_cost": pa.float64(),
         }
         self._schema = pa.schema(
             [

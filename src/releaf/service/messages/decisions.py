@@ -11,6 +11,7 @@ from releaf.service.messages.fields import (
     Costs,
     Eligible,
     Key,
+    LabelCost,
     Number,
     Receipt,
     RequestAction,
@@ -41,6 +42,9 @@ class Ask(RequestMessage):
     ``cost`` has what each action costs this time, by name or in the order of the actions, in place of the fixed costs
     of the policy; ``costs`` has that of each context.
 
+    ``label_cost`` is what the reward costs to find out, in ordinary labels, for policies with ``label_budget`` or
+    ``observation_cost``; with ``contexts`` it holds for all of them, or ``label_costs`` has that of each.
+
     ``baseline`` is what the application decides by itself, where the learner is an apprentice, and ``baselines`` that
     for each context. It is the decision until the apprentice is promoted, and ignored from then on.
     """
@@ -56,6 +60,8 @@ class Ask(RequestMessage):
     k: Annotated[int, Meta(ge=1, le=10_000)] | None = None
     cost: Costs | None = None
     costs: Annotated[list[Costs], Meta(min_length=1)] | None = None
+    label_cost: LabelCost | None = None
+    label_costs: Annotated[list[LabelCost], Meta(min_length=1)] | None = None
     baseline: Baseline | None = None
     baselines: Annotated[list[Baseline], Meta(min_length=1)] | None = None
 
@@ -65,8 +71,8 @@ class Answer(Struct, gc=False, omit_defaults=True):
 
     ``eligible`` has the actions that could be chosen, if not all could. ``slate`` has the actions of a slate, the best
     first, and ``slate_probabilities`` the probability of each to be among them. ``cost`` is that of the action, where
-    the policy weighs costs. ``group`` is "control" or "learner" in an experiment with a control group; ``probability``
-    is that of both groups together.
+    the policy weighs costs. ``label_cost`` is that of the reward, if it came with the request. ``group`` is "control"
+    or "learner" in an experiment with a control group; ``probability`` is that of both groups together.
     """
 
     decision: int
@@ -83,6 +89,7 @@ class Answer(Struct, gc=False, omit_defaults=True):
     slate_probabilities: list[float] | None = None
     cost: float | None = None
     group: str | None = None
+    label_cost: float | None = None
 
 
 class Answers(Struct):
@@ -131,7 +138,7 @@ class Recorded(Struct):
     is a keyed hash as well. ``eligible`` has the actions that could be chosen, null where all could. ``actions`` are
     those that came with the request and their features. ``cost`` is that of the action; ``costs`` are those of
     all actions, in their order, if they came with the request. ``group`` is "control" or "learner", null without a
-    control group.
+    control group. ``label_cost`` is what the reward costs to find out, if that came with the request.
     """
 
     decision: int
@@ -153,6 +160,7 @@ class Recorded(Struct):
     cost: float | None = None
     costs: list[float] | None = None
     group: str | None = None
+    label_cost: float | None = None
 
 
 class RecordedPage(Struct):

@@ -136,6 +136,26 @@ class SpendInfo(Struct):
     ahead: float | None
 
 
+class LabelsInfo(Struct):
+    """Labels of an experiment whose policy has a budget or a price of them, in ordinary labels.
+
+    ``spent`` is what all requested rewards cost, ``left`` what remains of the budget. ``gain`` is the expected gain of
+    one more label, in units of the reward, a mean over the latest decisions; ``price`` is what it costs, in the same
+    units, and ``unworthy`` the number of latest decisions in a row whose label was not worth that. If there are
+    ``stop_asking_after`` of these, ``has_stopped`` is true: the policy asks for nothing until a label is worth its
+    price again. ``text`` says it in a sentence.
+    """
+
+    spent: float
+    left: float | None
+    gain: float
+    price: float | None
+    unworthy: int | None
+    stop_asking_after: int | None
+    has_stopped: bool
+    text: str
+
+
 class AlertInfo(Struct):
     """Something that its owner should look at, and what to do about it.
 
@@ -194,6 +214,7 @@ class ExperimentInfo(Struct):
     apprentice: bool = False
     spend: SpendInfo | None = None
     control: ControlInfo | None = None
+    labels: LabelsInfo | None = None
 
 
 class ExperimentList(Struct):

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from releaf.service.messages.fields import Context, Costs, RequestAction, RequestMessage
+from releaf.service.messages.fields import Context, Costs, LabelCost, RequestAction, RequestMessage
 
 
 class RelevanceInfo(Struct):
@@ -74,8 +74,12 @@ class ExplanationInfo(Struct):
 
 
 class Try(RequestMessage):
-    """A context to preview a decision for, among the ``eligible`` actions if there are any, at the ``cost`` of each."""
+    """A context to preview a decision for, among the ``eligible`` actions if there are any, at the ``cost`` of each.
+
+    ``label_cost`` is what its reward would cost to find out, in ordinary labels.
+    """
 
     context: Context
     eligible: list[RequestAction] | None = None
     cost: Costs | None = None
+    label_cost: LabelCost | None = None

@@ -26,6 +26,7 @@ Subject = Annotated[
     ),
 ]
 Costs = dict[str, float] | list[float]  # of each action, by name or in the order of the actions
+LabelCost = Annotated[float, Meta(gt=0, description="What the reward costs to find out, in ordinary labels")]
 Receipt = Annotated[str, Meta(max_length=100, description="Of the decision's answer, if rewards are signed")]
 Number = Annotated[int, Meta(ge=1, le=2**53)]
 Reward = float | list[float] | dict[str, float]

@@ -9,8 +9,9 @@ const FIRST = {
   features: [{ name: "age", kind: "continuous", low: 0, high: 120 }, { name: "smoker", kind: "boolean" }],
 };
 
-function card({ name, status, policy, actions, features, counts, label_budget: budget, labels_spent: spent, messages, alerts, created }) {
+function card({ name, status, policy, actions, features, counts, label_budget: budget, labels_spent: number, labels: outlook, messages, alerts, created }) {
   const known = counts ?? {}; // not known where another process serves the experiment
+  const spent = outlook?.spent ?? number;
   const labels = budget === null || !counts ? count(known.asked) : `${count(spent ?? known.asked)} / ${count(budget)}`;
   const figures = [
     ["Decisions", count(known.decisions)],

@@ -5,18 +5,19 @@ import { count, empty, command, curl, figure, fill, find, make, share, table } f
 import { Range } from "./ranges.js";
 import { plausible } from "./context.js";
 
-export function tiles({ counts, label_budget: budget, labels_spent: labels }) {
+export function tiles({ counts, label_budget: budget, labels_spent: number, labels }) {
   if (!counts) return fill(find("tiles")); // another process has them
   const late = [
     counts.defaults ? `${count(counts.defaults)} by default` : null,
     counts.dropped ? `${count(counts.dropped)} dropped` : null,
   ];
-  const asked = labels ?? counts.asked;
+  const asked = labels?.spent ?? number ?? counts.asked;
   const spent = budget ? `of ${count(budget)}` : "";
   const bar = budget ? make("progress", {
     max: budget, value: Math.min(asked, budget), className: asked >= budget ? "full" : "",
     "aria-label": "Labels spent of the budget",
   }) : null;
+  const priced = labels && labels.price !== null ? `at a price of ${figure(labels.price)}` : "";
   const all = [
     ["Decisions", count(counts.decisions), "", ""],
     ["Exploration", share(counts.explored, counts.decisions), `${count(counts.explored)} explored`, ""],
@@ -24,6 +25,7 @@ export function tiles({ counts, label_budget: budget, labels_spent: labels }) {
     ["Rewards", count(counts.rewards), late.filter(Boolean).join(", "), ""],
     ["Waiting", count(counts.waiting), counts.waiting ? "for their reward" : "", ""],
     ["Labels spent", count(asked), budget ? share(asked, budget) : "no budget set", spent, bar],
+    ...(labels ? [["Gain of a label", figure(labels.gain), labels.text, priced, ""]] : []),
   ];
   fill(find("tiles"), all.map(([term, value, sub, beside, extra]) => make("div", { className: "tile" },
     make("dt", {}, term),
