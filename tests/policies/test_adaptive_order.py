@@ -65,6 +65,21 @@ def test_the_order_of_rewards_hardly_matters(order: str) -> None:
     assert other_error < 2.2 * usual_error  # the weights of the experts depend on the order
 
 
+@pytest.mark.parametrize("order", ["ones first", "zeros first", "ones first in each thousand"])
+@pytest.mark.parametrize("rate", [0.05, 0.4])
+def test_the_mean_reward_is_known_after_any_order_of_many_rewards(rate: float, order: str) -> None:
+    rows, draw = 30_000, np.random.default_rng(1)
+    contexts, rewards = draw.random((rows, 3)), (draw.random(rows) < rate).astype(float)
+    taken, tried = np.zeros(rows, dtype=int), draw.random((300, 3))
+    found = []
+    for placed in (np.arange(rows), ORDERS[order](taken, rewards)):
+        bandit = releaf.AdaptiveReleaf(2, 3, seed=0)
+        bandit.learn_log(contexts[placed], taken[placed], rewards[placed])
+        found.append(bandit.estimate(tried)[:, 0].mean())
+    standard_error = np.sqrt(rate * (1.0 - rate) / rows)
+    assert np.abs(np.array(found) - rewards.mean()).max() < 1.5 * standard_error
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_zeros_that_come_thousands_of_steps_after_the_ones_are_made_up_for(seed: int) -> None:
     """A click is known at once, its absence after 40 seconds: meanwhile all known rewards are ones."""

@@ -89,7 +89,9 @@ class PlainAction:
             max(trees.LEAST_LEAF, math.ceil(2 * rows / nodes_of_a_tree), coarse),
         )
         at_once = at_once or rows * len(self.learner.features.categories) <= engine.AT_ONCE
-        lag = 0 if at_once else rows // engine.ROWS_PER_LAG
+        is_before_time = self.learnt < self.fitted_for + self.growth(self.fitted_for - self.forgotten)
+        lag = rows // (engine.ROWS_PER_SHORT_LAG if is_before_time else engine.ROWS_PER_LAG)
+        lag = 0 if at_once else lag
         self.started = PlainModel(self.learner.features, given), kept, self.learnt, self.learnt + lag
 
     def finish_fit(self) -> None:
@@ -146,6 +148,15 @@ class PlainAction:
         if self.trend <= 0.0:
             self.trend, self.since_trend = 0.0, self.learnt
         return self.trend > drift_detection.TREND_ALARM
+
+    def misses(self) -> bool:
+        """Whether the errors since the last fit add up to much."""
+        since, few = self.learnt - self.fitted_for, (self.fitted_for - self.forgotten) // decision_step.SHARE_MISSED
+        count, total = self.learner.reward_sums
+        share = (total + 1.0) / (count + 2.0)
+        variance = max(share * (1.0 - share), mixture.LEAST_VARIANCE)
+        is_unlikely = self.model.missed**2 > decision_step.UNLIKELY * since * variance
+        return since >= max(decision_step.FEWEST_MISSED, few) and is_unlikely
 
     def note_drift(self, begun: int) -> None:
         self.note_trend(begun)
@@ -317,7 +328,7 @@ class PlainAdaptive:
                 other.note_drift(action.since if other is action else other.learnt - drift_detection.KEPT_BY_OTHERS)
         elif action.notices_trend(mean, reward):
             action.note_trend(action.since_trend)
-        elif self.is_surprise(action, mean, reward):
+        elif self.is_surprise(action, mean, reward) or action.misses():
             action.next = action.learnt
 
     def is_surprise(self, action: PlainAction, mean: float, reward: float) -> bool:

@@ -62,7 +62,7 @@ class PlainModel:
         else:
             self.start()
         self.trend = PlainTrend(len(self.wide.weights), len(self.tables))
-        self.predicted = 0.0
+        self.predicted = self.missed = 0.0
 
     @property
     def count(self) -> int:
@@ -249,6 +249,7 @@ class PlainModel:
         target, first = reward - self.offset - effect, row[: len(self.lines.weights)]
         self.lines.learn(first, target - first @ self.lines.weights, self.wide.variance, 0.0)
         error = target - row @ self.wide.weights
+        self.missed += error
         self.predicted = self.trend.learn(row, error, self.wide.variance) if watches else 0.0
         error, scale = self.wide.learn(row, error, self.wide.variance, effect_variance)
         self.effects.learn(context, error, scale)

@@ -28,10 +28,13 @@ from releaf.core.adaptive.state import (
     COLUMNS,
     DUE,
     EXPERTS,
+    FITTED_FOR,
     FLOOR,
+    FORGET_TO,
     LEARNT,
     LINE_COLUMNS,
     LINES,
+    MISSED,
     NEXT,
     OFFSET,
     OPTIMISM,
@@ -61,6 +64,8 @@ EAGERNESS = 0.45  # to try actions that are known less well than others
 FIRST_LEVELS = 8  # contexts from which the levels are set for the first time
 SURPRISE = 0.9  # of a requested reward, from which on a fit is due at once
 FEW = 1024  # rewards up to which that holds
+UNLIKELY = 36.0  # squared standard deviations by which errors since a fit add up, from which on another is due
+FEWEST_MISSED, SHARE_MISSED = 64, 16  # rewards since a fit for that, and the part of those of the fit
 
 
 @outlined
@@ -295,6 +300,7 @@ def learn_in_model(state, model, context, reward, predictions):
         state.push,
     )
     error, predicted = target - product(model.weights, state.where, state.value, filled), 0.0
+    model.numbers[MISSED] += error
     if len(model.trend) > 0:
         predicted = learn_trend(model, state.where, state.value, filled, error, variance, state.push)
     update_posterior(
@@ -342,7 +348,7 @@ def update(state, context, step, action, reward):
             note_due(state, open_sample_at(state.samples[other]))
     elif notices_trend(state, sample, model, reward - mean, predicted):
         forget_before_trend(sample)
-    elif surprises(state, sample, mean, reward):
+    elif surprises(state, sample, mean, reward) or misses(state, sample, model):
         sample.counts[NEXT] = sample.counts[LEARNT]
     return note_due(state, sample)
 
@@ -351,6 +357,18 @@ def update(state, context, step, action, reward):
 def surprises(state, sample, mean, reward):
     """Whether a requested reward contradicts a confident estimate, while there are few rewards."""
     return state.params[RULE] != ALWAYS and sample.counts[LEARNT] < FEW and abs(reward - mean) > SURPRISE
+
+
+@inlined
+def misses(state, sample, model):
+    """Whether the rewards since the last fit are on average unlike those that it followed from.
+
+    So it is where rewards come in blocks, such as clicks before the zeros of everything else.
+    """
+    since = sample.counts[LEARNT] - sample.counts[FITTED_FOR]
+    if since < max(FEWEST_MISSED, (sample.counts[FITTED_FOR] - sample.counts[FORGET_TO]) // SHARE_MISSED):
+        return False
+    return model.numbers[MISSED] ** 2 * sharpness_of(state.reward_sums) > UNLIKELY * since
 
 
 @inlined

@@ -53,7 +53,9 @@ GROWTHS = ((512, 1.25), (4096, 1.5), (math.inf, 2.0))  # rewards up to which it 
 GROWTH_OF_FEW = 1.1  # the same where rewards are requested: each costs more than a fit
 LEAST_GROWTH_OF_FEW = 4
 AT_ONCE = 1536  # values in a sample up to which a fit is done at once, not in a thread
-ROWS_PER_LAG = 16  # a fit in a thread takes effect after a reward for so many rows, which take longer than the fit
+# A fit in a thread takes effect after a reward for so many rows, which take longer than the fit; one that is due before
+# its time takes effect sooner, because the model is wrong meanwhile.
+ROWS_PER_LAG, ROWS_PER_SHORT_LAG = 16, 128
 SAMPLE_BYTES = 64 << 20  # of the samples of all actions
 MOST_ROWS, LEAST_MOST_ROWS = 1 << 18, 512
 MOST_WINDOW = LEAST_MOST_ROWS * 64  # rewards of an action that ``forget`` may keep
@@ -206,7 +208,8 @@ class MixtureEngine:
         counts = sample.counts
         self._schedule(action)
         at_once = forgets or counts[STARTED] * self.settings.features <= AT_ONCE
-        counts[EFFECT] = counts[LEARNT] + (0 if at_once else int(counts[STARTED]) // ROWS_PER_LAG)
+        rows_per_lag = ROWS_PER_SHORT_LAG if self._is_before_time(counts) else ROWS_PER_LAG
+        counts[EFFECT] = counts[LEARNT] + (0 if at_once else int(counts[STARTED]) // rows_per_lag)
         if counts[EFFECT] > counts[LEARNT]:
             self._submit(action)
 
@@ -296,7 +299,14 @@ class MixtureEngine:
         counts[[FITTED_FOR, LEAF]], counts[STARTED] = counts[[STARTED_FOR, STARTED_LEAF]], NONE
         sample.knots[...], sample.levels[...] = sample.next_knots, sample.next_levels
         sample.offsets[0] = sample.offsets[1]
-        counts[NEXT] = counts[FITTED_FOR] + self._growth(int(counts[FITTED_FOR] - counts[FORGET_TO]))
+        counts[NEXT] = self._usual_next(counts)
+
+    def _usual_next(self, counts: Array) -> int:
+        """Rewards at which the next fit is due, unless something surprises before."""
+        return int(counts[FITTED_FOR]) + self._growth(int(counts[FITTED_FOR] - counts[FORGET_TO]))
+
+    def _is_before_time(self, counts: Array) -> bool:
+        return int(counts[LEARNT]) < self._usual_next(counts)
 
     def _growth(self, rewards: int) -> int:
         """Rewards from one fit to the next."""

@@ -147,7 +147,7 @@ def _empty_model(settings: Settings, given: Fit, trees: int) -> Model:
     trends = MOST_COLUMNS if settings.params[WINDOW] == AUTO else 0
     return Model(
         counts=np.zeros(4),
-        numbers=np.array([0.0, given.offset]),
+        numbers=np.array([0.0, given.offset, 0.0]),
         knots=given.knots.copy(),
         levels=given.levels.copy(),
         ranges=np.tile([0.0, 1.0], (features, 1)),

@@ -106,7 +106,7 @@ def _is_sound(settings: Settings, model: Model) -> bool:
     trends = columns if settings.params[WINDOW] == AUTO else 0
     lengths = {
         "counts": 4,
-        "numbers": 2,
+        "numbers": 3,
         "ranges": settings.features,
         "tables": tables,
         "precisions": tables,

@@ -41,8 +41,9 @@ NO_FEATURE = -1
 CONSTANT, UNLIKE, FIRST_COLUMN = range(3)  # columns of no table
 # Counts of a model: tables, columns, columns of lines, trees.
 TABLES, COLUMNS, LINE_COLUMNS, TREES = range(4)
-# Numbers of a model: variance of a reward around its estimate, and the mean around which weights are shrunk.
-VARIANCE, OFFSET = range(2)
+# Numbers of a model: variance of a reward around its estimate, the mean around which weights are shrunk, and the sum of
+# the errors of the tables' regression since the fit.
+VARIANCE, OFFSET, MISSED = range(3)
 # Fields of drift detection: accumulated excess of squared residuals, and the reward at which it was last 0; the same
 # of the log-likelihood ratio of a trend in the residuals.
 EXCESS, SINCE_REWARD, TREND, SINCE_TREND = range(4)
@@ -93,7 +94,7 @@ class Model(LearnerState):
     """
 
     counts: Array = scratch(np.int64, 4)
-    numbers: Array = scratch(np.float64, 2)
+    numbers: Array = scratch(np.float64, 3)
     knots: Array = scratch(np.float64, "features", MOST_LEVELS + STRETCH)
     levels: Array = scratch(np.int64, "features")
     ranges: Array = scratch(np.float64, "features", 2)
