@@ -182,6 +182,66 @@ def test_what_cannot_be_trained_is_said(folder: Path, tmp_path: Path, arguments:
     assert not (tmp_path / "m").exists()
 
 
+def misspelt(tmp_path: Path, line: int = 7) -> Path:
+    """A log with one misspelt action."""
+    text = clicks().write_csv().splitlines()
+    text[line - 1] = text[line - 1].replace("sport", "sprot").replace("news", "nwes")
+    (tmp_path / "log.csv").write_text("\n".join(text))
+    return tmp_path / "log.csv"
+
+
+def test_a_misspelt_action_is_seen_and_left_out(tmp_path: Path) -> None:
+    log = misspelt(tmp_path)
+    shown = run("train", log, *COLUMNS, "-o", tmp_path / "m")
+    wrong = next(name for name in releaf.load(tmp_path / "m").actions if name in ("sprot", "nwes"))
+    assert re.search(rf"  {wrong} +1  [01]\.0000", shown.stdout)
+    assert re.search(r"  news +1,\d\d\d  0\.\d{4}", shown.stdout)
+    assert f"{wrong!r} has 1 row: is it misspelt? Leave it out with --actions news,sport --skip-bad" in shown.stderr
+    chosen = (*COLUMNS, "--actions", "sport,news", "-o", tmp_path / "m")
+    assert (
+        f"line 7: 'shown' is {wrong!r}: expected one of ('sport', 'news')"
+        in run("train", log, *chosen, expect=1).stderr
+    )
+    report = told("train", log, *chosen, "--skip-bad")
+    assert (report["actions"], report["learnt"], report["left_out"]) == (["sport", "news"], ROWS - 1, 1)
+    assert {name: rows["rows"] for name, rows in report["by_action"].items()} == {
+        name: clicks().filter((pl.col("shown") == name) & (pl.int_range(pl.len()) != 5)).height
+        for name in ("news", "sport")
+    }
+    assert "misspelt?" not in run("train", log, *chosen, "--skip-bad").stderr
+    assert (
+        "have no action 'sprt'; they have"
+        in run("train", log, *COLUMNS, "--actions", "sprt", "-o", "m", expect=1).stderr
+    )
+
+
+def test_a_misspelt_action_is_left_out_of_a_parallel_fit(tmp_path: Path) -> None:
+    pl.read_csv(misspelt(tmp_path)).write_parquet(tmp_path / "log.parquet")
+    arguments = ("train", tmp_path / "log.parquet", *COLUMNS, "--workers", "1", "-o", tmp_path / "m")
+    shown = run(*arguments)
+    assert "has 1 row: is it misspelt?" in shown.stderr
+    assert re.search(r"  sport +1,\d\d\d  0\.\d{4}", shown.stdout)
+    assert "row 5: 'shown' is" in run(*arguments, "--actions", "news,sport", expect=1).stderr
+    report = told(*arguments, "--actions", "news,sport", "--skip-bad")
+    assert (report["actions"], report["left_out"]) == (["news", "sport"], 1)
+
+
+def test_a_misspelt_action_of_a_log_to_evaluate_is_named(tmp_path: Path) -> None:
+    arguments = ("--action", "shown", "--reward", "clicked", "--probability", "p", "--policy", "AdaptiveReleaf")
+    log = misspelt(tmp_path)
+    shown = run("evaluate", log, *arguments)
+    assert "has 1 row: is it misspelt?" in shown.stderr
+    assert re.search(r"AdaptiveReleaf: it takes '(sprot|nwes)' often, which the log has in 0 of", shown.stdout)
+    chosen = run("evaluate", log, *arguments, "--actions", "news,sport", "--skip-bad")
+    assert "misspelt?" not in chosen.stderr + chosen.stdout
+
+
+def test_a_column_of_propensities_is_left_out_row_by_row(folder: Path, tmp_path: Path) -> None:
+    shown = run("train", folder / "log.csv", "--probability", "p", "-o", tmp_path / "m", expect=1).stderr
+    assert "--probability p is not needed: row by row, rewards are not weighted" in shown
+    assert "with --leave-out p" in shown
+
+
 @pytest.mark.parametrize(
     ("actions", "expected"),
     [

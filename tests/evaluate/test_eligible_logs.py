@@ -55,7 +55,8 @@ def test_all_estimates_of_a_policy_cover_its_true_value() -> None:
     for name, found in evaluate.estimate_all(LOG, chosen).items():
         assert found.low < truth < found.high, name
         assert found.value == pytest.approx(truth, abs=0.04), name
-    wrong = evaluate.estimate_all(replace(LOG, eligible=None), np.full(STEPS, 2))["ips"].value
+    with pytest.warns(evaluate.SupportWarning, match="the log never takes some of the policy's actions"):
+        wrong = evaluate.estimate_all(replace(LOG, eligible=None), np.full(STEPS, 2))["ips"].value
     assert abs(wrong - float(STREAM.expected[:, 2].mean())) > 0.2, "a log that hides what was eligible misleads"
 
 

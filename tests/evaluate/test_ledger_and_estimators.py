@@ -123,6 +123,7 @@ def test_estimates_are_right_on_average_and_intervals_hold_the_truth_as_often_as
     assert 0.91 <= held / 300 <= 0.985
 
 
+@pytest.mark.filterwarnings("ignore::releaf.evaluate.SupportWarning")
 def test_the_doubly_robust_estimate_varies_least_and_needs_only_one_of_both_to_be_right() -> None:
     found: dict[str, list[float]] = {"ips": [], "dr": [], "wrong p": [], "wrong q": []}
     for seed in range(150):

@@ -106,6 +106,7 @@ def test_estimates_are_those_of_obp_figure_by_figure(seed: int, kind: str) -> No
 @pytest.mark.parametrize(
     ("strength", "rate", "rows"), [(1.0, 1.0, 500), (2.0, 1.0, 2_000), (2.0, 0.1, 2_000), (3.0, 1.0, 500)]
 )
+@pytest.mark.filterwarnings("ignore::releaf.evaluate.SupportWarning")
 def test_intervals_hold_the_truth_in_95_percent_of_logs(strength: float, rate: float, rows: int) -> None:
     """Also with rare rewards, and where the log takes some actions rarely."""
     held = dict.fromkeys(NAMES, 0)
@@ -120,6 +121,7 @@ def test_intervals_hold_the_truth_in_95_percent_of_logs(strength: float, rate: f
             assert count / logs <= 0.99, (name, held)  # not by being far too wide
 
 
+@pytest.mark.filterwarnings("ignore::releaf.evaluate.SupportWarning")
 @pytest.mark.parametrize(("strength", "rate"), [(6.0, 0.1), (10.0, 0.1), (10.0, 1.0)])
 def test_without_overlap_the_intervals_are_wide_instead_of_wrong(strength: float, rate: float) -> None:
     held, normal, logs = dict.fromkeys(NAMES, 0), 0, 100
@@ -133,6 +135,7 @@ def test_without_overlap_the_intervals_are_wide_instead_of_wrong(strength: float
     assert all(count / logs >= 0.94 for count in held.values()), held
 
 
+@pytest.mark.filterwarnings("ignore::releaf.evaluate.SupportWarning")
 @pytest.mark.parametrize("strength", [1.0, 4.0, 10.0])
 def test_bernstein_intervals_hold_for_few_rows(strength: float) -> None:
     for rows in (20, 200):
@@ -202,6 +205,7 @@ def test_the_threshold_of_switch_dr_minimises_variance_plus_squared_bias() -> No
     assert found.threshold < weights.max()
 
 
+@pytest.mark.filterwarnings("ignore::releaf.evaluate.SupportWarning")
 def test_switch_dr_is_dr_where_weights_are_moderate_and_varies_less_where_they_are_not() -> None:
     mild = planted_log(2_000, 0, strength=1.0)
     predictions = evaluate.cross_fit_rewards(mild.log)
@@ -247,6 +251,43 @@ def test_the_adaptive_model_finds_a_jump_that_the_linear_one_does_not() -> None:
     assert errors["adaptive"] < 0.8 * errors["linear"]
 
 
+# --- support ----------------------------------------------------------------------------------------------------
+
+
+def a_log_without_support(seed: int, worth: float) -> tuple[Log, Any, float]:
+    """A log that never calls in the first of two regions, and the policy that always calls; a call is worth that."""
+    draw = np.random.default_rng(seed)
+    first = draw.random(4_000) < 0.5
+    taken = np.where(first, 0, draw.integers(0, 2, 4_000))
+    expected = np.where(taken == 0, 0.1, 0.4)
+    rewards = (draw.random(4_000) < expected).astype(float)
+    contexts = np.column_stack([first, draw.random(4_000)])
+    log = Log(contexts, taken, rewards, np.where(first, 1.0, 0.5), ("region", "age"), ("mail", "call"))
+    return log, np.ones(4_000, dtype=int), 0.5 * worth + 0.5 * 0.4
+
+
+@pytest.mark.parametrize("worth", [0.0, 0.05, 1.0])
+@pytest.mark.parametrize("interval", ["auto", "bernstein"])
+def test_intervals_hold_whatever_a_policy_earns_where_the_log_never_acts_like_it(worth: float, interval: str) -> None:
+    for seed in range(10):
+        log, chosen, truth = a_log_without_support(seed, worth)
+        with pytest.warns(evaluate.SupportWarning, match=r"[45]\d\.\d% of its decisions") as warned:
+            found = evaluate.estimate_all(log, chosen, interval=interval)
+        assert len(warned) == 1
+        for name, estimate in found.items():
+            assert estimate.low - 0.02 <= truth <= estimate.high + 0.02, (seed, name)
+            if worth == 0.05:  # the ends stand for no reward there, and for the highest
+                assert estimate.low < truth < estimate.high, (seed, name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_estimator_warns_where_the_log_lacks_what_the_policy_does(name: str) -> None:
+    log, chosen, _ = a_log_without_support(0, 0.05)
+    with pytest.warns(evaluate.SupportWarning, match=r"the mean weight is 0\.4\d\d ± 0\.0\d\d, expected 1") as warned:
+        ESTIMATORS[name](log, chosen)
+    assert (len(warned), warned[0].filename) == (1, __file__)
+
+
 # --- errors -----------------------------------------------------------------------------------------------------
 
 
@@ -269,7 +310,9 @@ def test_invalid_arguments_are_named() -> None:
 def test_a_policy_that_never_agrees_with_the_log_has_no_estimate() -> None:
     log = Log(np.zeros((4, 1)), np.zeros(4, dtype=int), np.ones(4), np.full(4, 0.5), ("x",), ("a", "b"))
     chosen = np.ones(4, dtype=int)
-    assert math.isnan(evaluate.snips(log, chosen).value)
-    assert math.isnan(evaluate.sndr(log, chosen).value)
-    found = evaluate.ips(log, chosen, reward_range=(0, 1))
+    with pytest.warns(evaluate.SupportWarning, match="the mean weight is 0.000"):
+        estimates = evaluate.estimate_all(log, chosen, reward_range=(0, 1))
+    assert math.isnan(estimates["snips"].value)
+    assert math.isnan(estimates["sndr"].value)
+    found = estimates["ips"]
     assert (found.low, found.high, found.matched) == (0.0, 1.0, 0)

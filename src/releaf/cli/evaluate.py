@@ -21,6 +21,7 @@ from releaf.cli.console import (
     progress_bar,
     show_problems,
 )
+from releaf.cli.log_actions import OnlyActions, chosen_actions, warn_of_rare_actions
 from releaf.cli.policies import policy_class
 from releaf.cli.schema import GUESS_ROWS, guess_schema, read_schema, show_guess
 
@@ -49,6 +50,7 @@ def evaluate(
         str | None,
         typer.Option(help="Column of its propensity (probability, or the one column that looks like propensities)."),
     ] = None,
+    actions: OnlyActions = None,
     eligible: Annotated[
         str | None,
         typer.Option(help="Column of the actions that could be taken: names separated by |, or lists; empty: all."),
@@ -103,8 +105,11 @@ def evaluate(
         models = {str(path): load(path) for path in model or []}
         features = _features_of(models, None if schema is None else read_schema(schema))
         known = next((learner.actions for learner in models.values()), None)
+        if actions is not None and known is not None:
+            fail("--actions is for new policies: a --model has actions of its own")
+        only, unused = known or actions, leave_out or []
         columns = {"action": action, "reward": reward, "probability": probability, "eligible": eligible, "cost": cost}
-        decisions = _read(log, columns, estimate_propensities, features, leave_out or [], known, reward_range, skip_bad)
+        decisions = _read(log, columns, estimate_propensities, features, unused, only, reward_range, skip_bad)
         policies = {name: _made(name, decisions, seed, reward_range) for name in policy or ([] if model else POLICIES)}
         policies |= models
         tasks = [(name, learner, name not in models) for name, learner in policies.items()]
@@ -148,8 +153,11 @@ def _read(
     reward_range: tuple[float, float],
     skip_bad: bool,
 ) -> Any:
+    import numpy as np
+
     from releaf import streams
     from releaf.streams.table_files import read_first_rows
+    from releaf.streams.tables import normalize_action
 
     rows = read_first_rows(log, GUESS_ROWS)
     eligible, cost = columns["eligible"], columns["cost"]
@@ -166,7 +174,9 @@ def _read(
         propensities = [probability] if probability in rows.columns else []  # no feature, even if estimated anew
         features = guess_schema(rows, [*decided, *propensities, *leave_out], [])
         show_guess(features, can_keep=False)
-    return streams.log(
+    if isinstance(known, str):  # of --actions
+        known = chosen_actions(known, {normalize_action(value) for value in rows.columns[columns["action"]]})
+    read = streams.log(
         log,
         **columns,
         actions=known,
@@ -174,6 +184,9 @@ def _read(
         features=features,
         skip_bad=skip_bad,
     )
+    counts = np.bincount(read.taken, minlength=len(read.actions)).tolist()
+    warn_of_rare_actions({label: rows for label, rows in zip(read.actions, counts, strict=True) if rows}, read.actions)
+    return read
 
 
 def _inputs(features: Any) -> tuple[str, ...]:
@@ -244,6 +257,7 @@ def _logged(log: Any) -> dict[str, Any]:
 
 def _line(shared: Shared, task: tuple[str, Any, bool]) -> tuple[dict[str, Any], Any]:
     """Estimates of a policy's mean reward, and its decisions; it is trained on the first half unless it is a model."""
+    import warnings
     from dataclasses import asdict
 
     from releaf import evaluate as off_policy
@@ -257,7 +271,9 @@ def _line(shared: Shared, task: tuple[str, Any, bool]) -> tuple[dict[str, Any], 
     chosen = off_policy.choices(learner, second)
     overlap = off_policy.overlap(shared.propensities or second, chosen)
     line: dict[str, Any] = {"policy": name, "effective_rows": overlap.effective_rows}
-    found = off_policy.estimate_all(second, chosen, shared.rewards, reward_range=shared.reward_range)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", off_policy.SupportWarning)  # the overlap says it
+        found = off_policy.estimate_all(second, chosen, shared.rewards, reward_range=shared.reward_range)
     for method, value in found.items():
         line[method] = {"value": value.value, "low": value.low, "high": value.high}
     line |= {"overlap": asdict(overlap), "problems": overlap.problems}

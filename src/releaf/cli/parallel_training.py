@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rich.markup import escape
 
 from releaf.cli.console import console, errors, fail, print_json, progress_bar, require, show_problems
+from releaf.cli.log_actions import chosen_actions, show_actions, warn_of_rare_actions
 from releaf.cli.policies import check_options, policy_class
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ def fit(
     *,
     policy: Any,
     features: Any,
+    actions: Any,
     options: dict[str, Any],
     columns: dict[str, Any],
     skip_bad: bool,
@@ -46,6 +48,7 @@ def fit(
         learner = fit_log(
             str(log),
             features,
+            actions=actions,
             policy=policy,
             executor=executor,
             skip_bad=skip_bad,
@@ -76,12 +79,15 @@ def save_trained(
     output.parent.mkdir(parents=True, exist_ok=True)
     learner.save(output)
     show_problems(str(log), unit, report.problems, report.left_out)
+    warn_of_rare_actions({label: found.rows for label, found in report.actions.items()}, learner.actions)
     if as_json:
         counts = {**asdict(report), "problems": [{unit: line, "problem": why} for line, why in report.problems]}
         about = {"model": str(output), "policy": type(learner).__name__, "actions": learner.actions}
-        print_json({**about, **counts, **timing})
+        by_action = {str(label): rows._asdict() for label, rows in report.actions.items()}
+        print_json({**counts, **about, "by_action": by_action, **timing})
         return
     console.print(f"{output} has learnt {report.learnt:,} rows ({speed}): {escape(repr(learner))}", highlight=False)
+    show_actions(report.actions)
     look = f"releaf relevance {output}, or " if learner.traits.finds_relevance else ""
     console.print(f"Next: {look}releaf decide {output} < rows.csv", highlight=False)
 
@@ -95,6 +101,23 @@ def fitted_policy(name: str) -> Any:
         fitted = " and ".join(known.__name__ for known in FITS)
         fail(f"--workers, --ray and folders are for {fitted}: {name} learns from one file, row by row")
     return made
+
+
+def actions_of(log: Path, action: str, given: str | None) -> Any:
+    """The actions of --actions, of the type that they have in the first rows of a log's first file."""
+    if given is None:
+        return None
+    from releaf.cli.schema import GUESS_ROWS
+    from releaf.streams.batches import missing_column_message
+    from releaf.streams.table_files import read_first_rows
+    from releaf.streams.tables import normalize_actions
+    from releaf.train.parallel_fit import files_of
+
+    first = Path(files_of(str(log))[0])
+    rows, _ = read_first_rows(first, GUESS_ROWS)
+    if action not in rows.columns:
+        fail(missing_column_message(first, action, rows.columns))
+    return chosen_actions(given, {label for label in normalize_actions(rows.columns[action]) if label is not None})
 
 
 def features_of(log: Path, schema: Path | None, leave_out: list[str], keep: list[str]) -> Any:

@@ -10,6 +10,7 @@ import typer
 
 from releaf.cli import parallel_training
 from releaf.cli.console import Json, error_messages, fail, progress_bar
+from releaf.cli.log_actions import OnlyActions, chosen_actions
 from releaf.cli.policies import check_options, policy_class
 from releaf.cli.schema import GUESS_ROWS, Keep, guess_schema, read_schema, show_guess
 
@@ -23,6 +24,7 @@ def train(
     output: Annotated[Path, typer.Option("--output", "-o", help="Output file of the learner.")],
     action: Annotated[str, typer.Option(help="Column of the action taken.")] = "action",
     reward: Annotated[str, typer.Option(help="Column of its reward.")] = "reward",
+    actions: OnlyActions = None,
     schema: Annotated[Path | None, typer.Option(help="Features as TOML (guessed).")] = None,
     leave_out: Annotated[list[str] | None, typer.Option(help="A column that is no feature; may be repeated.")] = None,
     keep: Keep = None,
@@ -65,6 +67,7 @@ def train(
                 output,
                 policy=parallel_training.fitted_policy(policy or POLICY),
                 features=parallel_training.features_of(log, schema, left_out, keep or []),
+                actions=parallel_training.actions_of(log, action, actions),
                 options=_options(option, seed or 0, reward_range),
                 columns=names,
                 skip_bad=skip_bad,
@@ -74,14 +77,21 @@ def train(
             )
             return
         if probability is not None:
-            fail("--probability needs --workers or --ray: row by row, rewards are not weighted")
+            fail(
+                f"--probability {probability} is not needed: row by row, rewards are not weighted. Leave the column "
+                f"out of the features with --leave-out {probability}; or weight rewards, with --workers or --ray"
+            )
         if go_on is not None:
             if any(given is not None for given in (policy, schema, option, reward_range, seed)):
                 fail("--go-on continues a learner unchanged: no --policy, --schema, --option, --reward-range, --seed")
             learner = releaf.load(go_on)
+            only = chosen_actions(actions, learner.actions)
         else:
-            options = _options(option, seed or 0, reward_range)
-            learner = _new_learner(log, policy or POLICY, options, action, reward, schema, leave_out or [], keep or [])
+            options, columns = _options(option, seed or 0, reward_range), (action, reward)
+            learner = _new_learner(
+                log, policy or POLICY, options, columns, actions, schema, leave_out or [], keep or []
+            )
+            only = None if actions is None else learner.actions
         started = time.perf_counter()
         with compile_clock() as compiling, progress_bar() as progress:
             task = progress.add_task("compiling, once only", total=estimate_row_count(log))
@@ -91,6 +101,7 @@ def train(
                 log,
                 action=action,
                 reward=reward,
+                actions=only,
                 skip_bad=skip_bad,
                 progress=lambda rows: progress.update(task, completed=rows, description=going),
             )
@@ -120,13 +131,13 @@ def _new_learner(
     log: Path,
     policy: str,
     options: dict[str, Any],
-    action: str,
-    reward: str,
+    decided: tuple[str, str],
+    only: str | None,
     schema: Path | None,
     leave_out: list[str],
     keep: list[str],
 ) -> Any:
-    """A new learner with the features and actions of the first rows of a log."""
+    """A new learner with the features and actions of the first rows of a log; ``decided``: action and reward."""
     from releaf.streams.batches import missing_column_message
     from releaf.streams.table_files import read_first_rows
     from releaf.streams.tables import normalize_actions, sorted_actions
@@ -134,7 +145,8 @@ def _new_learner(
 
     rows = read_first_rows(log, GUESS_ROWS)
     columns = rows.columns
-    for name in (action, reward, *leave_out):
+    action = decided[0]
+    for name in (*decided, *leave_out):
         if name not in columns:
             fail(missing_column_message(log, name, columns))
     labels = {label for label in normalize_actions(columns[action]) if label is not None}
@@ -143,11 +155,11 @@ def _new_learner(
     if schema is not None:
         features = read_schema(schema)
     else:
-        features = guess_schema(rows, [action, reward, *leave_out], keep)
+        features = guess_schema(rows, [*decided, *leave_out], keep)
         show_guess(features)
-    for name in (action, reward):
+    for name in decided:
         if name in features.inputs:
             fail(f"{name!r} is a feature of {schema}, and can't be the action or the reward too")
     made = policy_class(policy)
     check_options(made, options)
-    return made(sorted_actions(labels), features, **options)
+    return made(chosen_actions(only, labels) or sorted_actions(labels), features, **options)

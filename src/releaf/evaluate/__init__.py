@@ -3,6 +3,7 @@
 from releaf.evaluate.control_groups import lift
 from releaf.evaluate.estimators import (
     Estimate,
+    SupportWarning,
     direct_method,
     doubly_robust,
     effective_rows,
@@ -33,6 +34,7 @@ __all__ = [
     "Run",
     "SensitivityBound",
     "Store",
+    "SupportWarning",
     "account",
     "breakdown",
     "choices",

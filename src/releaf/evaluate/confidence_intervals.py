@@ -20,6 +20,7 @@ MIN_VARIANCE_ROWS = (
     50.0  # below which the asymptotic interval is not trusted; benchmarks/off_policy.py counts what that gives
 )
 THRESHOLDS = 10  # of the weights, from which the clipped interval takes the best
+_ROUNDING = 1e-6  # of propensities in a file
 _MISS = 0.025  # probability that one end misses
 
 
@@ -46,7 +47,8 @@ def confidence_interval(kind: str, values: Array, rows: WeightedRewards) -> Inte
     ----------
     kind
         "normal": from the standard error. "auto": also corrected for skewness, and widened by the clipped interval
-        where fewer than 50 rows carry the variance of the weights. "bernstein": holds for any number of rows.
+        where fewer than 50 rows carry the variance of the weights, or their mean is below 1 by more than chance.
+        "bernstein": holds for any number of rows.
     values
         The value of each row.
     rows
@@ -61,7 +63,8 @@ def confidence_interval(kind: str, values: Array, rows: WeightedRewards) -> Inte
     if kind == "normal":
         return normal
     found = _hull(normal, skewed_interval(values))
-    return found if variance_rows(rows.weights) >= MIN_VARIANCE_ROWS else _hull(found, clipped_interval(rows))
+    trusted = variance_rows(rows.weights) >= MIN_VARIANCE_ROWS and missing_share(rows.weights, Z95) == 0.0
+    return found if trusted else _hull(found, clipped_interval(rows))
 
 
 def normal_interval(values: Array) -> Interval95:
@@ -138,6 +141,13 @@ def variance_rows(weights: Array) -> float:
     squares = weights**2
     fourth = float((squares**2).sum())
     return float(squares.sum()) ** 2 / fourth if fourth else 0.0
+
+
+def missing_share(weights: Array, errors: float) -> float:
+    """Share of the policy's decisions that the log lacks: what the mean weight is below 1, if by so many errors."""
+    count = len(weights)
+    missing = 1.0 - float(weights.mean()) if count else 0.0
+    return missing if missing > max(errors * float(weights.std()) / math.sqrt(max(count, 1)), _ROUNDING) else 0.0
 
 
 def widened(interval: Interval95, by: float) -> Interval95:

@@ -15,6 +15,7 @@ With w = π(a|x) / p, the policy's probability of the logged action over its pro
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -30,11 +31,16 @@ from releaf.evaluate.confidence_intervals import (
     widened,
 )
 from releaf.evaluate.reward_models import cross_fit_rewards
-from releaf.statistics import effective_sample_size
+from releaf.statistics import effective_sample_size, standard_error
 from releaf.streams import Log
 
 RewardModel = Array | Callable[[Array, Array], Array]  # T × A predictions, or a function of rows and actions
+_FAR, _LEAST_LACK = 4.0, 0.01  # standard errors, and distance, of a mean weight that is not 1
 _SUM_TOLERANCE = 1e-6  # of the probabilities of a row
+
+
+class SupportWarning(UserWarning):
+    """The log seems to lack some of a policy's decisions, or its propensities are wrong."""
 
 
 class Estimate(NamedTuple):
@@ -66,8 +72,8 @@ def ips(log: Log, chosen: Any, *, interval: str = "auto", reward_range: tuple[fl
         It must choose among the actions that were eligible in the log.
     interval
         The confidence interval. "auto": normal with a correction for skewness; where fewer than 50 rows carry the
-        variance of the weights, widened by what the missing rows could earn. "normal": asymptotic only.
-        "bernstein": holds for any number of rows, and is wide.
+        variance of the weights, or their mean is below 1, widened by what the missing rows could earn. "normal":
+        asymptotic only. "bernstein": holds for any number of rows, and is wide.
     reward_range
         Lowest and highest possible reward, which wide intervals rest on; those of the log when None.
     """
@@ -240,14 +246,17 @@ def estimate_all(
     >>> bool(found["dr"].low < stream.expected[:, 0].mean() < found["dr"].high)
     True
     """
+    weighted_rewards(log, chosen, reward_range)  # warns
     predictions = cross_fit_rewards(log) if model is None else model
     further = {"interval": interval, "reward_range": reward_range}
-    return {
-        name: estimator(log, chosen, **further)
-        if name in WITHOUT_MODEL
-        else estimator(log, chosen, predictions, **further)
-        for name, estimator in ESTIMATORS.items()
-    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SupportWarning)  # once is enough
+        return {
+            name: estimator(log, chosen, **further)
+            if name in WITHOUT_MODEL
+            else estimator(log, chosen, predictions, **further)
+            for name, estimator in ESTIMATORS.items()
+        }
 
 
 def effective_rows(log: Log, chosen: Any) -> float:
@@ -324,7 +333,23 @@ def weighted_rewards(log: Log, chosen: Any, reward_range: tuple[float, float] | 
         raise ValueError(
             f"reward_range is {reward_range!r}: the log has rewards from {rewards.min()} to {rewards.max()}"
         )
+    problem = support_problem(float(weights.mean()), standard_error(weights)) if len(weights) else None
+    if problem is not None:
+        warnings.warn(f"Off-policy estimate: {problem}", SupportWarning, stacklevel=3)
     return WeightedRewards(weights, rewards, float(low), float(high))
+
+
+def support_problem(mean: float, error: float) -> str | None:
+    """What is wrong if the mean weight differs from 1 by more than chance; ``error`` is its standard error."""
+    if abs(mean - 1.0) <= max(_FAR * error, _LEAST_LACK):
+        return None
+    text = f"the mean weight is {mean:.3f} ± {error:.3f}, expected 1: the propensities are wrong"
+    if mean > 1.0:
+        return text
+    return (
+        f"{text}, or the log never takes some of the policy's actions ({1.0 - mean:.1%} of its decisions, about which "
+        "nothing is known: intervals contain any reward there)"
+    )
 
 
 def mean_estimate(values: Array, matched: int) -> Estimate:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from releaf.arrays import Array
 from releaf.decision import ActionName
 from releaf.evaluate.confidence_intervals import MIN_VARIANCE_ROWS, variance_rows
-from releaf.evaluate.estimators import checked_target, importance_weights
+from releaf.evaluate.estimators import checked_target, importance_weights, support_problem
 from releaf.evaluate.propensities import Propensities
 from releaf.statistics import effective_sample_size
 from releaf.streams import Log
@@ -19,7 +19,7 @@ from releaf.streams import Log
 TINY = 0.01  # propensities below that are tiny
 MIN_EFFECTIVE_ROWS = 100.0  # effective sample size below which an estimate is unreliable
 MOST_UNSUPPORTED = 0.01  # share of rows in which the log hardly ever takes the policy's action
-_FAR = 3.0  # standard errors
+MIN_ACTION_ROWS = 20  # of the log, below which an action that the policy often takes is hardly logged
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,8 @@ class Overlap:
         actions are known (:class:`Propensities`).
     rare
         Actions of the policy whose propensity was not estimated from the features, because the log rarely took them.
+    hardly_logged
+        Actions that the policy takes in more than 1 % of rows, and the log in fewer than 20; with their logged rows.
     """
 
     rows: int
@@ -64,6 +66,7 @@ class Overlap:
     tiny_share: float
     unsupported_share: float | None = None
     rare: tuple[ActionName, ...] = ()
+    hardly_logged: dict[ActionName, int] = field(default_factory=dict)
 
     @property
     def problems(self) -> list[str]:
@@ -79,12 +82,8 @@ class Overlap:
                 f"{self.variance_rows:,.0f} rows carry the variance of the weights: intervals are widened by what "
                 "other rows could have earned"
             )
-        off = abs(self.mean_weight - 1.0)
-        if off > _FAR * self.mean_weight_error and off > 0.01:
-            found.append(
-                f"the mean weight is {self.mean_weight:.3f} ± {self.mean_weight_error:.3f}, expected 1: "
-                "the propensities are wrong, or the log never takes some of the policy's actions"
-            )
+        if (problem := support_problem(self.mean_weight, self.mean_weight_error)) is not None:
+            found.append(problem)
         if self.unsupported_share is not None and self.unsupported_share > MOST_UNSUPPORTED:
             found.append(
                 f"in {self.unsupported_share:.1%} of rows the policy's action has a propensity below {TINY:g}: "
@@ -93,6 +92,11 @@ class Overlap:
         if self.rare:
             names = ", ".join(map(repr, self.rare))
             found.append(f"the log rarely took {names}: its propensity is its share of all rows, whatever the features")
+        for action, rows in self.hardly_logged.items():
+            found.append(
+                f"it takes {action!r} often, which the log has in {rows:,} of {self.rows:,} rows: nothing tells what "
+                "it earns (is the name misspelt?)"
+            )
         return found
 
 
@@ -137,12 +141,20 @@ def overlap(log: Log | Propensities, chosen: Any) -> Overlap:
         rare=tuple(action for action in log.rare if _takes(target, known.actions.index(action)))
         if isinstance(log, Propensities)
         else (),
+        hardly_logged=_hardly_logged(known, target),
     )
 
 
 def _takes(target: Array, action: int) -> bool:
     """Whether a policy takes an action in any row."""
     return bool((target[:, action] > 0.0).any() if target.ndim == 2 else (target == action).any())
+
+
+def _hardly_logged(log: Log, target: Array) -> dict[ActionName, int]:
+    logged = np.bincount(log.taken, minlength=len(log.actions))
+    taken = target.sum(axis=0) if target.ndim == 2 else np.bincount(target, minlength=len(log.actions))
+    rare = np.flatnonzero((logged < MIN_ACTION_ROWS) & (taken > MOST_UNSUPPORTED * len(log)))
+    return {log.actions[index]: int(logged[index]) for index in rare.tolist()}
 
 
 def _unsupported(table: Array, target: Array) -> float:

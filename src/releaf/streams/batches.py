@@ -60,6 +60,7 @@ def read_log(
     action: str = "action",
     reward: str = "reward",
     actions: Sequence[ActionName] = (),
+    only: bool = False,
     reward_range: tuple[float, float] = (0.0, 1.0),
     size: int = ROWS,
 ) -> Iterator[Batch]:
@@ -75,16 +76,18 @@ def read_log(
         The columns of the action taken, and of its reward.
     actions
         Known actions, whose types determine how the text of a CSV file is parsed.
+    only
+        Rows of other actions are unusable.
     reward_range
         The lowest and the highest reward there can be.
     size
         Number of rows per batch.
     """
     check_distinct_columns(schema.inputs, action=action, reward=reward)
-    encoder, so_far = schema.encoder(), 0
+    encoder, so_far, allowed = schema.encoder(), 0, tuple(actions) if only else ()
     for columns, lines, broken in _read(Path(path), (*schema.inputs, action, reward), schema, tuple(actions), size):
         so_far += len(lines) + len(broken)
-        yield _validate(columns, lines, broken, encoder, action, reward, reward_range, so_far)
+        yield _validate(columns, lines, broken, encoder, action, reward, reward_range, so_far, allowed)
 
 
 class LogPart(NamedTuple):
@@ -122,9 +125,13 @@ def read_parts(
     action: str,
     reward: str,
     probability: str | None = None,
+    actions: tuple[ActionName, ...] = (),
     reward_range: tuple[float, float] = (0.0, 1.0),
 ) -> Iterator[tuple[LogPart, Batch, Array | None]]:
-    """Read parts in batches, with the propensities of their actions if there is such a column."""
+    """Read parts in batches, with the propensities of their actions if there is such a column.
+
+    Rows of other actions than ``actions`` are unusable, if these are given.
+    """
     names = (*schema.inputs, action, reward)
     wanted = names if probability is None else (*names, probability)
     for part in parts:
@@ -137,7 +144,8 @@ def read_parts(
                 probabilities = np.asarray(columns.pop(probability), dtype=np.float64)
                 for row in np.flatnonzero(~((probabilities > 0.0) & (probabilities <= 1.0))).tolist():
                     found[row] = f"{probability!r} is {probabilities[row]}: expected a probability above 0, up to 1"
-            batch = _validate(columns, lines, [], schema.encoder(), action, reward, reward_range, len(table), found)
+            encoder, so_far = schema.encoder(), len(table)
+            batch = _validate(columns, lines, [], encoder, action, reward, reward_range, so_far, actions, found)
             kept = np.ones(len(table), dtype=bool)
             kept[[line - start for line, _ in batch.problems]] = False
             yield part, batch, None if probabilities is None else probabilities[kept]
@@ -173,6 +181,7 @@ def _validate(
     reward: str,
     reward_range: tuple[float, float],
     so_far: int,
+    allowed: tuple[ActionName, ...] = (),
     found: dict[int, str] | None = None,
 ) -> Batch:
     """Separate usable rows from the problems of unusable ones."""
@@ -182,6 +191,11 @@ def _validate(
     if not isinstance(taken, np.ndarray) and None in taken:
         for row in (row for row, label in enumerate(taken) if label is None):
             found.setdefault(row, f"{action!r} is missing: expected an action")
+    if allowed:
+        labels = taken.tolist() if isinstance(taken, np.ndarray) else taken
+        unknown = set(labels) - set(allowed)
+        for row in (row for row, label in enumerate(labels) if unknown and label in unknown):
+            found.setdefault(row, f"{action!r} is {labels[row]!r}: expected one of {allowed!r}")
     for row in _rows_outside(columns[reward], reward_range):
         value = columns[reward][row]
         shown = value.item() if isinstance(value, np.generic) else value

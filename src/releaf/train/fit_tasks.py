@@ -17,7 +17,7 @@ from releaf.streams.batches import Batch, LogPart, read_parts
 from releaf.streams.data_files import UnusableRowError, errors_with_path
 from releaf.train import histogram, log_summary
 from releaf.train.log_summary import LogSummary, action_key
-from releaf.train.sequential import MAX_PROBLEMS
+from releaf.train.sequential import MAX_PROBLEMS, ActionRows, indexed_actions
 
 LogParts = tuple[LogPart, ...]
 Histograms = list[histogram.KeyHistogram]
@@ -101,6 +101,10 @@ def summarize_parts(job: ReadJob, new_tally: Callable[[], Any], parts: LogParts)
         tally.add(rows)
         summary = LogSummary(
             labels={action_key(label): part.path for label in rows.labels},
+            actions={
+                action_key(label): ActionRows(0, 0.0).add(batch.rewards[rows.taken == index])
+                for index, label in enumerate(rows.labels)
+            },
             rows=len(batch.rewards),
             left_out=len(batch.problems),
             cut=rows.cut,
@@ -128,6 +132,7 @@ def _batches(job: ReadJob, parts: LogParts) -> Iterator[tuple[LogPart, Batch, Ar
                 action=columns.action,
                 reward=columns.reward,
                 probability=columns.probability,
+                actions=job.actions,
                 reward_range=columns.reward_range,
             ):
                 if batch.problems and not columns.skip_bad:
@@ -147,17 +152,8 @@ def _encoded(job: ReadJob, batch: Batch, probabilities: Array | None) -> Encoded
         weights = 1.0 / probabilities
         cut = int((weights > HEAVIEST).sum())
         weights = np.minimum(weights, HEAVIEST)
-    labels, taken = _indexed(batch.actions)
+    labels, taken = indexed_actions(batch.actions)
     return EncodedRows(encoder.encode_many(batch.contexts, learns=False), labels, taken, rewards, weights, cut)
-
-
-def _indexed(actions: Any) -> tuple[list[ActionName], Array]:
-    """The different actions, and the index of each row's among them."""
-    if isinstance(actions, np.ndarray):
-        labels, taken = np.unique(actions, return_inverse=True)
-        return labels.tolist(), taken
-    index_of = {label: index for index, label in enumerate(dict.fromkeys(actions))}
-    return list(index_of), np.fromiter(map(index_of.__getitem__, actions), dtype=np.int64, count=len(actions))
 
 
 def _numbers(batch: Batch, name: str) -> Array:

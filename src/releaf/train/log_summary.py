@@ -6,20 +6,23 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from releaf.decision import ActionName
-from releaf.train.sequential import MAX_ACTIONS, MAX_PROBLEMS
+from releaf.train.sequential import MAX_ACTIONS, MAX_PROBLEMS, ActionRows
+
+ActionKey = tuple[str, ActionName]
 
 
 class LogSummary(NamedTuple):
     """Actions, counts of rows, and the first problems of unusable rows."""
 
-    labels: dict[tuple[str, ActionName], str]  # type and name of each action, and the first file that contains it
+    labels: dict[ActionKey, str]  # type and name of each action, and the first file that contains it
+    actions: dict[ActionKey, ActionRows]
     rows: int  # usable rows
     left_out: int  # unusable rows
     cut: int  # rows with a clipped weight
     problems: list[tuple[str, int, str]]  # file, row and reason
 
 
-EMPTY = LogSummary({}, 0, 0, 0, [])
+EMPTY = LogSummary({}, {}, 0, 0, 0, [])
 
 
 def merge(one: LogSummary, other: LogSummary) -> LogSummary:
@@ -27,6 +30,10 @@ def merge(one: LogSummary, other: LogSummary) -> LogSummary:
     labels = {key: min(path, other.labels.get(key, path)) for key, path in one.labels.items()}
     return LogSummary(
         {**other.labels, **labels},
+        {
+            **one.actions,
+            **{key: rows.merge(one.actions.get(key, ActionRows(0, 0.0))) for key, rows in other.actions.items()},
+        },
         one.rows + other.rows,
         one.left_out + other.left_out,
         one.cut + other.cut,
@@ -37,10 +44,6 @@ def merge(one: LogSummary, other: LogSummary) -> LogSummary:
 def actions_of(summary: LogSummary, given: Sequence[ActionName] | None, column: str) -> tuple[ActionName, ...]:
     """The given actions, or the sorted actions of the log, which must have one type."""
     if given is not None:
-        known = set(given)
-        unknown = sorted(str(label) for _, label in summary.labels if label not in known)
-        if unknown:
-            raise ValueError(f"the log has actions that were not given: {', '.join(unknown[:5])}")
         return tuple(given)
     firsts = {kind: (label, path) for (kind, label), path in sorted(summary.labels.items(), reverse=True)}
     if len(firsts) > 1:
@@ -49,7 +52,7 @@ def actions_of(summary: LogSummary, given: Sequence[ActionName] | None, column: 
     return tuple(sorted(label for _, label in summary.labels))
 
 
-def action_key(label: ActionName) -> tuple[str, ActionName]:
+def action_key(label: ActionName) -> ActionKey:
     """Type and name of an action: True and 1 are different ones."""
     return type_name(label), label
 

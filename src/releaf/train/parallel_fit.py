@@ -77,7 +77,8 @@ def fit_log(
     policy
         The class of the learner: :class:`releaf.AdaptiveReleaf` or :class:`releaf.Releaf`.
     actions
-        The actions; when None, the sorted actions of the log: at most a thousand, and of one type.
+        The actions: rows of others are unusable. When None, the sorted actions of the log: at most a thousand, and of
+        one type.
     action, reward
         The columns of the action taken, and of its reward: from 0 to 1, or within the learner's ``reward_range``.
     probability
@@ -118,6 +119,7 @@ def fit_log(
     def new_learner(seen: LogSummary) -> Fitted:
         if report is not None:
             report.learnt, report.left_out, report.cut = seen.rows, seen.left_out, seen.cut
+            report.actions = {label: rows for (_, label), rows in sorted(seen.actions.items())}
             report.problems = [(line, f"{path}: {why}") for path, line, why in sorted(seen.problems)[:MAX_PROBLEMS]]
         return policy(log_summary.actions_of(seen, actions, action), schema, **parameters)
 
