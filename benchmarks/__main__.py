@@ -27,6 +27,7 @@ APART = (
     *TABLED,
     "coverage",
     "leading",
+    "false_relevance",
     "service",
     "storage",
     "scale",

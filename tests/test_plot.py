@@ -104,10 +104,28 @@ def test_the_heat_map_has_a_tile_for_each_action_and_feature_and_the_most_releva
     darkest = told(min(tiles, key=brightness))
     assert (darkest["x"], darkest["y"]) == (learner.actions[row], learner.schema.names[place])
     assert darkest["y"] == "feature 1"
-    by_value = sorted(tiles, key=lambda tile: float(told(tile)["value"]))
+    by_value = sorted(tiles, key=lambda tile: float(told(tile)["strength"]))
     assert [brightness(tile) for tile in by_value] == sorted((brightness(tile) for tile in tiles), reverse=True)
     assert told(tiles[0])["y"] == "feature 1"  # the most relevant one comes first
     assert f"{learner.relevance().max():.0%}" in [mark.text for mark in marks(drawn, "text")]
+
+
+def test_a_feature_that_alone_explains_little_is_pale_and_the_total_is_written_below() -> None:
+    draw = np.random.default_rng(0)
+    x, taken = draw.random((8_000, 2)), draw.integers(0, 2, 8_000)
+    chances = np.where(taken == 0, 0.1 + 0.8 * (x[:, 0] > 0.5), 0.35 + 0.2 * x[:, 1])
+    bandit = releaf.AdaptiveReleaf(["strong", "weak"], ["x", "y"], seed=0)
+    bandit.learn_log(x, np.array(bandit.actions)[taken], (draw.random(8_000) < chances).astype(float))
+    found = bandit.relevance()
+    assert found["strong", "x"] == found["weak", "y"] == 1.0
+    drawn = svg(plot.relevance(bandit))
+    dark = {(told(tile)["x"], told(tile)["y"]): brightness(tile) for tile in marks(drawn, "rect")}
+    assert dark["strong", "x"] < 300
+    assert dark["weak", "y"] > 600
+    written = [mark.text for mark in marks(drawn, "text")]
+    assert written.count("100%") == 2
+    assert set(written[:2]) == {f"{total:.1%}" for total in found.explained.sum(axis=1)}
+    assert "of the reward's variance" in texts(drawn)
 
 
 def test_values_are_written_into_few_tiles_only_and_the_most_relevant_of_many_features_are_shown() -> None:
@@ -116,7 +134,7 @@ def test_values_are_written_into_few_tiles_only_and_the_most_relevant_of_many_fe
     releaf.replay(bandit, cases.contexts, cases.rewards)
     drawn = svg(plot.relevance(bandit))
     assert len(marks(drawn, "rect")) == 60 * 4
-    assert not marks(drawn, "text")
+    assert len(marks(drawn, "text")) == 4  # the totals of the actions only
     assert "the 60 most relevant of 70 features" in texts(drawn)
     names = [text for text in texts(drawn) if text.startswith("feature ")]
     assert len(names) == 60  # none is left out for lack of room

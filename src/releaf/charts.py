@@ -223,10 +223,22 @@ def intervals(
 
 
 def heat(
-    rows: Rows, x: str | None, y: str | None, *, highest: float = 1.0, written: bool = True, **of_x_axis: Any
+    rows: Rows,
+    x: str | None,
+    y: str | None,
+    *,
+    highest: float = 1.0,
+    written: bool = True,
+    darkness: str = "value",
+    totals: Rows = (),
+    **of_x_axis: Any,
 ) -> Any:
-    """Heat map of shares, darker for a higher value, optionally with the values written into the tiles."""
-    across, down = (list(dict.fromkeys(row[name] for row in rows)) for name in ("x", "y"))
+    """Heat map of shares, optionally with the values written into the tiles.
+
+    Tiles are darker for a higher value of the column ``darkness``, up to ``highest``. ``totals`` are rows with a text,
+    written below the tiles.
+    """
+    across, down = (list(dict.fromkeys(row[name] for row in [*rows, *totals])) for name in ("x", "y"))
     base = Chart(altair.Data(values=rows)).encode(
         x=altair.X("x:N", title=x, sort=across, axis=altair.Axis(ticks=False, domain=False, **of_x_axis)),
         y=altair.Y("y:N", title=y, sort=down, axis=altair.Axis(labelLimit=300, ticks=False, domain=False)),
@@ -234,22 +246,26 @@ def heat(
     blues = altair.Scale(domain=[highest * step / (len(BLUES) - 1) for step in range(len(BLUES))], range=BLUES)
     legend = None if written else altair.Legend(format=".0%", orient="right", title=None)
     tiles = base.mark_rect(stroke="white", strokeWidth=1).encode(
-        color=altair.Color("value:Q", scale=blues, legend=legend),
+        color=altair.Color(f"{darkness}:Q", scale=blues, legend=legend),
         tooltip=["x:N", "y:N", altair.Tooltip("value:Q", format=".1%")],
     )
+    layers = [tiles]
+    if totals:
+        of_totals = {"x": altair.X("x:N", sort=across), "y": altair.Y("y:N", sort=down), "text": "text:N"}
+        layers.append(Chart(altair.Data(values=totals)).mark_text(fontSize=11, color="#333").encode(**of_totals))
     if not written:
-        return tiles
+        return Layers(layer=layers) if totals else tiles
     numbers = (
         base.transform_filter("datum.value >= 0.005")
         .mark_text(fontSize=11)
         .encode(
             text=altair.Text("value:Q", format=".0%"),
             color=altair.condition(
-                f"datum.value > {PALE_TEXT_FROM * highest}", altair.value("white"), altair.value("#333")
+                f"datum.{darkness} > {PALE_TEXT_FROM * highest}", altair.value("white"), altair.value("#333")
             ),
         )
     )
-    return Layers(layer=[tiles, numbers])
+    return Layers(layer=[*layers, numbers])
 
 
 def effect(

@@ -13,6 +13,7 @@ from releaf.html_table import html_table
 
 LISTED = 10  # actions in the text, those with the highest estimates, and the chosen one
 SHOWN = 3  # terms of an action in the text, the largest
+EVERYTHING_ELSE, SMALLER_TERMS = "everything else", "smaller terms"  # what other features add; terms not shown
 LEAST_SHOWN = 0.002  # of the reward's range, for a term to be shown in the text
 
 
@@ -263,7 +264,7 @@ def _plain(value: Any) -> Any:
 
 def _label(term: Term) -> str:
     if not term.features:
-        return term.where or "everything else"
+        return term.where or EVERYTHING_ELSE
     return term.where + (" together" if len(term.features) > 1 else "")
 
 
@@ -273,8 +274,16 @@ def _largest(terms: tuple[Term, ...], span: float) -> list[Term]:
     least = LEAST_SHOWN * span
     shown = [term for term in named[:SHOWN] if abs(term.effect) >= least]
     rest = sum(term.effect for term in terms) - sum(term.effect for term in shown)
-    where = "" if named or not terms else terms[0].where
+    where = _where_of_rest(terms, named, len(shown))
     return shown if abs(rest) < least else [*shown, Term((), rest, where)]
+
+
+def _where_of_rest(terms: tuple[Term, ...], named: list[Term], shown: int) -> str:
+    if not named:
+        return terms[0].where if terms else ""
+    smaller = [SMALLER_TERMS] if shown < len(named) else []
+    others = [EVERYTHING_ELSE] if len(named) < len(terms) or not smaller else []
+    return ", and ".join([*smaller, *others])
 
 
 def _number_format(span: float) -> Any:

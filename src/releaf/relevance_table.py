@@ -33,7 +33,8 @@ class RelevanceTable(np.ndarray[Any, np.dtype[np.float64]]):
         of relevance sum to 1, however little a feature explains; this tells how much. 0 where it is not certain that a
         feature matters.
     certainties
-        Certainty that a feature matters to an action (A × D), if the learner knows it.
+        Certainty that a feature matters to an action (A × D), if the learner knows it: 1 less the p-value of the
+        hypothesis that it does not, which is not the probability that it does.
 
     Examples
     --------

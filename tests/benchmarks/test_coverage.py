@@ -42,3 +42,12 @@ def test_a_planted_feature_leads_explanations_of_a_click_log() -> None:
     from benchmarks.leading import planted_share
 
     assert planted_share(seed=100, rows=30_000) >= 0.97
+
+
+def test_features_of_noise_are_rarely_called_relevant() -> None:
+    from benchmarks.false_relevance import learner_of_noise
+
+    pairs = np.concatenate([learner_of_noise(seed, rows=4_000).relevance().certainties for seed in range(200, 212)])
+    assert pairs.size == 12 * 4 * 8
+    assert (pairs > 0.99).mean() < 0.04
+    assert (pairs > 0.999).mean() < 0.012

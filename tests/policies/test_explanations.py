@@ -417,3 +417,26 @@ def width_of(known: ActionExplanation) -> float:
     assert known.low is not None
     assert known.high is not None
     return known.high - known.low
+
+
+def test_terms_that_are_not_shown_are_told_from_what_other_features_add() -> None:
+    from releaf.explanation import Term, _label, _largest
+
+    sizes = {"a": 0.4, "b": 0.3, "c": 0.2, "d": 0.1}
+    named = tuple(Term((name,), effect, f"{name} = 1") for name, effect in sizes.items())
+    other = Term((), 0.05, "")
+    texts = {
+        "three": [_label(term) for term in _largest(named[:3], 1.0)],
+        "four": [_label(term) for term in _largest(named, 1.0)],
+        "others": [_label(term) for term in _largest((*named[:3], other), 1.0)],
+        "both": [_label(term) for term in _largest((*named, other), 1.0)],
+        "only": [_label(term) for term in _largest((other,), 1.0)],
+    }
+    assert {name: found[3:] for name, found in texts.items()} == {
+        "three": [],
+        "four": ["smaller terms"],
+        "others": ["everything else"],
+        "both": ["smaller terms, and everything else"],
+        "only": [],
+    }
+    assert texts["only"] == ["everything else"]

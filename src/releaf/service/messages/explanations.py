@@ -20,9 +20,9 @@ from releaf.service.messages.fields import (
 class RelevanceInfo(Struct):
     """Relevance of each feature (columns) to each action (rows); null if the policy does not learn it.
 
-    ``certainty`` is that of each relevance, 0 where the learner names no feature; null if the policy does not know it.
-    A feature is shown as relevant from ``least_certainty`` on, so that among all features and actions of pure noise
-    hardly one ever is.
+    ``certainty`` is 1 less the p-value of each relevance, 0 where the learner names no feature; null if the policy does
+    not know it. A feature is shown as relevant from ``least_certainty`` on, which rises with the number of features and
+    actions, so that features of pure noise are rarely shown.
     ``explained`` is the share of the variance of the action's reward that each feature explains, 0 unless it is certain
     to matter; null if the policy does not know it.
     """
