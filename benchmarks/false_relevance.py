@@ -1,7 +1,7 @@
 """How often AdaptiveReleaf calls a feature relevant although no action depends on any.
 
-Logs of 12,000 rows with four actions, rewards of 12 %, and eight features: two are correlated, one has gaps, and two are
-categories of 150 and 7 values. Counted are pairs of an action and a feature whose certainty is above 0.99 and
+Logs of 12,000 rows with four actions and rewards of 12 %. Of eight features two are correlated, one has gaps, and two
+are categories of 150 and 7 values. Counted are pairs of an action and a feature whose certainty is above 0.99 and
 0.999, and actions for which a feature is named (`relevant_features`).
 """
 

@@ -122,6 +122,7 @@ def test_a_feature_that_alone_explains_little_is_pale_and_the_total_is_written_b
     dark = {(told(tile)["x"], told(tile)["y"]): brightness(tile) for tile in marks(drawn, "rect")}
     assert dark["strong", "x"] < 300
     assert dark["weak", "y"] > 600
+    assert found.explained is not None
     written = [mark.text for mark in marks(drawn, "text")]
     assert written.count("100%") == 2
     assert set(written[:2]) == {f"{total:.1%}" for total in found.explained.sum(axis=1)}

@@ -230,7 +230,7 @@ def heat(
     highest: float = 1.0,
     written: bool = True,
     darkness: str = "value",
-    totals: Rows = (),
+    totals: Rows | None = None,
     **of_x_axis: Any,
 ) -> Any:
     """Heat map of shares, optionally with the values written into the tiles.
@@ -238,7 +238,7 @@ def heat(
     Tiles are darker for a higher value of the column ``darkness``, up to ``highest``. ``totals`` are rows with a text,
     written below the tiles.
     """
-    across, down = (list(dict.fromkeys(row[name] for row in [*rows, *totals])) for name in ("x", "y"))
+    across, down = (list(dict.fromkeys(row[name] for row in [*rows, *(totals or [])])) for name in ("x", "y"))
     base = Chart(altair.Data(values=rows)).encode(
         x=altair.X("x:N", title=x, sort=across, axis=altair.Axis(ticks=False, domain=False, **of_x_axis)),
         y=altair.Y("y:N", title=y, sort=down, axis=altair.Axis(labelLimit=300, ticks=False, domain=False)),

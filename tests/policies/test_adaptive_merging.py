@@ -133,6 +133,22 @@ def test_requests_of_a_common_past_are_not_spent_twice() -> None:
     merged = copy.copy(past).merge(past)
     assert merged.explorations == spent
     assert merged.steps == 100
+    assert merged.labels_left == past.labels_left
+
+
+@pytest.mark.parametrize("logged", [0, 50])
+def test_copies_of_one_learner_share_its_label_budget(logged: int) -> None:
+    past = releaf.AdaptiveReleaf(2, MIXED, seed=3, label_budget=150)
+    contexts, rewards = stream("mixed", 60)
+    past.learn_log(contexts[:logged], [row % 2 for row in range(logged)], rewards[:logged, 0])
+    past.replay(contexts[50:], rewards[50:])
+    parts = [copy.copy(past) for _ in range(2)]
+    for place, one in enumerate(parts):
+        one.set_random_state(place + 7)
+        one.replay(*stream("mixed", 40, seed=20 + place))
+    merged = parts[0].merge(parts[1])
+    assert merged.explorations == sum(one.explorations for one in parts) - past.explorations
+    assert (merged.label_budget, merged.labels_left) == (150, 150 - merged.explorations)
 
 
 def test_thinned_samples_unite_at_the_higher_rate(monkeypatch: pytest.MonkeyPatch) -> None:

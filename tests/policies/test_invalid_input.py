@@ -187,8 +187,8 @@ def test_a_set_of_rewards_has_no_order_and_is_refused() -> None:
 # --- which decision a reward belongs to -----------------------------------------------------------------------
 
 NOT_PENDING = (
-    "decision {} is not pending: its reward was learnt already or not requested, it is older than "
-    "the newest 100000 pending ones (max_pending), or its action was removed"
+    "decision {} is not pending: its reward was learnt already or not requested, it is a row of a log (whose rows "
+    "count as decisions), it is older than the newest 100000 pending ones (max_pending), or its action was removed"
 )
 
 

@@ -131,6 +131,44 @@ def test_labels_teach_all_actions() -> None:
         releaf.AdaptiveReleaf(8, 6, observe="labels", label_budget=10)
 
 
+@pytest.mark.parametrize("label", [None, 1])
+def test_a_label_is_no_request_where_every_reward_is_wanted(label: int | None) -> None:
+    bandit = releaf.AdaptiveReleaf(2, 1, seed=0)
+    assert bandit.learn_label([0.5], label) == (label is not None)
+    assert bandit.explorations == 0
+    assert releaf.from_bytes(bandit.to_bytes()).steps == 1
+
+
+@pytest.mark.parametrize("policy", [releaf.AdaptiveReleaf, releaf.LinUCB, releaf.Releaf])
+@pytest.mark.parametrize("state", [1.5, True, 2**63, "1"])
+def test_an_invalid_random_state_changes_nothing(policy: Any, state: Any) -> None:
+    bandit = policy(2, 2, seed=0)
+    before = bandit.to_bytes()
+    with pytest.raises(
+        ValueError, match=r"state must be a whole number of at least -9\d+ and at most 9\d+, got state="
+    ):
+        bandit.set_random_state(state)
+    assert bandit.to_bytes() == before
+
+
+def test_a_reward_after_the_label_budget_is_refused_by_the_name_of_the_budget() -> None:
+    bandit = releaf.AdaptiveReleaf(2, 1, seed=0, label_budget=1)
+    choices = [bandit.decide([0.5]) for _ in range(50)]
+    assert bandit.labels_left == 0
+    with pytest.raises(
+        ValueError, match=r"decision 50 did not request a reward \(label_budget=1 is spent\): learn only"
+    ):
+        bandit.learn(choices[-1], 1.0)
+    wary = releaf.AdaptiveReleaf(2, 1, seed=0, observation_cost=1000.0)
+    wary.learn_log(np.zeros((100, 1)), [row % 2 for row in range(100)], np.full(100, 0.5))
+    with pytest.raises(
+        ValueError, match=r"decision 101 did not request a reward \(observation_cost=1000.0\): learn only"
+    ):
+        wary.learn(wary.decide([0.0]), 1.0)
+    with pytest.raises(ValueError, match="decision 7 is not pending: .* it is a row of a log"):
+        wary.learn(7, 1.0)
+
+
 def test_rewards_of_another_range_are_learnt_and_expected_in_it() -> None:
     contexts, taken, rewards = logged(500, 3, 2)
     euros = releaf.AdaptiveReleaf(2, 3, seed=0, reward_range=(-100, 100))

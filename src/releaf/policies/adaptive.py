@@ -281,7 +281,8 @@ class AdaptiveReleaf(MixturePolicy):
             choice = self.decide(context, label_cost=label_cost)
             self._pending.pop(choice.id, None)
             learns = right is not None and (choice.wants_reward or not only_if_requested)
-            if learns != choice.wants_reward:
+            is_request = self.observation_mode == "explored"  # else every reward is wanted, and none counted
+            if is_request and learns != choice.wants_reward:
                 self._state.clock[REQUESTED] += 1 if learns else -1
                 cost = choice.label_cost or ORDINARY
                 self._state.labels[LABEL_COST] += cost if learns else -cost
@@ -422,6 +423,13 @@ class AdaptiveReleaf(MixturePolicy):
     def _requested_rewards(self) -> int:
         return self.explorations
 
+    def _request_rule(self) -> str:
+        if self.labels_left == 0:
+            return f"label_budget={self.label_budget} is spent"
+        rules = ("label_budget", "observation_cost", "delta", "epsilon")
+        given = [f"{name}={getattr(self, name)!r}" for name in rules if getattr(self, name) is not None]
+        return ", ".join(given) or super()._request_rule()
+
     @property
     def label_cost_spent(self) -> float:
         """Cost of all requested rewards, in ordinary labels: ``labels_spent``, unless some cost more or less."""
@@ -465,8 +473,8 @@ class AdaptiveReleaf(MixturePolicy):
         A row sums to 1, or to 0 while no feature is relevant with sufficient certainty. An interaction counts for both
         of its features. The table prints with names, takes them in brackets (``relevance()["treat", "age"]``), and has
         ``to_pandas``. Its ``explained`` is the share of the reward's variance that each feature explains, so it tells
-        an action that depends on much from one that hardly depends on anything; ``certainties`` tells how certain it
-        is that the feature matters.
+        an action that depends on much from one that hardly depends on anything; ``certainties`` are 1 less
+        the p-value of each relevance.
         """
         with self._lock:
             strengths, certainties = self._engine.relevance()

@@ -34,3 +34,8 @@ def whole(name: str, value: Any, *, least: int, most: float = math.inf) -> int:
         limit = "" if most == math.inf else f" and at most {most}"
         raise ValueError(f"{name} must be a whole number of at least {least}{limit}, got {name}={value!r}")
     return int(value)
+
+
+def checked_random_state(state: Any) -> int:
+    """Validate the state of a random generator."""
+    return whole("state", state, least=-(2**63), most=2**63 - 1)

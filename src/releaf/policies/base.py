@@ -129,6 +129,10 @@ class OnlinePolicy(Replays, Previews, LogLearning, Exportable, OptionalMethods, 
     def set_random_state(self, state: int) -> None:
         """Set the state of the random generator, a signed 64-bit integer."""
 
+    def _request_rule(self) -> str:
+        """By which parameters rewards are requested, for error messages."""
+        return f"observe={self.observation_mode!r}"
+
     def _requested_rewards(self) -> int:
         """Number of requested rewards, for policies that request some only."""
         return 0
@@ -346,9 +350,9 @@ class OnlinePolicy(Replays, Previews, LogLearning, Exportable, OptionalMethods, 
         with self._lock:
             pending = self._pending.get(number)
             if pending is None:
-                name = type(self).__name__
+                name, observe = type(self).__name__, self.observation_mode
                 raise ValueError(
-                    why_not_pending(choice, number, self._steps, self.observation_mode, self.max_pending, name)
+                    why_not_pending(choice, number, self._steps, observe, self.max_pending, name, self._request_rule())
                 )
             context, index, actions, eligible = pending
             if isinstance(choice, Decision) and choice._context is not context:

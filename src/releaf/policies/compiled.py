@@ -11,7 +11,7 @@ from releaf.arrays import Array
 from releaf.core.runtime.entry_points import EntryPoints
 from releaf.core.runtime.primitives import RANDOM, SINCE, TIME
 from releaf.decision_batch import Relevant, Selection
-from releaf.policies.argument_checks import whole
+from releaf.policies.argument_checks import checked_random_state, whole
 from releaf.policies.base import OnlinePolicy
 from releaf.policies.costs import as_cost_table, check_spending
 from releaf.policies.eligibility import as_table, write_mask
@@ -205,7 +205,7 @@ class CompiledPolicy(OnlinePolicy):
     # --- saving and loading -------------------------------------------------------------------------------
 
     def set_random_state(self, state: int) -> None:
-        self._state.clock[RANDOM] = state
+        self._state.clock[RANDOM] = checked_random_state(state)
 
     def _arrays(self) -> dict[str, Array]:
         return self._as_saved(self._state.learnt_arrays())

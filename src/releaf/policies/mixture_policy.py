@@ -11,7 +11,7 @@ from releaf.arrays import Array
 from releaf.core.adaptive.engine import Mapper, MixtureEngine
 from releaf.core.adaptive.initial_state import Settings
 from releaf.core.adaptive.merging import SampledRows, build_engine, merge_engines
-from releaf.core.adaptive.state import LABEL_COST
+from releaf.core.adaptive.state import LABEL_COST, Adaptive
 from releaf.core.runtime.primitives import TIME
 from releaf.decision import ActionName
 from releaf.policies.compiled import CompiledPolicy
@@ -42,7 +42,8 @@ class MixturePolicy(CompiledPolicy):
         For learners of the same features. Their samples of rewards are united, and the models follow from that. A
         reward that both have, since they started from the same saved learner, counts once. ``a.merge(empty)`` estimates
         as ``a`` does. The result has the actions of both and the parameters of this one; if both have a label budget,
-        it may spend what both have left. Pending decisions stay with the learner that made them.
+        it may spend what both have left, or, if they started from the same saved learner, what is left of its budget.
+        Pending decisions stay with the learner that made them.
 
         Copies of one saved learner that go on side by side need random states of their own (``set_random_state``):
         else equal rewards in equal contexts, right after they were copied, count as one.
@@ -86,9 +87,9 @@ class MixturePolicy(CompiledPolicy):
         merged = type(self)(names, self.schema, **parameters_of(self))
         merged.max_pending = max(self.max_pending, other.max_pending)
         merged._use_engine(merge_engines(merged._settings(len(names)), one, two, places))
-        merged._set_labels_left(
+        merged._set_budget(
             [
-                part.label_budget - float(engine.state.labels[LABEL_COST])
+                (part.label_budget, engine.state)
                 for part, engine in ((self, one), (other, two))
                 if part.label_budget is not None and engine.state.clock[TIME] > 0
             ]
@@ -99,11 +100,18 @@ class MixturePolicy(CompiledPolicy):
         merged._merge_groups(self, other)
         return merged
 
-    def _set_labels_left(self, left: list[float]) -> None:
-        """Set the budget to what merged learners with decisions have left, if there is a budget and any has."""
-        if self.label_budget is None or not left:
+    def _set_budget(self, parts: list[tuple[int, Adaptive]]) -> None:
+        """Set the label budget from the budgets and states of those of both learners that have decided.
+
+        Learners that share a past share a budget too, the larger one. Others add up what they have left.
+        """
+        if self.label_budget is None or not parts:
             return
-        self.label_budget = math.floor(self.label_cost_spent + sum(left) + 1e-9)
+        if self._state.clock[TIME] < sum(state.clock[TIME] for _, state in parts):
+            self.label_budget = max(budget for budget, _ in parts)
+        else:
+            left = sum(budget - float(state.labels[LABEL_COST]) for budget, state in parts)
+            self.label_budget = math.floor(self.label_cost_spent + left + 1e-9)
         self._engine.settings.params = self._params(len(self.actions))
         self._state.params[:] = self._engine.settings.params
 

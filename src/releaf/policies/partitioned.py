@@ -28,7 +28,7 @@ from releaf.decision_batch import Relevant, Selection
 from releaf.explanation import ActionExplanation, Explanation, Term
 from releaf.features import MISSING, Continuous, Quantile
 from releaf.inspection import Interval, IntervalReward
-from releaf.policies.argument_checks import positive, scale, whole
+from releaf.policies.argument_checks import checked_random_state, positive, scale, whole
 from releaf.policies.base import OnlinePolicy
 from releaf.policies.context_encoding import require_same_quantiles
 from releaf.policies.eligibility import was_eligible, write_mask
@@ -194,7 +194,7 @@ class PartitionedPolicy(OnlinePolicy):
         self._engine.remove_action(index)
 
     def set_random_state(self, state: int) -> None:
-        self._engine.state.clock[RANDOM] = state
+        self._engine.state.clock[RANDOM] = checked_random_state(state)
 
     def _arrays(self) -> dict[str, Array]:
         return self._engine.learnt_arrays()

@@ -105,16 +105,17 @@ def decision_id(choice: Decision | int, token: int) -> int:
 
 
 def why_not_pending(
-    choice: Decision | int, number: int, steps: int, observe: str, max_pending: int, policy: str
+    choice: Decision | int, number: int, steps: int, observe: str, max_pending: int, policy: str, rule: str
 ) -> str:
-    """Error message for a reward of a decision that is not pending."""
+    """Error message for a reward of a decision that is not pending; ``rule`` tells why it was not requested."""
     if not 1 <= number <= steps:
         return f"unknown decision {number}: this learner has made decisions 1 to {steps}"
     if observe == "never":
         return f"decision {number} is not pending: {policy} never requests a reward"
     if isinstance(choice, Decision) and not choice.wants_reward:
-        return f"decision {number} did not request a reward (observe={observe!r}): learn only if wants_reward"
+        return f"decision {number} did not request a reward ({rule}): learn only if wants_reward"
     return (
-        f"decision {number} is not pending: its reward was learnt already or not requested, "
-        f"it is older than the newest {max_pending} pending ones (max_pending), or its action was removed"
+        f"decision {number} is not pending: its reward was learnt already or not requested, it is a row of a log "
+        f"(whose rows count as decisions), it is older than the newest {max_pending} pending ones (max_pending), or "
+        "its action was removed"
     )

@@ -211,10 +211,13 @@ def _merge_states(merged: MixtureEngine, one: MixtureEngine, other: MixtureEngin
     state.reward_sums[:] = np.maximum(state.reward_sums - np.sum(shared, axis=0), 0.0)
     state.reward_sums[1] = min(state.reward_sums[1], state.reward_sums[0])
     common = [rewards for rewards, _ in shared]
-    learnt = [sum(sample.counts[LEARNT] for sample in engine.samples) for engine in (one, other)]
-    several = any(count > part.clock[TIME] for count, part in zip(learnt, states, strict=True))
-    decisions = max(common) if several else sum(common)  # one decision may teach several actions
-    for field, fewer in ((TIME, decisions), (REQUESTED, max(common))):
+    counts = [[int(sample.counts[LEARNT]) for sample in engine.samples] for engine in (one, other)]
+    several = any(sum(learnt) > part.clock[TIME] for learnt, part in zip(counts, states, strict=True))
+    number = max if several else sum  # one decision may teach several actions
+    decisions = number(common)
+    unrequested = [number(learnt) - int(part.clock[REQUESTED]) for learnt, part in zip(counts, states, strict=True)]
+    requests = max(decisions - max(min(unrequested), 0), 0)  # at least, so that no label budget is overspent
+    for field, fewer in ((TIME, decisions), (REQUESTED, requests)):
         most = max(int(part.clock[field]) for part in states)
         state.clock[field] = max(int(state.clock[field]) - fewer, most)
     _merge_labels(state, states)
