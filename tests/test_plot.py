@@ -365,7 +365,7 @@ except ModuleNotFoundError as error:
     print(error)
 """
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert result.stdout.strip() == 'releaf.plot needs altair: pip install "releaf[plots]"'
+    assert result.stdout.strip() == 'releaf.plot needs altair: pip install "releaf[plots]", or ".[plots]" in a clone'
 
 
 # --- errors -----------------------------------------------------------------------------------------------

@@ -157,7 +157,12 @@ MANY = "contexts must be a matrix, a table or a sequence of contexts, got"
         ({0.5}, TypeError, f"{ONE} {{0.5}}"),
         (pd.DataFrame({"a": [0, 1], "b": [0, 1]}), ValueError, "context is a table of 2 rows: expected one row"),
         (pl.DataFrame({"a": [0.5]}), ValueError, "table lacks 'b'; the features are a, b"),
-        (pd.Series({"b": 0.5}), ValueError, "context lacks 'a'; the features are a, b"),
+        (pd.Series({"b": 0.5}), ValueError, "row lacks 'a'; the features are a, b"),
+        (
+            pd.Series({"a": 0.5, "b": 0.5, "c": 1}),
+            ValueError,
+            "row has unknown 'c'; the features are a, b: leave others out, as in row[list(schema.inputs)]",
+        ),
     ],
 )
 def test_a_context_of_the_wrong_shape_is_refused_with_what_is_lacking(
@@ -181,6 +186,11 @@ def test_a_context_of_the_wrong_shape_is_refused_with_what_is_lacking(
         (None, TypeError, f"{MANY} None"),
         ("ab", TypeError, f"{MANY} 'ab'"),
         (pa.table({"a": [1], "c": [1]}), ValueError, "table lacks 'b' and has unknown 'c'; the features are a, b"),
+        (
+            pd.DataFrame([[0, 1, 1]], columns=["a", "b", "c"]),
+            ValueError,
+            "table has unknown 'c'; the features are a, b: leave others out, as in table[list(schema.inputs)]",
+        ),
         (
             pd.DataFrame([[0, 1, 1]], columns=["a", "b", "b"]),
             ValueError,

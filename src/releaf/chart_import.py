@@ -10,6 +10,6 @@ def import_charts() -> Any:
     try:
         from releaf import charts
     except ModuleNotFoundError as error:
-        message = f'releaf.plot needs {error.name}: pip install "releaf[plots]"'
+        message = f'releaf.plot needs {error.name}: pip install "releaf[plots]", or ".[plots]" in a clone'
         raise ModuleNotFoundError(message, name=error.name) from None
     return charts

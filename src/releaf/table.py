@@ -77,7 +77,11 @@ def _check_names(given: list[str], names: tuple[str, ...], what: str, kind: str 
         parts = [f"lacks {', '.join(map(repr, lacking))}"] if lacking else []
         parts += [f"has unknown {', '.join(map(repr, unknown))}"] if unknown else []
         parts += [f"has more than one {', '.join(map(repr, twice))}"] if twice else []
-        raise ValueError(f"{what} {' and '.join(parts)}; the {kind} are {', '.join(names)}")
+        only_more = bool(unknown) and not lacking and not twice and kind == "features"
+        hint = (
+            f": leave others out, as in {what}[list(schema.inputs)]" if only_more and what in ("table", "row") else ""
+        )
+        raise ValueError(f"{what} {' and '.join(parts)}; the {kind} are {', '.join(names)}{hint}")
 
 
 def ordered_values(context: Any, names: tuple[str, ...]) -> Sequence[Any]:
@@ -92,6 +96,7 @@ def ordered_values(context: Any, names: tuple[str, ...]) -> Sequence[Any]:
             raise ValueError(f"context is a table of {len(columns[0])} rows: expected one row")
         return [column[0] for column in columns]
     if hasattr(context, "to_dict") and hasattr(context, "index"):  # one row of a pandas table
+        _check_names([str(name) for name in context.index], names, "row")
         return ordered_values(context.to_dict(), names)
     if isinstance(context, str | bytes) or not (hasattr(context, "__len__") and hasattr(context, "__getitem__")):
         raise TypeError(f"context must be a sequence, a mapping or one row of a table, got {context!r}")

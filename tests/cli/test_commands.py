@@ -541,6 +541,17 @@ def test_a_log_without_probabilities_is_evaluated_by_estimated_ones(folder: Path
     assert "breakdown" in shown
 
 
+def test_greedy_policies_are_judged_without_their_exploration(folder: Path) -> None:
+    arguments = ("evaluate", folder / "log.parquet", "--action", "shown", "--reward", "clicked", "--probability", "p")
+    chosen = (*arguments, "--policy", "LinUCB", "--policy", "EpsilonGreedy")
+    explores, greedy = told(*chosen), told(*chosen, "--greedy")
+    assert explores[0] == greedy[0]
+    assert greedy[1]["dr"]["value"] > explores[1]["dr"]["low"]
+    assert greedy[2]["overlap"] != explores[2]["overlap"]
+    assert "judged as they decide, exploration included" in run(*chosen).stdout
+    assert "judged by their highest estimates, without exploration" in run(*chosen, "--greedy").stdout
+
+
 def test_estimators_are_chosen_and_weights_drawn(folder: Path, tmp_path: Path) -> None:
     arguments = ("--action", "shown", "--reward", "clicked", "--probability", "p", "--policy", "UCB1")
     picture = tmp_path / "weights.png"

@@ -110,7 +110,10 @@ def test_what_is_not_installed_is_said_with_the_command_to_install_it(monkeypatc
     monkeypatch.setattr(sys.modules["releaf.cli.console"], "find_spec", lambda name: None)
     result = CliRunner().invoke(app, ["reproduce"], env={"COLUMNS": "160"})
     assert result.exit_code == 1
-    assert 'this needs pyarrow, altair, vl_convert, sklearn: pip install "releaf[reproduce]"' in result.output
+    assert (
+        'this needs pyarrow, altair, vl_convert, sklearn: pip install "releaf[reproduce]", or ".[reproduce]" in a clone'
+        in result.output
+    )
 
 
 def test_an_unknown_experiment_is_refused() -> None:

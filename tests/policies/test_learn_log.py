@@ -165,7 +165,7 @@ def test_a_reward_after_the_label_budget_is_refused_by_the_name_of_the_budget() 
         ValueError, match=r"decision 101 did not request a reward \(observation_cost=1000.0\): learn only"
     ):
         wary.learn(wary.decide([0.0]), 1.0)
-    with pytest.raises(ValueError, match="decision 7 is not pending: .* it is a row of a log"):
+    with pytest.raises(ValueError, match=r"decision 7 is not pending: .* it is a row of a log"):
         wary.learn(7, 1.0)
 
 

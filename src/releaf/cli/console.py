@@ -64,7 +64,7 @@ def require(extra: str, *packages: str) -> None:
     """Fail with the install command if a package is missing."""
     missing = [name for name in packages if find_spec(name) is None]
     if missing:
-        fail(f'this needs {", ".join(missing)}: pip install "releaf[{extra}]"')
+        fail(f'this needs {", ".join(missing)}: pip install "releaf[{extra}]", or ".[{extra}]" in a clone')
 
 
 def check_ray_address(address: str | None) -> None:

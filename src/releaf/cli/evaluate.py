@@ -40,6 +40,7 @@ class Shared(NamedTuple):
     rewards: Any  # predicted reward of each action in each row of the second half
     propensities: Any  # estimated ones, if the log has none
     reward_range: tuple[float, float]
+    greedy: bool
 
 
 def evaluate(
@@ -77,6 +78,9 @@ def evaluate(
         typer.Option(help=f"An estimator to show; may be repeated ({', '.join(METHODS)}). JSON has all."),
     ] = None,
     reward_range: Annotated[tuple[float, float], typer.Option(help="Lowest and highest reward.")] = (0.0, 1.0),
+    greedy: Annotated[
+        bool, typer.Option("--greedy", help="Judge the actions with the highest estimates, without exploration.")
+    ] = False,
     shuffle: Annotated[
         bool, typer.Option("--shuffle", help="Shuffle the rows first: for a log that is sorted, but not by time.")
     ] = False,
@@ -115,7 +119,7 @@ def evaluate(
         tasks = [(name, learner, name not in models) for name, learner in policies.items()]
         with executor_for(workers or (None if ray else 1), ray) as executor, progress_bar() as progress:
             bar, found = progress.add_task("evaluating", total=len(tasks) + 1), {}
-            shared = _share(decisions, estimate_propensities, reward_range, seed if shuffle else None)
+            shared = _share(decisions, estimate_propensities, reward_range, greedy, seed if shuffle else None)
             progress.advance(bar)
             for index, result in executor.map(partial(_line, shared), tasks):
                 found[index] = result
@@ -130,6 +134,8 @@ def evaluate(
         print_json(results)
         return
     _show(results, shown, shared.propensities)
+    judged = "by their highest estimates, without exploration" if greedy else "as they decide, exploration included"
+    console.print(f"Policies are judged {judged}.", highlight=False)
     if models:
         errors.print("A model's value is too high here if it has learnt rows of this log: evaluate it on other rows.")
     if png is not None:
@@ -230,7 +236,9 @@ def _made(name: str, log: Any, seed: int, reward_range: tuple[float, float]) -> 
     return made(log.actions, log.features, seed=seed, **further)
 
 
-def _share(log: Any, estimates_propensities: bool, reward_range: tuple[float, float], seed: int | None) -> Shared:
+def _share(
+    log: Any, estimates_propensities: bool, reward_range: tuple[float, float], greedy: bool, seed: int | None
+) -> Shared:
     """Split the log, and fit the models that all policies share to its second half."""
     from releaf.evaluate import cross_fit_rewards, estimate_propensities, halves
     from releaf.evaluate.off_policy import differing_shares
@@ -243,7 +251,7 @@ def _share(log: Any, estimates_propensities: bool, reward_range: tuple[float, fl
     if estimates_propensities:
         propensities = estimate_propensities(second)
         second = propensities.log
-    return Shared(first, second, cross_fit_rewards(second), propensities, reward_range)
+    return Shared(first, second, cross_fit_rewards(second), propensities, reward_range, greedy)
 
 
 def _logged(log: Any) -> dict[str, Any]:
@@ -268,7 +276,7 @@ def _line(shared: Shared, task: tuple[str, Any, bool]) -> tuple[dict[str, Any], 
         low, high = shared.reward_range
         scaled = first.rewards if learner.traits.has_reward_range else (first.rewards - low) / (high - low)
         learner.learn_log(first.contexts, [first.actions[index] for index in first.taken.tolist()], scaled)
-    chosen = off_policy.choices(learner, second)
+    chosen = _greedy_choices(learner, second) if shared.greedy else off_policy.choices(learner, second)
     overlap = off_policy.overlap(shared.propensities or second, chosen)
     line: dict[str, Any] = {"policy": name, "effective_rows": overlap.effective_rows}
     with warnings.catch_warnings():
@@ -280,6 +288,16 @@ def _line(shared: Shared, task: tuple[str, Any, bool]) -> tuple[dict[str, Any], 
     if shared.propensities is not None:
         line["breakdown"] = off_policy.breakdown(second, chosen, float(second.rewards.mean()))
     return line, chosen
+
+
+def _greedy_choices(learner: Any, log: Any) -> Any:
+    """The action with the highest estimate in each row, among the eligible ones."""
+    import numpy as np
+
+    estimates = np.asarray(learner.estimate(log.contexts))
+    if log.eligible is not None:
+        estimates = np.where(log.eligible, estimates, -np.inf)
+    return estimates.argmax(axis=1)
 
 
 def _draw(path: Path, log: Any, chosen: dict[str, Any]) -> None:

@@ -143,7 +143,8 @@ def _require_sklearn() -> None:
         import sklearn
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            'estimate_propensities needs scikit-learn: pip install "releaf[sklearn]"', name=error.name
+            'estimate_propensities needs scikit-learn: pip install "releaf[sklearn]", or ".[sklearn]" in a clone',
+            name=error.name,
         ) from None
     assert sklearn
 

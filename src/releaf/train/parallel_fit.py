@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -102,6 +102,8 @@ def fit_log(
         names = " or ".join(known.__name__ for known in FITS)
         raise ValueError(f"policy must be {names}, which can be fitted in parallel, got policy={policy!r}")
     parameters = {"seed": 0, **parameters}  # so that the result is reproducible
+    if actions is None and (named := [name for name, value in parameters.items() if isinstance(value, Mapping)]):
+        raise ValueError(f"{named[0]} names actions, which are known after the log is read only: give actions= too")
     prototype = policy(actions or 2, features, **parameters)
     schema = prototype.schema
     check_distinct_columns(schema.inputs, reward=reward, action=action, probability=probability)
