@@ -302,7 +302,7 @@ def test_what_is_wrong_is_said(tmp_path: Path) -> None:
     with pytest.raises(
         ValueError, match=r"least_probability names actions, which are known after .* give actions= too"
     ):
-        fit_log(paths, NAMES, policy=releaf.AdaptiveReleaf, least_probability={0: 0.1})
+        train.fit_log(paths, NAMES, least_probability={0: 0.1})
     with pytest.raises(ValueError, match="has no rows"):
         fit_log(write(tmp_path / "none", {name: np.zeros(0) for name in log(1)}, 1), NAMES)
 
