@@ -114,7 +114,7 @@ def actions_of(log: Path, action: str, given: str | None) -> Any:
     from releaf.train.parallel_fit import files_of
 
     first = Path(files_of(str(log))[0])
-    rows, _ = read_first_rows(first, GUESS_ROWS)
+    rows = read_first_rows(first, GUESS_ROWS)
     if action not in rows.columns:
         fail(missing_column_message(first, action, rows.columns))
     return chosen_actions(given, {label for label in normalize_actions(rows.columns[action]) if label is not None})

@@ -93,6 +93,8 @@ class Overlap:
             names = ", ".join(map(repr, self.rare))
             found.append(f"the log rarely took {names}: its propensity is its share of all rows, whatever the features")
         for action, rows in self.hardly_logged.items():
+            if action in self.rare:
+                continue
             found.append(
                 f"it takes {action!r} often, which the log has in {rows:,} of {self.rows:,} rows: nothing tells what "
                 "it earns (is the name misspelt?)"
