@@ -73,6 +73,7 @@ class ReplayedState:
         self.series = TimeSeries(points=[], since=0, markers=[])
         self.actions = ActionHistory([(0, action_names(learner))])
         self.gaps: list[tuple[int, int]] = []  # (last decision before a gap, count of skipped numbers)
+        self.receipt_parts: list[tuple[int, str]] = []  # (number, random part of the receipts of all later decisions)
         self.last_at = 0.0
         self.retired = False
         self.retention = spec.retention
@@ -135,7 +136,8 @@ class ReplayedState:
 
     def counts(self) -> Counts:
         """The counters for the API."""
-        return self.counters.to_message(len(self.pending), *self.cohorts.unsettled_rewards)
+        made = self.ordinal(self.decisions)
+        return self.counters.to_message(len(self.pending), made, *self.cohorts.unsettled_rewards)
 
     def take_outcomes(self) -> list[RewardRow]:
         """Return the outcomes of decisions since the last call."""
@@ -180,9 +182,10 @@ class ReplayedState:
                 self._erase(decisions, event.at)
             case events.ErasureFinished():
                 self._finish_erasure()
-            case events.NumbersSkipped(_, decision):
+            case events.NumbersSkipped(_, decision, receipt_part):
                 self.gaps.append((self.counters.decisions, decision - self.counters.decisions))
                 self.counters.decisions = decision
+                self.receipt_parts += [(decision, receipt_part)] if receipt_part else []
         self._mark(event)
         self.last_at = event.at
 

@@ -449,10 +449,7 @@ class ServedExperiment:
             await self._group_commit.flush(self)  # a commit that is still running belongs to the log
         started = time.perf_counter()
         secret = await self.store.secret()
-        self.hashes, self.receipts = (
-            KeyedHashes(secret, self.id),
-            Receipts(secret, self.id) if self.spec.rewards.signed else None,
-        )
+        self.hashes = KeyedHashes(secret, self.id)
         self._recovery = recovery = Recovery(self.store, self.id, EXPERIMENT_FORMAT, self.report, salvage=self._salvage)
         try:
             state = await recovery.run()
@@ -468,6 +465,7 @@ class ServedExperiment:
             slot.decision_seconds = await asyncio.to_thread(learner_factory.precompile, slot.learner)
         state.take_outcomes()
         self._clock_offset = max(0.0, state.last_at - self._clock.now())
+        self.receipts = Receipts(secret, self.id, state.receipt_parts) if self.spec.rewards.signed else None
         self.state, self.status, self.failure = state, LIVE, ""
         if (
             recovery.last_known_decision > state.decisions

@@ -33,6 +33,7 @@ from releaf.service.experiments.decision_costs import (
 from releaf.service.experiments.label_costs import LabelCosts, require_label_costs
 from releaf.service.experiments.learner_slot import action_names, serialize_learner
 from releaf.service.experiments.pending_decisions import NotPending
+from releaf.service.experiments.receipts import new_receipt_part
 from releaf.service.experiments.replayed_state import (
     FORMER,
     ReplayedState,
@@ -347,8 +348,8 @@ class ExperimentState(ReplayedState):
         return event
 
     def skip_numbers(self, decision: int, at: float) -> AnyEvent:
-        """Skip decision numbers up to this one: clients may have them from the damaged part of the log."""
-        event = events.NumbersSkipped(at, decision)
+        """Skip decision numbers up to this one: clients may have them from a part of the log that is lost."""
+        event = events.NumbersSkipped(at, decision, new_receipt_part())
         self.apply(event)
         return event
 

@@ -139,9 +139,13 @@ class Retired(LogEvent, tag=9):
 
 
 class NumbersSkipped(LogEvent, tag=10):
-    """The end of the log was damaged: decision numbers up to this one are not used again."""
+    """The end of the log was damaged, or the store restored: decision numbers up to this one are not used again.
+
+    ``receipt_part``: a random part of the receipts of all later decisions; empty in logs of earlier versions.
+    """
 
     decision: int
+    receipt_part: str = ""
 
 
 class RetentionSet(LogEvent, tag=11):
