@@ -54,7 +54,11 @@ def serve(
     ] = DEFAULTS.require_keys,
     trusted_proxy: Annotated[
         list[str] | None,
-        _option("A proxy whose X-Forwarded-… headers count: an address or a network. May be repeated.", "ADDRESS/CIDR"),
+        _option(
+            "A proxy whose X-Forwarded-… headers count, an address or a network; requests then need a key. May be "
+            "repeated.",
+            "ADDRESS/CIDR",
+        ),
     ] = None,
     body_limit: Annotated[int, _limit("Maximum size of a request.", "BYTES", 1024)] = DEFAULTS.body_limit,
     batch_limit: Annotated[

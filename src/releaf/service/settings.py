@@ -24,7 +24,8 @@ class ServiceSettings:
         Host names that the service accepts in the ``Host`` header, besides its own address.
     require_keys
         Whether every request needs an API key on a loopback address too. Every request needs one if the address is not
-        loopback, or if there are further host names: a proxy then makes the service reachable from elsewhere.
+        loopback, or if there are further host names or trusted proxies: these make the service reachable from
+        elsewhere. Without keys the service refuses requests that a proxy has forwarded.
     trusted_proxies
         Addresses and networks of proxies whose ``X-Forwarded-For`` and ``X-Forwarded-Proto`` headers count.
     body_limit
@@ -112,7 +113,7 @@ class ServiceSettings:
     @property
     def needs_keys(self) -> bool:
         """Whether every request needs an API key."""
-        return self.require_keys or not self.is_local or bool(self.hosts)
+        return self.require_keys or not self.is_local or bool(self.hosts) or bool(self.trusted_proxies)
 
 
 def parse_network(text: str) -> IPv4Network | IPv6Network:
