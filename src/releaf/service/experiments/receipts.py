@@ -44,9 +44,14 @@ class Receipts:
         part = f"{self._parts[earlier - 1][1]} " if earlier else ""
         return keyed_hash(self._secret, f"{self._prefix}{part}{decision}".encode())
 
-    def check(self, rewards: Iterable[RewardOf]) -> None:
-        """Raise an `ApiError` with status 403 unless all rewards have the receipts of their decisions."""
+    def check(self, rewards: Iterable[RewardOf], *, required: bool = True) -> None:
+        """Raise an `ApiError` with status 403 unless all rewards have the receipts of their decisions.
+
+        Unless they are ``required``, a receipt may be missing, but not wrong.
+        """
         for one in rewards:
+            if one.receipt is None and not required:
+                continue
             if one.receipt is None:
                 raise ApiError(
                     403,

@@ -292,24 +292,26 @@ class ServedExperiment:
         await written
         return made
 
-    async def reward(self, given: Sequence[RewardOf]) -> list[Learnt]:
+    async def reward(self, given: Sequence[RewardOf], *, needs_receipts: bool = True) -> list[Learnt]:
         """Learn rewards and commit: all of them, or none if one is invalid or lacks its receipt."""
         answers: list[Learnt] = []
-        for answer in await self._reward(given, needs_all=True):
+        for answer in await self._reward(given, needs_all=True, needs_receipts=needs_receipts):
             assert not isinstance(answer, ApiError)
             answers.append(answer)
         return answers
 
-    async def reward_each(self, given: Sequence[RewardOf]) -> list[Learnt | ApiError]:
+    async def reward_each(self, given: Sequence[RewardOf], *, needs_receipts: bool = True) -> list[Learnt | ApiError]:
         """Learn those rewards that are valid, and commit; the answer to each of the others is its error."""
-        return await self._reward(given, needs_all=False)
+        return await self._reward(given, needs_all=False, needs_receipts=needs_receipts)
 
-    async def _reward(self, given: Sequence[RewardOf], *, needs_all: bool) -> list[Learnt | ApiError]:
+    async def _reward(
+        self, given: Sequence[RewardOf], *, needs_all: bool, needs_receipts: bool
+    ) -> list[Learnt | ApiError]:
         self.live()  # a standby knows no receipts
         for _ in range(_ATTEMPTS):
             batch = RewardBatch(given, needs_all=needs_all)
             if self.receipts is not None:
-                await batch.check_receipts(self.receipts)
+                await batch.check_receipts(self.receipts, required=needs_receipts)
             settled = batch.find_settled(self.live().pending)
             if settled:
                 await self._group_commit.flush(self)

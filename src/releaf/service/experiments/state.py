@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from releaf.decision import ActionName
 from releaf.policy import ServedPolicy
-from releaf.service.errors import ApiError, invalid_request
+from releaf.service.errors import AlreadyRewarded, ApiError, invalid_request
 from releaf.service.experiments.action_history import Reward
 from releaf.service.experiments.apprentice_mode import (
     APPRENTICE,
@@ -173,8 +173,7 @@ class ExperimentState(ReplayedState):
         if pending is None:
             raise NotPending
         if self.deferred.get(decision) is not None:
-            held = self.deferred[decision]
-            raise ApiError(409, "already_rewarded", f"decision {decision} already has the reward {json.dumps(held)}")
+            raise AlreadyRewarded(decision, json.dumps(self.deferred[decision]))
         if pending[2] is not None and pending[2] <= at:
             message = f"the reward of decision {decision} is too late: its deadline was {format_timestamp(pending[2])}"
             raise ApiError(410, "too_late", message)

@@ -28,13 +28,13 @@ class PolicySpec(RequestMessage):
 class RewardRules(RequestMessage):
     """Deadline of rewards, the default reward of decisions that miss it, and whether rewards need a receipt.
 
-    With ``signed`` (recommended) each decision has a receipt, and a reward is rejected without the receipt of its
-    decision.
+    With ``signed`` each decision has a receipt, and a reward is rejected without the receipt of its decision, unless a
+    key with the scope ``admin`` sends it. By default rewards are signed where requests need keys.
     """
 
     within_seconds: Annotated[float, Meta(gt=0, le=10 * 366 * 86_400)] | None = None
     default: Reward | None = None
-    signed: bool = False
+    signed: bool | None = None
 
 
 class RetentionRules(RequestMessage):

@@ -110,7 +110,8 @@ async def reward_slots(request: ApiRequest) -> None:
     state = experiment.live()
     waiting = [number for number in values if state.is_pending(number) and state.deferred.get(number) is None]
     if waiting:
-        await request.reward(experiment, [RewardOf(decision=number, reward=values[number]) for number in waiting])
+        rewards = [RewardOf(decision=number, reward=values[number]) for number in waiting]
+        await request.reward(experiment, rewards, needs_receipts=False)
     else:
         await experiment.flush()
 
