@@ -131,9 +131,9 @@ def _require_direct(headers: Mapping[bytes, bytes]) -> None:
             raise ApiError(
                 403,
                 "forwarded",
-                f"the request has a {name.decode('latin-1').title()} header, so that it comes through a proxy, and this "
-                "service needs no keys: start it with --require-keys, or with the --name by which clients call it and "
-                "the --trusted-proxy; then add keys with releaf keys add",
+                f"the request has a {name.decode('latin-1').title()} header, so that it comes through a proxy, and "
+                "this service needs no keys: start it with --require-keys, or with the --name by which clients call it "
+                "and the --trusted-proxy; then add keys with releaf keys add",
             )
 
 

@@ -16,6 +16,7 @@ class ExperimentCounters(Struct):
     rewards: int = 0
     defaults: int = 0
     dropped: int = 0
+    discarded: int = 0  # of those that were dropped: their clients took a default instead
     reward_sum: float = 0.0
     spent: float = 0.0  # sum of the costs of the actions taken
 

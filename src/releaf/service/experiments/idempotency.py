@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
-from releaf.service.errors import invalid_request
+from releaf.service.errors import ApiError, invalid_request
 
+DISCARDED = 0  # in place of the number of a decision: its client took a default instead
 KEYS_KEPT = 100_000
 MOST_KEYS = 1_000_000  # with those of pending decisions, and of what came after them
 
@@ -17,6 +18,13 @@ def distinct_keys(keys: Iterable[str | None]) -> list[str]:
     if len(set(present)) < len(present):
         raise invalid_request("keys must differ within a request")
     return present
+
+
+def require_not_discarded(known: Mapping[str, int]) -> None:
+    """Raise an error with status 409 if the client has discarded a decision, by its key."""
+    for key, number in known.items():
+        if number == DISCARDED:
+            raise ApiError(409, "discarded", f"key {key!r} was discarded: its client took a default instead")
 
 
 class IdempotencyKeys(OrderedDict[str, int]):

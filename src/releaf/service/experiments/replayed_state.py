@@ -18,7 +18,7 @@ from releaf.service.experiments.apprentice_mode import APPRENTICE
 from releaf.service.experiments.cohorts import OpenCohorts
 from releaf.service.experiments.counters import ExperimentCounters
 from releaf.service.experiments.decision_costs import CostsOfContexts, costs_for
-from releaf.service.experiments.idempotency import IdempotencyKeys
+from releaf.service.experiments.idempotency import DISCARDED, IdempotencyKeys
 from releaf.service.experiments.label_costs import LabelCosts, label_costs_for
 from releaf.service.experiments.learner_slot import LearnerSlot, action_names, deserialize_learner
 from releaf.service.experiments.pending_decisions import DeferredDecisions, PendingDecision, PendingDecisions
@@ -160,6 +160,8 @@ class ReplayedState:
                 self._activate(decision, at)
             case Expired():
                 self._expire(event)
+            case events.Discarded(at, keys, decisions):
+                self._discard(keys, decisions, at)
             case events.ActionAdded(_, action, features, cost):
                 for slot in (self.slot, *self.shadows):
                     slot.learner.add_action(action, *features_argument(features), **cost_argument(slot.learner, cost))
@@ -332,6 +334,14 @@ class ReplayedState:
             self._learn(number, pending, value)
             self.counters.defaults += 1
             self.outcomes.append(RewardRow(number, "default", json.dumps(value), event.at))
+
+    def _discard(self, keys: Sequence[str], decisions: Sequence[int], at: float) -> None:
+        for key, number in zip(keys, decisions, strict=True):
+            if number in self.pending:
+                self._drop(number, at)
+                self.counters.discarded += 1
+            self.keys[key] = DISCARDED
+        self.keys.drop_oldest(self.pending)
 
     def _remove_action(self, action: ExperimentAction, at: float) -> None:
         for slot in (self.slot, *self.shadows):

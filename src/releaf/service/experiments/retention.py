@@ -22,6 +22,7 @@ from releaf.service.log.events import (
     Activated,
     AnyEvent,
     Decided,
+    Discarded,
     Expired,
     Rewarded,
     decode_page,
@@ -34,6 +35,7 @@ from releaf.service.store.base import FIRST_CHECKSUM, LogPage
 
 INTERVAL_SECONDS = 3600.0  # between two runs
 DAY_SECONDS = 86_400.0
+OF_DECISIONS = (Decided, Rewarded, Expired, Activated, Discarded)
 PAGES_PER_RUN = 2_000  # so that other work of the service gets its turn
 
 
@@ -122,7 +124,7 @@ class RetentionRunner:
 
     def _redact_events(self, events: list[AnyEvent], level: bytes) -> list[AnyEvent]:
         if level == DECISIONS:
-            return [event for event in events if not isinstance(event, Decided | Rewarded | Expired | Activated)]
+            return [event for event in events if not isinstance(event, OF_DECISIONS)]
         return [self._without_context(event, level) if isinstance(event, Decided) else event for event in events]
 
     def _without_context(self, event: Decided, level: bytes) -> Decided:

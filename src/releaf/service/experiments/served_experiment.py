@@ -18,7 +18,7 @@ from releaf.service.experiments.change_records import SOMEONE, Sender, record_ch
 from releaf.service.experiments.clock import MonotonicClock
 from releaf.service.experiments.decision_log import DecisionLog
 from releaf.service.experiments.event_feeds import Feed, publish
-from releaf.service.experiments.idempotency import distinct_keys
+from releaf.service.experiments.idempotency import distinct_keys, require_not_discarded
 from releaf.service.experiments.keyed_hashes import KeyedHashes
 from releaf.service.experiments.label_costs import LabelCosts, labels_info
 from releaf.service.experiments.learner_slot import action_names
@@ -36,6 +36,7 @@ from releaf.service.experiments.time_slices import TimeSlice, first_part
 from releaf.service.log.events import (
     AnyEvent,
     Decided,
+    Discarded,
     EligibleActions,
 )
 from releaf.service.log.group_commit import GroupCommit
@@ -259,6 +260,7 @@ class ServedExperiment:
     ) -> list[Decided]:
         """Decide only for the contexts whose idempotency key is new."""
         decisions, hashed = {}, self.hashes.subjects(subjects)
+        require_not_discarded(known)
         earlier, current = await self.read_decisions(list(known.values())), TimeSlice()
         for index, key in enumerate(keys):
             if key in known:
@@ -322,6 +324,16 @@ class ServedExperiment:
             except NotPending:  # another request has just rewarded it
                 continue
         raise service_unavailable("other requests reward the same decisions at the same time: try again")
+
+    async def discard(self, keys: Sequence[str]) -> Discarded:
+        """Drop the pending decisions of these keys and commit; a decision that is to come with one is refused."""
+        async with self._deciding, self._settling:
+            at = self.now()
+            event, outcomes = self._change(lambda state: (state.discard(keys, at), state.take_outcomes()))
+            written = self._group_commit.append(self, [event], outcomes) if event.keys else None
+        if written is not None:
+            await written
+        return event
 
     async def _learn(self, batch: RewardBatch) -> list[Learnt | ApiError]:
         """Learn a batch, a large one in slices between which other requests run, decisions of this experiment too."""

@@ -209,6 +209,15 @@ class ExperimentState(ReplayedState):
         self.apply(event)
         return event
 
+    def discard(self, keys: Sequence[str], at: float) -> events.Discarded:
+        """Drop the pending decisions of these keys: clients took a default instead, so that no reward is theirs."""
+        numbers = {key: self.keys.get(key) for key in keys}
+        found = {key: number or 0 for key, number in numbers.items() if number is None or number in self.pending}
+        event = events.Discarded(at, list(found), list(found.values()))
+        if event.keys:
+            self.apply(event)
+        return event
+
     def expire(self, now: float, is_over: Callable[[], bool] = lambda: False) -> Expired | None:
         """Expire decisions whose deadline has passed, until time is over; None if there is none."""
         overdue = self.pending.overdue(now)

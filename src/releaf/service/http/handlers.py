@@ -48,6 +48,7 @@ from releaf.service.messages import (
     Answers,
     Ask,
     ChangePage,
+    DiscardedKeys,
     ErasureProof,
     ErrorDetail,
     ExperimentInfo,
@@ -367,6 +368,13 @@ async def reward(request: ApiRequest) -> Learnt | AllLearnt | RawResponse:
     one = RewardOf(decision=body.decision, reward=body.reward, receipt=body.receipt)
     (learnt,) = await request.reward(experiment, [one])
     return learnt
+
+
+async def discard(request: ApiRequest) -> DiscardedKeys:
+    _limit_batch(request, len(request.body.keys))
+    event = await _experiment(request).discard(request.body.keys)
+    dropped = sum(number > 0 for number in event.decisions)
+    return DiscardedKeys(dropped, len(event.keys) - dropped)
 
 
 async def preview(request: ApiRequest) -> ExplanationInfo:

@@ -315,6 +315,7 @@ COUNTERS = (  # field of the counts
     ("releaf_rewards_received", "Rewards received.", "rewards"),
     ("releaf_rewards_default", "Decisions without a reward in time that got the default.", "defaults"),
     ("releaf_rewards_dropped", "Decisions without a reward in time that were dropped.", "dropped"),
+    ("releaf_decisions_discarded", "Of those that were dropped: their clients took a default instead.", "discarded"),
 )
 Read = Callable[[ExperimentReading], float | None]
 GAUGES: tuple[tuple[str, str, Read], ...] = (

@@ -180,6 +180,16 @@ class ErasureFinished(LogEvent, tag=16):
     """Learners no longer use models that were fitted to the contexts of erased decisions."""
 
 
+class Discarded(LogEvent, tag=18):
+    """Clients took a default instead of the decisions of these idempotency keys.
+
+    ``decisions`` has the number of each that was pending, and 0 for a key whose request has not come.
+    """
+
+    keys: list[str]
+    decisions: list[int]
+
+
 AnyEvent = (
     Decided
     | Rewarded
@@ -196,6 +206,7 @@ AnyEvent = (
     | Erased
     | ErasureFinished
     | Activated
+    | Discarded
 )
 REDACTED = b"\xc1"  # the one byte that MessagePack never uses: the body of a redacted page begins with it
 # What a redacted page has lost: decisions of erased subjects; or all its contexts, whose hashes it may have; or all its

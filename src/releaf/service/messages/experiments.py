@@ -72,7 +72,7 @@ class NewExperiment(RequestMessage):
 
 
 class Counts(Struct):
-    """Counts of decisions and rewards of an experiment."""
+    """Counts of decisions and rewards of an experiment. ``dropped`` includes the ``discarded`` ones."""
 
     decisions: int
     explored: int
@@ -82,6 +82,7 @@ class Counts(Struct):
     dropped: int
     waiting: int
     mean_reward: float | None
+    discarded: int = 0
 
     @property
     def unaccounted(self) -> int:
