@@ -176,7 +176,7 @@ def test_shadows_weigh_the_same_costs_and_take_charge_only_if_requests_suit_them
     assert "it weighs no costs" in text
     text = api.refused(409, "conflict", "POST", f"{path}/shadows/fixed/promote")
     assert "it has fixed costs, but the policy in charge needs them with each decision" in text
-    api.post(f"{path}/shadows/each/promote")
+    api.post(f"{path}/shadows/each/promote?force=true")
     assert api.post(f"{path}/decide", {"context": CONTEXT, "cost": COST})["cost"] is not None
     free = api.new("LinUCB", actions=ACTIONS, parameters=FIXED)
     text = api.refused(409, "conflict", "POST", f"{free}/shadows", shadow_of("each", {"cost_weight": 0.5}))

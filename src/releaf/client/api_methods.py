@@ -205,8 +205,8 @@ class ApiMethods(DecisionMethods):
     def promote(self, experiment: str, shadow: str, *, force: bool = False) -> ApiCall[Info]:
         """Put a shadow in charge; the policy that was in charge becomes the shadow "former".
 
-        An apprentice, ``promote(experiment, "apprentice")``, decides from then on. Unless it is shown to earn more than
-        the application, that raises :class:`Conflict`; with ``force`` it does so all the same.
+        An apprentice, ``promote(experiment, "apprentice")``, decides from then on. Unless the learner is shown to earn
+        more than what decides now, that raises :class:`Conflict`; with ``force`` it is promoted all the same.
         """
         path = experiment_path(experiment, "shadows", shadow, "promote")
         return change("POST", path, **({"force": "true"} if force else {}))

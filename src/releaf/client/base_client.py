@@ -11,6 +11,7 @@ from releaf._version import __version__
 from releaf.client.call import ApiCall
 from releaf.client.circuit_breaker import Admission, Circuit, CircuitBreaker
 from releaf.client.default_reports import DefaultReports
+from releaf.client.response_decoding import is_of_one_experiment
 from releaf.client.responses import ServiceError, Unavailable
 from releaf.client.retries import RetrySchedule
 from releaf.client.transports import Transport, settle
@@ -93,7 +94,7 @@ class BaseClient:
         except BaseException:
             circuit.release(admission)
             raise
-        if response.is_server_error:
+        if response.is_server_error and not is_of_one_experiment(response):
             circuit.fail(admission, f"status {response.status_code}")
         else:
             circuit.succeed()

@@ -16,6 +16,8 @@ from releaf.client.responses import Conflict, Decision, ServiceError, Unavailabl
 T = TypeVar("T")
 
 UNAVAILABLE_STATUSES = (429, 502, 503, 504)  # 502 and 504 come from proxies
+PROBLEM = "urn:releaf:problem:"  # before the code, in the type of the service's own errors
+OF_SERVICE = ("not_ready", "stopping", "connection_limit")  # codes of errors about the service as a whole
 UNAVAILABLE_CODE = "unavailable"  # of a line that was not committed, among others that may have been
 
 
@@ -91,6 +93,15 @@ def error_from(response: httpx.Response) -> ServiceError:
     except ValueError:
         content = None
     return make_error(response.status_code, content, _retry_after(response.headers.get("Retry-After")))
+
+
+def is_of_one_experiment(response: httpx.Response) -> bool:
+    """Whether an error of a service may be about one experiment, such as too many pending decisions: others go on."""
+    try:
+        kind = str(response.json()["type"])
+    except (ValueError, TypeError, KeyError):
+        return False  # from a proxy
+    return kind.startswith(PROBLEM) and kind.removeprefix(PROBLEM) not in OF_SERVICE
 
 
 def _retry_after(text: str | None) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
@@ -74,10 +75,15 @@ def apprentices_choice(event: Decided, spec: NewExperiment) -> ExperimentAction 
 
 
 def require_evidence(slot: LearnerSlot) -> None:
-    """Raise an error with status 409 unless the apprentice is shown to earn more than the application."""
+    """Raise an error with status 409 unless a learner is shown to earn more than what decides."""
     told = slot.to_message()
     if told.difference_low is not None and told.difference_low > 0.0:
         return
+    watches = slot.name == APPRENTICE
+    what, other, remedy = f"shadow {slot.name!r}", "the policy in charge", "decisions (least_probability)"
+    if watches:
+        what, other = "the apprentice", "the application"
+        remedy = "some of the application's decisions and send their probability"
     known = "no rewarded decision compares them yet"
     if told.difference_low is not None and told.difference_high is not None:
         known = (
@@ -87,6 +93,13 @@ def require_evidence(slot: LearnerSlot) -> None:
     raise ApiError(
         409,
         "not_shown",
-        f"the apprentice is not shown to earn more than the application: {known}. Expected a lower bound above 0: let "
-        "it watch on, randomise some of the application's decisions and send their probability, or set force",
+        f"{what} is not shown to earn more than {other}: {known}. Expected a lower bound above 0: let it watch on, "
+        f"randomise {remedy}, or set force",
     )
+
+
+def describe_evidence(slot: LearnerSlot, *, force: bool) -> dict[str, Any]:
+    """What is known at a promotion, for the audit log."""
+    told = slot.to_message()
+    fields = ("compared", "difference", "difference_low", "difference_high")
+    return {"force": force, **{name: getattr(told, name) for name in fields}}

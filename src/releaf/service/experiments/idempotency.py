@@ -34,6 +34,17 @@ class IdempotencyKeys(OrderedDict[str, int]):
         """Those of these keys that have a decision already, with its number."""
         return {key: self[key] for key in keys if key in self}
 
+    def drop_until(self, decision: int) -> None:
+        """Drop the keys of all decisions up to this one."""
+        dropped = []
+        for key, number in self.items():
+            if number > decision:
+                break
+            if number != DISCARDED:
+                dropped.append(key)
+        for key in dropped:
+            del self[key]
+
     def drop_oldest(self, pending: Container[int]) -> None:
         """Keep the newest KEYS_KEPT keys, and up to MOST_KEYS while the oldest one's decision is pending."""
         while len(self) > KEYS_KEPT and (len(self) > MOST_KEYS or next(iter(self.values())) not in pending):

@@ -180,6 +180,8 @@ class ReplayedState:
                 self.retired = True
             case events.RetentionSet(_, retention):
                 self.retention = retention
+            case events.Redacted():
+                self.keys.drop_until(event.last_decision)
             case events.Erased(_, decisions):
                 self._erase(decisions, event.at)
             case events.ErasureFinished():

@@ -86,8 +86,11 @@ class RetentionRunner:
             if limit is None:
                 continue
             due, end = await self._find_due(level, limit)
-            if due and not await cover(self._experiment, due[-1].page.last, contexts_before, decisions_before):
-                return True  # try again after the interval
+            if due:
+                latest = due[-1].page
+                dropped = latest.decision if level == DECISIONS else 0
+                if not await cover(self._experiment, latest.last, contexts_before, decisions_before, dropped):
+                    return True  # try again after the interval
             for first in range(0, len(due), PAGES_PER_WRITE):
                 await self._redact(due[first : first + PAGES_PER_WRITE], level, due[-1].page.last)
             self._done[level] = end

@@ -6,14 +6,15 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import msgspec
 
 from releaf.service.errors import ApiError, StoreError, service_unavailable
 from releaf.service.experiments import learner_factory
-from releaf.service.experiments.apprentice_mode import Baselines
+from releaf.service.experiments.apprentice_mode import Baselines, describe_evidence
 from releaf.service.experiments.change_records import SOMEONE, Sender, record_change
 from releaf.service.experiments.clock import MonotonicClock
 from releaf.service.experiments.decision_log import DecisionLog
@@ -358,11 +359,13 @@ class ServedExperiment:
         *arguments: Any,
         sender: Sender | None = None,
         changes: Sequence[ChangeRow] = (),
+        details: Mapping[str, Any] = MappingProxyType({}),
         **named: Any,
     ) -> None:
         """Apply a change, named after a method of `ExperimentState`, and commit.
 
-        With a sender, a record of the change goes to the audit log as well, or ``changes`` if these are given.
+        With a sender, a record of the change goes to the audit log as well, with further ``details`` of what is there
+        afterwards; or ``changes`` if these are given.
         """
         async with self._deciding, self._settling:
             at, before = self.now(), _changeable_fields(self.live())
@@ -373,9 +376,21 @@ class ServedExperiment:
                 slot.decision_seconds *= growth
             if sender is not None:
                 subject = arguments[0] if arguments and isinstance(arguments[0], str | int) else None
+                before, after = before | dict.fromkeys(details), after | dict(details)
                 changes = [record_change(at, sender, self.name, what, subject, before, after)]
             written = self._group_commit.append(self, [event], self.live().take_outcomes(), changes)
         await written
+
+    async def promote(self, name: str, *, force: bool = False, sender: Sender = SOMEONE) -> None:
+        """Put a shadow in charge, or let the apprentice decide; the audit log gets what was known of it."""
+        state = self.live()
+        evidence, floors = describe_evidence(state.promotable(name), force=force), state.propensity_floors()
+        await self.change("promote", name, sender=sender, details={"evidence": evidence}, force=force)
+        if floors and not state.propensity_floors():
+            self.report(
+                f"{name} was promoted, and has no least probability of actions, which the policy before it had: "
+                "comparisons with shadows and estimates from the log may find no support from now on"
+            )
 
     async def add_shadow(self, request: NewShadow, sender: Sender = SOMEONE) -> None:
         learner = self.live().learner

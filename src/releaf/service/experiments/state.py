@@ -31,7 +31,7 @@ from releaf.service.experiments.decision_costs import (
     require_same_costs_in_requests,
 )
 from releaf.service.experiments.label_costs import LabelCosts, require_label_costs
-from releaf.service.experiments.learner_slot import action_names, serialize_learner
+from releaf.service.experiments.learner_slot import LearnerSlot, action_names, serialize_learner
 from releaf.service.experiments.pending_decisions import NotPending
 from releaf.service.experiments.receipts import new_receipt_part
 from releaf.service.experiments.replayed_state import (
@@ -302,28 +302,31 @@ class ExperimentState(ReplayedState):
         return event
 
     def promote(self, name: str, at: float, force: bool = False) -> AnyEvent:
-        """Put a shadow in charge; or let the apprentice decide, if it is shown to earn more, or with ``force``."""
+        """Put a shadow in charge, or let the apprentice decide, if it is shown to earn more, or with ``force``."""
         self._require_not_retired()
+        slot = self.promotable(name)
+        if not force:
+            require_evidence(slot)
+        event = events.Promoted(at, name)
+        self.apply(event)
+        return event
+
+    def promotable(self, name: str) -> LearnerSlot:
+        """The slot of a learner that can be promoted, apart from evidence."""
+        if self.is_apprentice and name == APPRENTICE:
+            return self.slot
+        shadow = self._shadow(name)
         if self.is_apprentice:
-            if name != APPRENTICE:
-                self._shadow(name)
-                message = f"shadow {name!r} can't be promoted while the application decides: expected {APPRENTICE!r}"
-                raise ApiError(409, "conflict", message)
-            if not force:
-                require_evidence(self.slot)
-            event: AnyEvent = events.Promoted(at, name)
-            self.apply(event)
-            return event
-        if self._shadow(name).learner.wants_all != self.learner.wants_all:
+            message = f"shadow {name!r} can't be promoted while the application decides: expected {APPRENTICE!r}"
+            raise ApiError(409, "conflict", message)
+        if shadow.learner.wants_all != self.learner.wants_all:
             rewards = "of all actions" if self.learner.wants_all else "of the action taken"
             message = (
                 f"shadow {name!r} can't be promoted: it does not learn from rewards {rewards}, as pending decisions do"
             )
             raise ApiError(409, "conflict", message)
-        require_promotable(self.learner, self._shadow(name).learner, name)
-        event = events.Promoted(at, name)
-        self.apply(event)
-        return event
+        require_promotable(self.learner, shadow.learner, name)
+        return shadow
 
     def retire(self, at: float) -> AnyEvent:
         """Make no more decisions; the experiment still learns rewards of earlier ones."""
@@ -337,9 +340,11 @@ class ExperimentState(ReplayedState):
         self.apply(event)
         return event
 
-    def note_redaction(self, contexts_before: float | None, decisions_before: float | None, at: float) -> AnyEvent:
-        """Note that contexts and decisions before these times are dropped from the log."""
-        event = events.Redacted(at, contexts_before, decisions_before)
+    def note_redaction(
+        self, contexts_before: float | None, decisions_before: float | None, last_decision: int, at: float
+    ) -> AnyEvent:
+        """Note that contexts and decisions before these times are dropped from the log, up to a decision."""
+        event = events.Redacted(at, contexts_before, decisions_before, last_decision)
         self.apply(event)
         return event
 

@@ -177,7 +177,9 @@ async def promote_shadow(request: ApiRequest) -> ExperimentInfo:
     force = request.query.get("force", "false")
     if force not in ("true", "false"):
         raise invalid_request(f"force is {force[:200]!r}: expected true or false")
-    return await _change(request, "promote", request.path["shadow"], force=force == "true")
+    experiment = _experiment(request)
+    await experiment.promote(request.path["shadow"], force=force == "true", sender=_sender(request))
+    return experiment.info()
 
 
 # --- decisions and rewards ----------------------------------------------------------------------------------

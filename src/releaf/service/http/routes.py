@@ -72,7 +72,7 @@ _ETAG_HEADER = Parameter(
 
 _FORCE = Parameter(
     "force",
-    "whether to promote an apprentice that is not shown to earn more than the application",
+    "whether to promote a shadow that is not shown to earn more than the policy in charge, or an apprentice",
     {"type": "string", "enum": ["true", "false"], "default": "false"},
 )
 

@@ -155,10 +155,14 @@ class RetentionSet(LogEvent, tag=11):
 
 
 class Redacted(LogEvent, tag=12):
-    """Contexts and decisions before these times are dropped from the pages; None where all are kept."""
+    """Contexts and decisions before these times are dropped from the pages; None where all are kept.
+
+    ``last_decision``: the latest of the decisions that are dropped, whose idempotency keys go too.
+    """
 
     contexts_before: float | None
     decisions_before: float | None
+    last_decision: int = 0
 
 
 class Erased(LogEvent, tag=13):
