@@ -31,6 +31,7 @@ from releaf.service.dashboard import pages
 from releaf.service.dashboard.login import protected_routes
 from releaf.service.errors import ApiError, StoreError
 from releaf.service.experiments.alerts import SeriesReading
+from releaf.service.experiments.pending_decisions import pending_limit
 from releaf.service.experiments.registry import ExperimentRegistry
 from releaf.service.http.asgi import RawResponse, Receive, Scope, Send
 from releaf.service.http.connection_limits import connection_class
@@ -268,6 +269,7 @@ def _readings(registry: ExperimentRegistry) -> list[ExperimentReading]:
             actions=_action_readings(experiment.monitor.reading),
             lift=_lift_reading(experiment.monitor.reading),
             spend=info.spend,
+            pending_limit=None if experiment.state is None else pending_limit(experiment.state.slot.policy),
         )
         for experiment, info in experiments
     ]

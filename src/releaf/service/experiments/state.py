@@ -132,7 +132,7 @@ class ExperimentState(ReplayedState):
 
     def _require_capacity_for(self, decisions: int) -> None:
         if self.learner.observation_mode != "never":
-            self.pending.require_capacity_for(decisions, self.spec)
+            self.pending.require_capacity_for(decisions, self.slot.policy)
 
     def _watched(
         self, baselines: Baselines | None, count: int, eligible: EligibleActions | None, many: ManyActions | None

@@ -160,8 +160,8 @@ class LabelsInfo(Struct):
 class AlertInfo(Struct):
     """Something that its owner should look at, and what to do about it.
 
-    ``kind`` is stalled_rewards, drift, propensity_floor, label_budget or spend_budget; ``severity`` is info,
-    warning or critical.
+    ``kind`` is stalled_rewards, drift, propensity_floor, label_budget, spend_budget or pending_limit; ``severity`` is
+    info, warning or critical.
     """
 
     kind: str
