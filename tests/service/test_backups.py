@@ -340,6 +340,9 @@ def test_no_service_writes_to_a_backup(tmp_path: Path) -> None:
         asyncio.run(open_store(str(file)).open())
     assert "is a backup: expected a store" in invoke("store", "backup", file, tmp_path / "c.db", expect=1).stderr
     assert "is a backup" in invoke("store", "compact", file, expect=1).stderr
+    with pytest.raises(AssertionError, match="is a backup: restore it") as failed:
+        start_service(tmp_path, free_port(), "--store", str(file))
+    assert "Uvicorn running" not in str(failed.value)
     assert file.read_bytes() == content
     assert not Path(f"{file}-leases").exists()
 

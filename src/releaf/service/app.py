@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from types import FrameType
@@ -352,6 +352,10 @@ class DecisionServer(uvicorn.Server):
         else:
             super().handle_exit(sig, frame)
         self._registry.draining = True
+
+    def _log_started_message(self, listeners: Sequence[socket.SocketType]) -> None:
+        if not self.should_exit:  # the store may have failed to open already
+            super()._log_started_message(listeners)
 
     def stop_soon(self) -> None:
         """Stop at the next tick."""

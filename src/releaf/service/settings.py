@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from ipaddress import IPv4Network, IPv6Network, ip_network
+from math import isfinite
 
 EXPERIMENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -92,6 +93,10 @@ class ServiceSettings:
     log_format: str = "json"
 
     def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, float) and not isfinite(value):
+                raise ValueError(f"{field.name} is {value}: expected a finite number")
         for text in self.trusted_proxies:
             parse_network(text)
         if self.personalizer and not EXPERIMENT_NAME.fullmatch(self.personalizer):

@@ -96,8 +96,8 @@ def _pending_limit(state: ExperimentState) -> Iterator[AlertInfo]:
             "pending_limit",
             "critical" if waiting >= limit else "warning",
             f"{waiting:,} decisions wait for their rewards, and {limit:,} may: beyond that new ones are refused (503)",
-            "Check that the program that sends rewards runs. Or let a policy with a larger max_pending take charge, as a "
-            "shadow first",
+            "Check that the program that sends rewards runs. Or let a policy with a larger max_pending take charge, as "
+            "a shadow first",
         )
 
 

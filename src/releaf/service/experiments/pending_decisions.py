@@ -58,8 +58,8 @@ class PendingDecisions(dict[int, PendingDecision]):
                 503,
                 "pending_limit",
                 f"{len(self):,} decisions wait for their rewards, and {limit:,} may: send their rewards. Or let a "
-                "policy with a larger max_pending take charge, as a shadow first; or create the experiment with a deadline "
-                "(rewards.within_seconds)",
+                "policy with a larger max_pending take charge, as a shadow first; or create the experiment with a "
+                "deadline (rewards.within_seconds)",
                 retry_after=1,
             )
 

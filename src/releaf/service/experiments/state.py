@@ -276,6 +276,14 @@ class ExperimentState(ReplayedState):
                 "would spend its budget on rewards that never come. Leave the budget out",
             )
         self._require_not_retired()
+        if self.learner.observation_mode == "never":
+            raise ApiError(
+                409,
+                "conflict",
+                f"the policy in charge, {type(self.learner).__name__}, asks for no rewards, so that a shadow would "
+                "learn nothing and could not be compared: put one in charge that asks for them, such as EpsilonGreedy "
+                "with epsilon=1 in place of Random",
+            )
         if getattr(self.learner, "action_features", None) is not None:
             raise ApiError(409, "conflict", "an experiment whose actions have features can't have shadows")
         require_same_costs_in_requests(self.learner, learner)
