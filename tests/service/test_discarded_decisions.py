@@ -85,7 +85,8 @@ def experiment(api: Api, *faults: str) -> Iterator[tuple[str, FlakyServer]]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_client_reports_defaults_so_that_their_late_decisions_are_dropped(kind: str, api: Api) -> None:
-    with experiment(api, "slow", "slow", "busy", "proxy") as (path, proxy), KINDS[kind](proxy.url) as client:
+    connect: Any = KINDS[kind]
+    with experiment(api, "slow", "slow", "busy", "proxy") as (path, proxy), connect(proxy.url) as client:
         made = [client.decide(path.rpartition("/")[2], CONTEXT, timeout=0.5, default="a") for _ in range(2)]
         assert all(one.is_default for one in made)
         wait_until(lambda: counts(api, path)["discarded"] == 2)
