@@ -17,6 +17,7 @@ from polling import wait_until
 from service_api import Api, running_api
 from typer.testing import CliRunner
 
+import releaf
 from releaf.cli import app
 from releaf.client import Client, Conflict, ServiceError
 
@@ -99,6 +100,51 @@ def test_a_client_that_is_closed_reports_its_last_defaults(api: Api) -> None:
             made = client.decide_many(path.rpartition("/")[2], [CONTEXT] * 3, timeout=0.5, default="b")
             assert [one.action for one in made] == ["b"] * 3
         wait_until(lambda: counts(api, path)["discarded"] == 3)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_default_is_learnt_when_the_application_reports_it_with_its_reward(kind: str, api: Api) -> None:
+    connect: Any = KINDS[kind]
+    path, twin = api.new("LinUCB"), api.new("LinUCB")
+    with connect(api.url) as client:
+        name = path.rpartition("/")[2]
+        assert client.observe(name, CONTEXT, "b", 1.0, key="k") == "learnt"
+        assert client.observe(name, CONTEXT, "b", 1.0, key="k") == "repeated"
+        assert client.observe(name, [0.5, 0.5], "a", 0.0, probability=0.25) == "learnt"
+        for wrong, told in (({"action": "c"}, "action is 'c'"), ({"reward": 2.0}, "reward is 2.0: expected")):
+            with pytest.raises(ServiceError, match=told):
+                client.observe(name, CONTEXT, **{"action": "a", "reward": 0.5, **wrong})
+    told = counts(api, path)
+    assert (told["decisions"], told["rewards"], told["waiting"]) == (2, 2, 0)
+    later, first = api.get(f"{path}/decisions")["decisions"]
+    assert [(one["action"], one["reward"], one["probability"]) for one in (first, later)] == [
+        ("b", 1.0, None),
+        ("a", 0.0, 0.25),
+    ]
+    learner = releaf.from_bytes(api.model(twin))
+    learner.observe(CONTEXT, "b", 1.0)
+    learner.observe([0.5, 0.5], "a", 0.0)
+    estimates = releaf.from_bytes(api.model(path)).estimate([CONTEXT])
+    assert estimates == pytest.approx(learner.estimate([CONTEXT]))
+
+
+def test_what_an_application_reported_survives_a_restart(tmp_path: Path) -> None:
+    store = ("--store", str(tmp_path / "store.db"), "--snapshot-events", "1000000")
+    with running_api(tmp_path, *store) as api:
+        path = api.new("AdaptiveReleaf", parameters={"observe": "always"})
+        api.post(f"{path}/shadows", {"name": "s", "policy": {"name": "LinUCB", "parameters": {}}})
+        for number in range(30):
+            context = [number / 30, 0.5]
+            api.post(f"{path}/observe", {"context": context, "action": "ab"[number % 2], "reward": number / 30})
+            api.post(f"{path}/decide", {"context": context})
+    told = CliRunner().invoke(app, ["store", "check", str(tmp_path / "store.db"), "--json"])
+    assert json.loads(told.stdout)["sound"], told.stdout
+
+
+def test_a_learner_that_asks_for_some_rewards_only_learns_nothing_that_was_reported(api: Api) -> None:
+    path = api.new("Releaf")
+    body = {"context": CONTEXT, "action": "a", "reward": 1.0}
+    assert "can't learn what the application decided" in api.refused(422, "invalid", "POST", f"{path}/observe", body)
 
 
 def test_the_same_key_gives_the_same_default_again(api: Api) -> None:

@@ -265,6 +265,47 @@ class DecisionMethods(BaseClient):
         body = {"rewards": [_reward_of(*one) for one in rewards]}
         return _post(experiment_path(experiment, "reward"), body, decode_statuses, timeout)
 
+    @CallMethod
+    def observe(
+        self,
+        experiment: str,
+        context: Context,
+        action: Label,
+        reward: float,
+        *,
+        probability: float | None = None,
+        key: str | None = None,
+        subject: str | None = None,
+        timeout: float | None = None,
+    ) -> ApiCall[str]:
+        """Send the reward of a decision that the application made by itself, such as a default; returns "learnt".
+
+        It counts as a decision. For policies that ask for every reward. The scopes ``decide`` and ``reward`` are
+        needed.
+
+        Parameters
+        ----------
+        experiment
+            Its name.
+        context
+            As for :meth:`decide`; that of a default is its ``context``.
+        action
+            The action that was taken.
+        reward
+            Its reward.
+        probability
+            With which the application took the action; None if it is unknown, and the decision then tells nothing
+            about shadows.
+        key
+            Idempotency key, of which a repeated call is "repeated". By default each call draws one. That of a call to
+            ``decide`` is another.
+        subject, timeout
+            As for :meth:`decide` and :meth:`reward`.
+        """
+        body = {"context": encode_context(context), "action": action, "reward": reward, "key": key or uuid4().hex}
+        body |= _about("probability", probability) | _about("subject", subject)
+        return _post(experiment_path(experiment, "observe"), body, field_reader("status"), timeout)
+
     @StreamMethod
     def reward_stream(
         self,

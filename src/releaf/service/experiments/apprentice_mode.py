@@ -18,18 +18,18 @@ APPRENTICE = "apprentice"  # name of the learner that watches, among the shadows
 Baselines = Sequence[Baseline | None]
 
 
-def require_able_to_watch(learner: ServedPolicy) -> None:
+def require_able_to_watch(learner: ServedPolicy, what: str = "be an apprentice") -> None:
     """Raise unless a learner learns from decisions that it did not make, and from the reward of each."""
     name = type(learner).__name__
     if not learner.traits.learns_from_logs:
-        raise invalid_request(f"{name} can't be an apprentice: expected a policy that learns from logs (observe)")
+        raise invalid_request(f"{name} can't {what}: expected a policy that learns from logs (observe)")
     if learner.wants_all or learner.observation_mode != "always" or learner.label_budget is not None:
         raise invalid_request(
-            f"{name} as given can't be an apprentice: expected one that asks for the reward of every decision, and of "
-            "its action only"
+            f"{name} as given can't {what}: expected one that asks for the reward of every decision, and of its action "
+            "only"
         )
     if learner.cost_weight is not None or learner.control_share:
-        raise invalid_request(f"{name} can't be an apprentice with costs or a control_share: leave them out")
+        raise invalid_request(f"{name} can't {what} with costs or a control_share: leave them out")
 
 
 def require_baselines(

@@ -206,7 +206,9 @@ class ReplayedState:
         eligible = None if requested else [event.eligible]
         further = (event.many, [event.costs], [event.label_cost])
         (choice,) = decide_contexts(self.learner, [event.context], eligible, *further)
-        if self.is_apprentice:
+        if event.observed:  # the log does not have the learner's own choice
+            same = True
+        elif self.is_apprentice:
             same = choice.action == (event.shadows or {}).get(APPRENTICE)
         else:
             same = (choice.action, choice.explored) == (event.action, event.explored)

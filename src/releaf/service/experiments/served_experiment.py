@@ -46,7 +46,7 @@ from releaf.service.log.recovery import LogDamaged, Recovery
 from releaf.service.log.snapshots import SnapshotWriter
 from releaf.service.log.state_format import compress, decompress
 from releaf.service.many_actions import ManyActions
-from releaf.service.messages import ExperimentInfo, Learnt, NewExperiment, NewShadow, RewardOf
+from releaf.service.messages import ExperimentInfo, Learnt, NewExperiment, NewShadow, Observation, RewardOf
 from releaf.service.settings import ServiceSettings
 from releaf.service.store.base import ChangeRow, EventStore, ExperimentRow
 from releaf.service.timestamps import format_timestamp
@@ -280,6 +280,18 @@ class ServedExperiment:
             made = await self.decide(own, named, allowed, people, many, priced, watched, labels)
             decisions |= dict(zip(new, made, strict=True))
         return [decisions[index] for index in range(len(contexts))]
+
+    async def observe(self, seen: Observation) -> Learnt:
+        """Learn the reward of a decision that the application made by itself, and commit both; once for each key."""
+        known = self.live().keys.known([] if seen.key is None else [seen.key])
+        require_not_discarded(known)
+        if known:
+            await self.flush()
+            return Learnt(*known.values(), "repeated")
+        at, hashed = self.now(), None if seen.subject is None else self.hashes.subject(seen.subject)
+        made, outcomes = self._change(lambda state: (state.observe(seen, at, hashed), state.take_outcomes()))
+        await self._group_commit.append(self, made, outcomes)
+        return Learnt(self.decisions(), "learnt")
 
     async def decide_together(self, decide: Callable[[ExperimentState, float], list[Decided]]) -> list[Decided]:
         """Make decisions of which each depends on those before, and commit them all at once."""

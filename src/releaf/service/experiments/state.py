@@ -9,8 +9,10 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Iterable, Sequence
-from itertools import count, repeat
+from itertools import count, islice, repeat
 from typing import Any, cast
+
+import msgspec
 
 from releaf.decision import ActionName
 from releaf.policy import ServedPolicy
@@ -20,6 +22,7 @@ from releaf.service.experiments.apprentice_mode import (
     APPRENTICE,
     Baselines,
     as_watched,
+    require_able_to_watch,
     require_baselines,
     require_evidence,
 )
@@ -51,10 +54,11 @@ from releaf.service.log.events import (
     Rewarded,
 )
 from releaf.service.many_actions import ManyActions
-from releaf.service.messages import Baseline, PolicySpec, RetentionRules
+from releaf.service.messages import Baseline, Observation, PolicySpec, RetentionRules
 from releaf.service.timestamps import format_timestamp
 from releaf.table import ordered_values
 
+OBSERVE = "learn what the application decided by itself"
 MAX_ACTIONS = 1000
 MAX_SHADOWS = 16  # each takes as much time as the policy in charge
 
@@ -133,6 +137,34 @@ class ExperimentState(ReplayedState):
     def _require_capacity_for(self, decisions: int) -> None:
         if self.learner.observation_mode != "never":
             self.pending.require_capacity_for(decisions, self.slot.policy)
+
+    def observe(self, seen: Observation, at: float, subject: str | None = None) -> list[AnyEvent]:
+        """Learn the reward of a decision that the application made by itself; it counts as a decision."""
+        self._require_not_retired()
+        require_able_to_watch(self.learner, OBSERVE)
+        if self.is_apprentice or getattr(self.learner, "action_features", None) is not None:
+            raise invalid_request(
+                f"{self.spec.name!r} can't {OBSERVE}: its learner is an apprentice, or its actions have features; "
+                "expected decide, with baseline where the learner is an apprentice"
+            )
+        known, (low, high) = action_names(self.learner), self.learner.reward_range
+        if seen.action not in known or type(seen.action) is bool:
+            raise invalid_request(f"action is {seen.action!r}: expected one of {known[:20]}")
+        if not low <= seen.reward <= high:
+            raise invalid_request(f"reward is {seen.reward}: expected a number from {low:g} to {high:g}")
+        (row,) = self.to_rows([seen.context])
+        try:
+            (choice,) = decide_contexts(self.learner, [row])
+        except (ValueError, TypeError, OverflowError) as error:
+            raise invalid_request(str(error)) from None
+        (others,) = islice(self._shadow_choices([row], None, None, None), 1)
+        number = self.counters.decisions + 1
+        event = Decided.of(at, number, row, choice, seen.key, others, subject)
+        event = msgspec.structs.replace(
+            event, action=seen.action, probability=seen.probability, explored=False, observed=True
+        )
+        self._record([event])
+        return [event, self.reward(number, seen.reward, at)]
 
     def _watched(
         self, baselines: Baselines | None, count: int, eligible: EligibleActions | None, many: ManyActions | None

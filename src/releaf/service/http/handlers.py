@@ -372,6 +372,12 @@ async def reward(request: ApiRequest) -> Learnt | AllLearnt | RawResponse:
     return learnt
 
 
+async def observe(request: ApiRequest) -> Learnt:
+    experiment = _experiment(request)
+    request.identity.require(experiment.name, "decide")
+    return await experiment.observe(request.body)
+
+
 async def discard(request: ApiRequest) -> DiscardedKeys:
     _limit_batch(request, len(request.body.keys))
     event = await _experiment(request).discard(request.body.keys)

@@ -55,6 +55,7 @@ class Decided(LogEvent, tag=1):
     cost: float | None = None
     group: str | None = None  # "control" or "learner", where a share of decisions belongs to control
     label_cost: float | None = None
+    observed: bool = False  # the application made the decision, and reported it with its reward
 
     @classmethod
     def of(

@@ -119,6 +119,20 @@ class Rewarding(RequestMessage):
     rewards: Annotated[list[RewardOf], Meta(min_length=1)] | UnsetType = UNSET
 
 
+class Observation(RequestMessage):
+    """A decision that the application made by itself, such as a default, and its reward.
+
+    ``probability`` is that with which it took the action; null where it is unknown.
+    """
+
+    context: Context
+    action: RequestAction
+    reward: float
+    probability: Annotated[float, Meta(gt=0, le=1)] | None = None
+    key: Key | None = None
+    subject: Subject | None = None
+
+
 class Discarding(RequestMessage):
     """Idempotency keys of requests for decisions whose answers came too late: the client took a default instead."""
 
