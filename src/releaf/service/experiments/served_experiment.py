@@ -285,9 +285,9 @@ class ServedExperiment:
         """Learn the reward of a decision that the application made by itself, and commit both; once for each key."""
         known = self.live().keys.known([] if seen.key is None else [seen.key])
         require_not_discarded(known)
-        if known:
+        for number in known.values():
             await self.flush()
-            return Learnt(*known.values(), "repeated")
+            return Learnt(number, "repeated")
         at, hashed = self.now(), None if seen.subject is None else self.hashes.subject(seen.subject)
         made, outcomes = self._change(lambda state: (state.observe(seen, at, hashed), state.take_outcomes()))
         await self._group_commit.append(self, made, outcomes)
