@@ -240,8 +240,8 @@ def test_logs_of_earlier_versions_are_read() -> None:
     decided = Decided(1.0, 1, [0.5], "wait", 1.0, False, True, None, None, None, None)
     added = ActionAdded(1.0, "new", None)
     fields = msgspec.msgpack.decode(encode_page([decided, added]))
-    assert (fields[0][-2:], fields[1][-1]) == ([None, None], None)
-    earlier = msgspec.msgpack.encode([fields[0][:-2], fields[1][:-1]])
+    assert (fields[0][-3:], fields[1][-1]) == ([None, None, False], None)  # group, label_cost, observed
+    earlier = msgspec.msgpack.encode([fields[0][:-3], fields[1][:-1]])
     assert decode_page(earlier) == [decided, added]
 
 
