@@ -283,15 +283,19 @@ class ServedExperiment:
 
     async def observe(self, seen: Observation) -> Learnt:
         """Learn the reward of a decision that the application made by itself, and commit both; once for each key."""
-        known = self.live().keys.known([] if seen.key is None else [seen.key])
-        require_not_discarded(known)
-        for number in known.values():
+        hashed = None if seen.subject is None else self.hashes.subject(seen.subject)
+        async with self._deciding, self._settling:
+            known = self.live().keys.known([] if seen.key is None else [seen.key])
+            require_not_discarded(known)
+            if not known:
+                at = self.now()
+                made, outcomes = self._change(lambda state: (state.observe(seen, at, hashed), state.take_outcomes()))
+                number, written = self.decisions(), self._group_commit.append(self, made, outcomes)
+        for earlier in known.values():
             await self.flush()
-            return Learnt(number, "repeated")
-        at, hashed = self.now(), None if seen.subject is None else self.hashes.subject(seen.subject)
-        made, outcomes = self._change(lambda state: (state.observe(seen, at, hashed), state.take_outcomes()))
-        await self._group_commit.append(self, made, outcomes)
-        return Learnt(self.decisions(), "learnt")
+            return Learnt(earlier, "repeated")
+        await written
+        return Learnt(number, "learnt")
 
     async def decide_together(self, decide: Callable[[ExperimentState, float], list[Decided]]) -> list[Decided]:
         """Make decisions of which each depends on those before, and commit them all at once."""
