@@ -169,3 +169,20 @@ def test_a_process_reads_its_file(tmp_path: Path, config: Path) -> None:
     config.write_text("require_keys = true\n")
     with run_service(tmp_path, "--config", str(config)) as url:
         assert httpx.get(f"{url}/v1/experiments", trust_env=False).status_code == 401
+
+
+@pytest.mark.parametrize("option", ["lease_timeout", "rate_limit", "write_timeout", "drain_seconds"])
+@pytest.mark.parametrize("value", ["inf", "nan"])
+def test_numbers_are_finite(option: str, value: str) -> None:
+    result = invoke("--print-config", environment={f"RELEAF_{option.upper()}": value})
+    assert result.exit_code != 0
+    assert option.replace("_", "-") in result.output or f"{option} is {value}: expected a finite" in result.output
+
+
+def test_a_variable_that_is_no_setting_is_named_with_the_nearest_one() -> None:
+    environment = {"RELEAF_BATCH_LIMITS": "7", "RELEAF_FROBNICATE": "x", "RELEAF_KEY": "k", "RELEAF_SERVICE_HOST": "h"}
+    told = invoke("--print-config", environment=environment).stderr.splitlines()
+    assert told == [
+        "the environment variable RELEAF_BATCH_LIMITS is no setting, and is ignored: did you mean RELEAF_BATCH_LIMIT?",
+        "the environment variable RELEAF_FROBNICATE is no setting, and is ignored: releaf serve --help lists all",
+    ]

@@ -65,6 +65,16 @@ def test_failures_in_a_row_open_the_circuit(kind: Any, service: str, name: str, 
         assert len(proxy.received) == 3
 
 
+def test_errors_about_one_experiment_leave_the_circuit_closed(kind: Any, service: str, name: str) -> None:
+    with kind(service, circuit_breaker=FOR_LONG) as client:
+        full = f"{name}-full"
+        client.create(full, ["home", "ward"], 3, policy="LinUCB", parameters={"max_pending": 1})
+        client.decide(full, [0.1, 0.2, 0.3])
+        made = [client.decide(full, [0.1, 0.2, 0.3], timeout=0.9, default="home") for _ in range(5)]
+        assert {one.error.code for one in made} == {"pending_limit"}
+        assert not client.decide(name, PATIENT, timeout=30).is_default
+
+
 def test_refused_connections_open_the_circuit(kind: Any) -> None:
     with kind(f"http://127.0.0.1:{free_port()}", circuit_breaker=FOR_LONG) as client:
         made = [client.decide("any", PATIENT, timeout=0.9, default="home") for _ in range(10)]

@@ -86,7 +86,39 @@ def test_it_is_promoted_with_one_call_once_its_lower_bound_is_above_0(api: Api) 
     assert "unknown shadow" in api.refused(404, "unknown_shadow", "POST", f"{path}/shadows/apprentice/promote")
     (change, *_) = api.get("/v1/audit", experiment=info["name"])["changes"]
     assert (change["change"], change["subject"]) == ("promote", "apprentice")
-    assert (change["before"], change["after"]) == ({"apprentice": True}, {"apprentice": False})
+    evidence = change["after"].pop("evidence")
+    assert evidence["difference_low"] > 0.0
+    assert not evidence["force"]
+    assert (change["before"], change["after"]) == ({"apprentice": True, "evidence": None}, {"apprentice": False})
+
+
+def test_a_shadow_is_promoted_with_evidence_or_by_force_only(api: Api) -> None:
+    path = api.new("EpsilonGreedy", features=1, parameters={"epsilon": 1.0})
+    for name in ("good", "bad"):
+        body = {"name": name, "policy": {"name": "UCB1", "parameters": {}}}
+        api.post(f"{path}/shadows", body)
+    message = api.refused(409, "not_shown", "POST", f"{path}/shadows/good/promote")
+    assert "shadow 'good' is not shown to earn more than the policy in charge: no rewarded decision" in message
+    for _ in range(40):
+        made = api.post(f"{path}/decide", {"contexts": [[0.5]] * 10})["decisions"]
+        rewards = [{"decision": one["decision"], "reward": float(one["action"] == "b")} for one in made]
+        api.post(f"{path}/reward", {"rewards": rewards})
+    (told,) = [one for one in api.get(path)["shadows"] if one["name"] == "good"]
+    assert told["difference_low"] > 0.0
+    assert api.post(f"{path}/shadows/good/promote")["policy"]["name"] == "UCB1"
+    message = api.refused(409, "not_shown", "POST", f"{path}/shadows/former/promote")
+    assert "no rewarded decision compares them yet" in message
+    assert api.post(f"{path}/shadows/former/promote?force=true")["policy"]["name"] == "EpsilonGreedy"
+    back, change = api.get("/v1/audit", experiment=path.rpartition("/")[2])["changes"][:2]
+    assert (change["after"]["evidence"]["force"], back["after"]["evidence"]["force"]) == (False, True)
+    assert change["after"]["evidence"]["difference_low"] == told["difference_low"]
+
+
+def test_a_promotion_that_ends_the_least_probability_is_reported(api: Api) -> None:
+    path = api.new("AdaptiveReleaf", parameters={"least_probability": 0.1})
+    api.post(f"{path}/shadows", {"name": "sure", "policy": {"name": "LinUCB", "parameters": {}}})
+    info = api.post(f"{path}/shadows/sure/promote?force=true")
+    assert "sure was promoted, and has no least probability" in info["messages"][-1]
 
 
 def test_an_application_that_never_varies_promotes_by_force_only(api: Api) -> None:

@@ -252,7 +252,10 @@ def test_every_change_is_recorded_with_its_request_and_what_differs(address: str
         body = {"name": "shop", "actions": ["a", "b"], "features": ["x"], "policy": in_charge}
         ids = [send(api, "POST", "/v1/experiments", body)]
         ids += [send(api, "POST", f"{one}/actions", {"action": 7}), send(api, "DELETE", f"{one}/actions/7")]
-        ids += [send(api, "POST", f"{one}/shadows", shadow("s")), send(api, "POST", f"{one}/shadows/s/promote")]
+        ids += [
+            send(api, "POST", f"{one}/shadows", shadow("s")),
+            send(api, "POST", f"{one}/shadows/s/promote?force=true"),
+        ]
         ids += [send(api, "DELETE", f"{one}/shadows/former"), send(api, "DELETE", one)]
         listed = api.get("/v1/audit", experiment="shop")
         everything = api.get("/v1/audit")["changes"]
@@ -271,6 +274,7 @@ def test_every_change_is_recorded_with_its_request_and_what_differs(address: str
     }
     told = [tuple(change[name] for name in ("change", "subject", "before", "after")) for change in changes[1:]]
     former = {"name": "former", "policy": in_charge}
+    evidence = {"force": True, "compared": 0, "difference": None, "difference_low": None, "difference_high": None}
     assert told == [
         ("add_action", "7", {"actions": ["a", "b"]}, {"actions": ["a", "b", 7]}),
         ("remove_action", "7", {"actions": ["a", "b", 7]}, {"actions": ["a", "b"]}),
@@ -278,8 +282,8 @@ def test_every_change_is_recorded_with_its_request_and_what_differs(address: str
         (
             "promote",
             "s",
-            {"policy": in_charge, "shadows": [shadow("s")]},
-            {"policy": other, "shadows": [former]},
+            {"policy": in_charge, "shadows": [shadow("s")], "evidence": None},
+            {"policy": other, "shadows": [former], "evidence": evidence},
         ),
         ("remove_shadow", "former", {"shadows": [former]}, {"shadows": []}),
         ("retire", None, {"retired": False}, {"retired": True}),

@@ -20,9 +20,9 @@ from service_api import Api, running_api
 from typer.testing import CliRunner
 
 from releaf.cli import app
-from releaf.service.errors import StoreError
+from releaf.service.errors import ApiError, StoreError
 from releaf.service.experiments.registry import ExperimentRegistry
-from releaf.service.messages import NewExperiment, PolicySpec, RewardOf
+from releaf.service.messages import NewExperiment, PolicySpec, RewardOf, RewardRules
 from releaf.service.settings import ServiceSettings
 from releaf.service.store import backup_file, migrations, open_store, repair
 from releaf.service.store.backups import back_up, restore
@@ -115,7 +115,8 @@ def test_a_restored_store_has_the_same_rows_and_goes_on_bit_for_bit(address: str
         await registry.create(NewExperiment(name="new", actions=["a"], features=1, policy=LINEAR))
         ids = [row.id for row in await registry.store.experiments()]
         await registry.stop()
-        return [[(event.number, event.action, event.context) for event in (*made, *known)], learnt, bits, ids]
+        at = experiment.live().ordinal
+        return [[(at(event.number), event.action, event.context) for event in (*made, *known)], learnt, bits, ids]
 
     before = asyncio.run(back_up(address, file))
     invoke("store", "restore", file, other)
@@ -132,6 +133,79 @@ def test_a_restored_store_has_the_same_rows_and_goes_on_bit_for_bit(address: str
     )
     assert asyncio.run(goes_on(other)) == asyncio.run(goes_on(address))
     assert "damaged" not in invoke("store", "check", other).output
+
+
+@pytest.mark.parametrize("target", KINDS)
+def test_a_restored_store_issues_neither_numbers_nor_receipts_of_later_decisions_again(
+    target: str, tmp_path: Path
+) -> None:
+    source, file, others = str(tmp_path / "store.db"), tmp_path / "b.db", []
+    signed = NewExperiment(name="shop", actions=["a", "b"], features=1, policy=LINEAR, rewards=RewardRules(signed=True))
+
+    async def decide(where: str, count: int) -> list[tuple[int, str]]:
+        registry = ExperimentRegistry(open_store(where), ServiceSettings(store=where))
+        await registry.start()
+        if not registry.experiments:
+            await registry.create(signed)
+        experiment = registry.find("shop")
+        made = await experiment.decide([[0.5]] * count, [None] * count)
+        assert experiment.receipts is not None
+        numbers = [(event.number, experiment.receipts.make(event.number)) for event in made]
+        assert experiment.info().counts.decisions == experiment.live().ordinal(made[-1].number)  # type: ignore[union-attr]
+        await registry.stop()
+        return numbers
+
+    async def reward(where: str, number: int, receipt: str) -> str:
+        registry = ExperimentRegistry(open_store(where), ServiceSettings(store=where))
+        await registry.start()
+        try:
+            one = RewardOf(decision=number, reward=1.0, receipt=receipt)
+            return (await registry.find("shop").reward([one]))[0].status
+        except ApiError as error:
+            return error.code
+        finally:
+            await registry.stop()
+
+    before = asyncio.run(decide(source, 3))
+    asyncio.run(back_up(source, file))
+    lost = asyncio.run(decide(source, 3))
+    for name in ("one.db", "two.db"):
+        where = new_address(target, tmp_path, name)
+        asyncio.run(restore(file, where))
+        others.append(asyncio.run(decide(where, 3)))
+        assert asyncio.run(reward(where, *lost[0])) == "unknown_decision"
+        forged = (others[-1][0][0], lost[0][1])
+        assert asyncio.run(reward(where, *forged)) == "receipt_wrong"
+        assert [asyncio.run(reward(where, *one)) for one in (before[1], others[-1][0])] == ["learnt", "learnt"]
+        assert "damaged" not in invoke("store", "check", where).output
+    issued = [*before, *lost, *others[0], *others[1]]
+    assert len({number for number, _ in issued[:9]}) == 9  # two restorations within a second have the same numbers
+    assert len({receipt for _, receipt in issued}) == 12
+
+
+def test_a_store_can_be_replaced_by_its_backup(tmp_path: Path) -> None:
+    path, file = tmp_path / "store.db", tmp_path / "b.db"
+    asyncio.run(fill(str(path)))
+    asyncio.run(back_up(str(path), file))
+    asyncio.run(fill_more(str(path)))
+    path.unlink()
+    asyncio.run(restore(file, str(path)))
+
+    async def start() -> list[str]:
+        registry = ExperimentRegistry(open_store(str(path)), ServiceSettings(store=str(path)))
+        await registry.start()
+        messages = registry.messages
+        await registry.stop()
+        return messages
+
+    assert asyncio.run(start()) == []
+
+
+async def fill_more(address: str) -> None:
+    registry = ExperimentRegistry(open_store(address), ServiceSettings(store=address))
+    await registry.start()
+    await registry.find("shop").decide([[0.5, 0.5]] * 10, [None] * 10)
+    await registry.stop()
 
 
 def test_a_backup_is_checked_by_its_manifest_and_a_replay(address: str, tmp_path: Path) -> None:
@@ -266,6 +340,9 @@ def test_no_service_writes_to_a_backup(tmp_path: Path) -> None:
         asyncio.run(open_store(str(file)).open())
     assert "is a backup: expected a store" in invoke("store", "backup", file, tmp_path / "c.db", expect=1).stderr
     assert "is a backup" in invoke("store", "compact", file, expect=1).stderr
+    with pytest.raises(AssertionError, match="is a backup: restore it") as failed:
+        start_service(tmp_path, free_port(), "--store", str(file))
+    assert "Uvicorn running" not in str(failed.value)
     assert file.read_bytes() == content
     assert not Path(f"{file}-leases").exists()
 

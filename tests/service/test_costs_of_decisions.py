@@ -176,7 +176,7 @@ def test_shadows_weigh_the_same_costs_and_take_charge_only_if_requests_suit_them
     assert "it weighs no costs" in text
     text = api.refused(409, "conflict", "POST", f"{path}/shadows/fixed/promote")
     assert "it has fixed costs, but the policy in charge needs them with each decision" in text
-    api.post(f"{path}/shadows/each/promote")
+    api.post(f"{path}/shadows/each/promote?force=true")
     assert api.post(f"{path}/decide", {"context": CONTEXT, "cost": COST})["cost"] is not None
     free = api.new("LinUCB", actions=ACTIONS, parameters=FIXED)
     text = api.refused(409, "conflict", "POST", f"{free}/shadows", shadow_of("each", {"cost_weight": 0.5}))
@@ -240,8 +240,8 @@ def test_logs_of_earlier_versions_are_read() -> None:
     decided = Decided(1.0, 1, [0.5], "wait", 1.0, False, True, None, None, None, None)
     added = ActionAdded(1.0, "new", None)
     fields = msgspec.msgpack.decode(encode_page([decided, added]))
-    assert (fields[0][-2:], fields[1][-1]) == ([None, None], None)
-    earlier = msgspec.msgpack.encode([fields[0][:-2], fields[1][:-1]])
+    assert (fields[0][-3:], fields[1][-1]) == ([None, None, False], None)  # group, label_cost, observed
+    earlier = msgspec.msgpack.encode([fields[0][:-3], fields[1][:-1]])
     assert decode_page(earlier) == [decided, added]
 
 

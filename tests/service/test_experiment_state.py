@@ -166,7 +166,7 @@ class Life:
         yield self.state.remove_shadow(["one", "two", FORMER][draw % 3], self.now)
 
     def do_promote(self, draw: int) -> Iterator[AnyEvent]:
-        yield self.state.promote(["one", "two", FORMER][draw % 3], self.now)
+        yield self.state.promote(["one", "two", FORMER][draw % 3], self.now, force=True)
 
     def do_retire(self, draw: int) -> Iterator[AnyEvent]:
         if draw % 7 == 0:
@@ -374,7 +374,7 @@ def test_the_estimate_of_the_former_policy_ignores_choices_of_an_earlier_former_
     life = with_shadow("EpsilonGreedy", "LinUCB", 10)
     life.ask("promote", 0)
     go_on(life, 2, every=1000)  # these wait, and know what the first former policy would have done
-    life.log.append(life.state.promote(FORMER, life.now))
+    life.log.append(life.state.promote(FORMER, life.now, force=True))
     for number in list(life.state.pending):
         life.log.append(life.state.reward(number, 1.0, life.now))
     assert life.state.shadows[0].to_message().matched == 0

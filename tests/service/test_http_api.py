@@ -465,3 +465,34 @@ def test_the_number_of_shadows_is_bounded(api: Api) -> None:
     for number in range(16):
         api.post(f"{path}/shadows", {"name": f"s{number}", "policy": {"name": "UCB1"}})
     assert "16" in api.refused(409, "conflict", "POST", f"{path}/shadows", {"name": "s", "policy": {"name": "UCB1"}})
+
+
+@pytest.mark.parametrize(
+    ("feature", "told"),
+    [
+        (
+            {"name": "age", "kind": "number"},
+            "'age' has the kind 'number': expected one of continuous, quantile, boolean, datetime, categorical",
+        ),
+        ({"name": "age", "kind": "categorical"}, "'age' is categorical and has no values: expected a list of them"),
+        ({"name": "age", "kind": ["x"]}, "'age' has the kind ['x']"),
+        ({"name": "age", "kind": "categorical", "values": ["a\u202eb"]}, "bidirectional control character U+202E"),
+    ],
+)
+def test_an_invalid_feature_is_named_with_what_was_expected(api: Api, feature: Any, told: str) -> None:
+    body = {"name": "invalid", "actions": ["a", "b"], "features": [feature]}
+    assert told in api.refused(422, "invalid", "POST", "/v1/experiments", body)
+
+
+def test_a_misspelt_parameter_is_answered_with_the_nearest_one(api: Api) -> None:
+    policy = {"name": "AdaptiveReleaf", "parameters": {"least_prob": 0.1}}
+    body = {"name": "invalid", "actions": ["a", "b"], "features": 1, "policy": policy}
+    message = api.refused(422, "invalid", "POST", "/v1/experiments", body)
+    assert message == "AdaptiveReleaf has no parameter 'least_prob': did you mean 'least_probability'?"
+
+
+def test_a_policy_that_asks_for_no_rewards_takes_no_shadow(api: Api) -> None:
+    path = api.new("Random")
+    shadow = {"name": "s", "policy": {"name": "LinUCB", "parameters": {}}}
+    message = api.refused(409, "conflict", "POST", f"{path}/shadows", shadow)
+    assert "the policy in charge, Random, asks for no rewards" in message

@@ -198,9 +198,16 @@ def test_rewards_beyond_the_range_and_other_bodies_are_refused(api: Api) -> None
 
 
 def test_other_experiments_refuse_to_rank(api: Api) -> None:
-    for base in (api.new("LinUCB"), new_loop(api, rewards={"signed": True})):
-        body = {"actions": MENU}
-        assert "can't rank" in error(api, 400, "BadRequest", f"{base}/personalizer/v1.0/rank", body)
+    body = {"actions": MENU}
+    assert "can't rank" in error(api, 400, "BadRequest", f"{api.new('LinUCB')}/personalizer/v1.0/rank", body)
+
+
+def test_an_event_is_rewarded_by_its_id_where_rewards_of_decisions_are_signed(api: Api) -> None:
+    base = new_loop(api, rewards={"signed": True})
+    rank(api, base, eventId="e")
+    api.refused(403, "receipt_missing", "POST", f"{base}/reward", {"decision": 1, "reward": 0.5})
+    send(api, base, "e", "reward", {"value": 0.5})
+    assert outcomes(api, base) == [("rewarded", 0.5)]
 
 
 def test_events_survive_a_restart_of_the_service(tmp_path: Path) -> None:

@@ -187,6 +187,22 @@ def test_old_decisions_leave_the_log_with_their_rewards(address: str, tmp_path: 
     assert check(str(tmp_path / "b.db")) == found
 
 
+def test_the_key_of_a_dropped_decision_makes_a_new_one(address: str) -> None:
+    asyncio.run(fill(address, ALL))
+
+    async def test() -> None:
+        async with running(address, 10) as registry:
+            await apply(registry.find("shop"))
+        async with running(address, 10) as registry:
+            experiment = registry.find("shop")
+            assert list(experiment.live().keys.values()) == list(range(OLD + 1, OLD + NEW + 1))
+            made = await experiment.decide([[0.7, 0.5]] * 3, ["key 0", f"key {OLD}", "other"])
+            assert [one.number for one in made] == [OLD + NEW + 1, OLD + 1, OLD + NEW + 2]
+
+    run_async(test())
+    assert check(address)["findings"] == []
+
+
 @pytest.mark.parametrize("rules", [CONTEXTS_ONLY, ALL, RetentionRules(contexts_days=5, decisions_days=8)])
 def test_a_redacted_experiment_recovers_bit_for_bit(address: str, rules: RetentionRules) -> None:
     asyncio.run(fill(address, rules, "AdaptiveReleaf"))

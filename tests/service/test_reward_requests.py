@@ -254,6 +254,25 @@ def test_decisions_beyond_the_limit_of_pending_ones_are_refused_and_none_is_forg
     assert [one["outcome"] for one in api.get(f"{path}/decisions")["decisions"]] == ["waiting"] * 3 + ["rewarded"]
 
 
+def test_the_limit_of_pending_decisions_is_that_of_the_policy_in_charge_and_raises_an_alert(api: Api) -> None:
+    path = api.new("LinUCB", parameters={"max_pending": 5})
+    api.post(f"{path}/shadows", {"name": "larger", "policy": {"name": "LinUCB", "parameters": {"max_pending": 50}}})
+    decide(api, path, 3)
+    assert api.get(path)["alerts"] == []
+    decide(api, path, 1)
+    (alert,) = api.get(path)["alerts"]
+    assert (alert["kind"], alert["severity"]) == ("pending_limit", "warning")
+    assert "4 decisions wait for their rewards, and 5 may" in alert["text"]
+    name = path.rpartition("/")[2]
+    assert f'releaf_decisions_waiting_limit{{experiment="{name}"}} 5.0' in api.http.get("/metrics").text
+    decide(api, path, 1)
+    api.refused(503, "pending_limit", "POST", f"{path}/decide", {"context": [0.5, 0.5]})
+    assert api.get(path)["alerts"][0]["severity"] == "critical"
+    api.post(f"{path}/shadows/larger/promote?force=true")
+    decide(api, path, 3)
+    assert api.get(path)["alerts"] == []
+
+
 def test_a_load_test_without_rewards_is_not_refused_while_there_is_memory(tmp_path: Path) -> None:
     file = tmp_path / "memory.max"
     file.write_text(f"{1 << 30}\n")
@@ -263,6 +282,6 @@ def test_a_load_test_without_rewards_is_not_refused_while_there_is_memory(tmp_pa
     assert read_limit(tmp_path / "absent") is None
     assert default_limit() * BYTES_EACH <= max(usable_memory() / 8, 1_000_000 * BYTES_EACH)
     spec, pending = NewExperiment(name="x", actions=["a", "b"], features=1), PendingDecisions()
-    pending.require_capacity_for(default_limit(), spec)
+    pending.require_capacity_for(default_limit(), spec.policy)
     with pytest.raises(ApiError, match=f"and {default_limit():,} may"):
-        pending.require_capacity_for(default_limit() + 1, spec)
+        pending.require_capacity_for(default_limit() + 1, spec.policy)

@@ -15,7 +15,9 @@ import pytest
 from event_stores import open_event_store
 from running_service import run_service
 from service_api import Api, running_api
+from typer.testing import CliRunner
 
+from releaf.cli import app
 from releaf.client import AsyncClient, Client, ServiceError
 from releaf.service.experiments.receipts import Receipts
 from releaf.service.messages import RewardOf
@@ -190,4 +192,54 @@ def test_the_openapi_description_has_receipts(api: Api) -> None:
     assert "receipt" in schemas["Answer"]["properties"]
     assert "receipt" not in schemas["Answer"]["required"]
     assert "receipt" in schemas["RewardOf"]["properties"]
-    assert schemas["RewardRules"]["properties"]["signed"]["default"] is False
+    assert schemas["RewardRules"]["properties"]["signed"]["default"] is None
+
+
+# --- where requests need keys -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Api]]:
+    """Clients of a service that requires keys, by the scopes of their keys."""
+    folder, clients = tmp_path_factory.mktemp("keyed"), {}
+    for scopes in ("*:admin", "*:decide *:reward", "*:reward", "*:reward *:read"):
+        options = [part for scope in scopes.split() for part in ("--scope", scope)]
+        made = CliRunner().invoke(app, ["keys", "add", "k", *options, "--store", str(folder / "releaf.db"), "--json"])
+        clients[scopes] = json.loads(made.stdout)["key"]
+    with run_service(folder, "--require-keys") as url:
+        apis = {scopes: Api(url, key) for scopes, key in clients.items()}
+        yield apis
+        for api in apis.values():
+            api.http.close()
+
+
+def test_rewards_are_signed_by_default_where_requests_need_keys(keyed: dict[str, Api]) -> None:
+    admin, other, stranger = keyed["*:admin"], keyed["*:decide *:reward"], keyed["*:reward"]
+    path, unsigned = admin.new("LinUCB"), admin.new("LinUCB", rewards={"signed": False})
+    assert (admin.get(path)["rewards"]["signed"], admin.get(unsigned)["rewards"]["signed"]) == (True, False)
+    made = decide(other, path, 3)
+    for number in (1, 2, 3):  # counting rewards nothing
+        stranger.refused(403, "receipt_missing", "POST", f"{path}/reward", {"decision": number, "reward": 1.0})
+    assert other.post(f"{path}/reward", rewarding(made[0]))["status"] == "learnt"
+
+
+def test_a_key_that_may_do_everything_needs_no_receipt_but_no_wrong_one(keyed: dict[str, Api]) -> None:
+    admin = keyed["*:admin"]
+    path = admin.new("LinUCB")
+    first, _ = decide(admin, path, 2)
+    wrong = {"decision": 2, "reward": 0.5, "receipt": first["receipt"]}
+    admin.refused(403, "receipt_wrong", "POST", f"{path}/reward", wrong)
+    assert admin.post(f"{path}/reward", {"decision": 2, "reward": 0.5})["status"] == "learnt"
+
+
+def test_only_who_may_read_learns_which_reward_a_decision_has(keyed: dict[str, Api]) -> None:
+    admin = keyed["*:admin"]
+    path = admin.new("LinUCB", rewards={"signed": False})
+    decide(admin, path, 1)
+    admin.post(f"{path}/reward", {"decision": 1, "reward": 0.625})
+    other = {"decision": 1, "reward": 0.5}
+    for scopes, told in (("*:reward", "another reward"), ("*:reward *:read", "the reward 0.625")):
+        message = keyed[scopes].refused(409, "already_rewarded", "POST", f"{path}/reward", other)
+        assert message == f"decision 1 already has {told}"
+        (line,) = keyed[scopes].lines(f"{path}/reward", other)
+        assert line["error"]["message"] == message

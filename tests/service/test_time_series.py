@@ -206,7 +206,7 @@ def test_changes_are_markers_on_the_time_axis() -> None:
     state = new_state()
     live_through(state, lambda day, x, action: 0.5, 50)
     add_shadow(state, "chance", "Random", START + 2 * DAY)
-    state.promote("chance", START + 3 * DAY)
+    state.promote("chance", START + 3 * DAY, force=True)
     state.add_action("admit", None, START + 4 * DAY)
     told = [(one.change, one.subject, one.decision) for one in summary(state).markers]
     assert told == [("add_shadow", "chance", 50), ("promote", "chance", 50), ("add_action", "admit", 50)]

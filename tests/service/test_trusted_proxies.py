@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,32 @@ def test_an_invalid_network_is_an_error() -> None:
 # --- for real -------------------------------------------------------------------------------------------------
 
 
+def new_key(folder: Path, scope: str) -> str:
+    arguments = ["keys", "add", "me", "--scope", scope, "--store", str(folder / "releaf.db"), "--json"]
+    return str(json.loads(CliRunner().invoke(app, arguments).stdout)["key"])
+
+
+def test_behind_a_trusted_proxy_requests_need_a_key(tmp_path: Path) -> None:
+    assert ServiceSettings(trusted_proxies=("127.0.0.1",)).needs_keys
+    with run_service(tmp_path, "--trusted-proxy", "127.0.0.1") as url:
+        assert statuses(url, "203.0.113.9", 1) == [401]
+        assert httpx.get(f"{url}/v1/policies", trust_env=False).status_code == 401
+
+
+@pytest.mark.parametrize("header", ["Forwarded", "X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host"])
+def test_without_keys_a_forwarded_request_is_refused(keyless: Api, header: str) -> None:
+    message = keyless.refused(403, "forwarded", "GET", "/v1/policies", headers={header: "for=203.0.113.9"})
+    assert f"has a {header} header" in message
+    assert all(option in message for option in ("--require-keys", "--name", "--trusted-proxy"))
+    assert keyless.http.get("/healthz", headers={header: "x"}).status_code == 200  # which tells nothing, as do pages
+
+
+@pytest.fixture(scope="module")
+def keyless(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+    with running_api(tmp_path_factory.mktemp("keyless")) as api:
+        yield api
+
+
 def statuses(url: str, forwarded: str, count: int) -> list[int]:
     with httpx.Client(base_url=url, trust_env=False, headers={"X-Forwarded-For": forwarded}) as http:
         return [http.get("/v1/policies").status_code for _ in range(count)]
@@ -94,33 +121,35 @@ def statuses(url: str, forwarded: str, count: int) -> list[int]:
 
 def test_rate_limits_and_logs_use_the_client_behind_a_trusted_proxy(tmp_path: Path) -> None:
     with run_service(tmp_path, "--rate-limit", "3", "--trusted-proxy", "127.0.0.1") as url:
-        assert 429 in statuses(url, "203.0.113.9", 12)
-        assert statuses(url, "203.0.113.10", 1) == [200]
+        assert 429 in statuses(url, "203.0.113.9", 12)  # requests without a key count against their address
+        assert statuses(url, "203.0.113.10", 1) == [401]
     lines = [json.loads(line) for line in (tmp_path / "service.log").read_text().splitlines()]
     assert {line["client"] for line in lines if line.get("status") == 429} == {"203.0.113.9"}
 
 
 def test_a_client_without_a_trusted_proxy_can_not_evade_its_rate_limit(tmp_path: Path) -> None:
-    with run_service(tmp_path, "--rate-limit", "3") as url:
+    with run_service(tmp_path, "--rate-limit", "3", "--require-keys") as url:
         assert 429 in [statuses(url, f"203.0.113.{number}", 1)[0] for number in range(12)]
     assert "203.0.113." not in (tmp_path / "service.log").read_text()
 
 
-def test_feed_limits_use_the_client_behind_a_trusted_proxy(tmp_path: Path) -> None:
-    with running_api(tmp_path, "--feed-limit", "1", "--trusted-proxy", "127.0.0.0/8") as api:
+def test_feed_limits_are_those_of_the_key_behind_a_trusted_proxy(tmp_path: Path) -> None:
+    keys = [{"Authorization": f"Bearer {new_key(tmp_path, '*:admin')}"} for _ in range(2)]
+    with run_service(tmp_path, "--feed-limit", "1", "--trusted-proxy", "127.0.0.0/8") as url:
+        api = Api(url, keys[0]["Authorization"].removeprefix("Bearer "))
         path = f"{api.new('EpsilonGreedy')}/feed"
-        first, second = {"X-Forwarded-For": "203.0.113.9"}, {"X-Forwarded-For": "203.0.113.10"}
+        first, second = ({"X-Forwarded-For": "203.0.113.9", **key} for key in keys)
         with api.http.stream("GET", path, headers=first) as feed:
             assert feed.status_code == 200
             assert api.http.get(path, headers=first).status_code == 429
             with api.http.stream("GET", path, headers=second) as other:
                 assert other.status_code == 200
+        api.http.close()
 
 
 @pytest.mark.parametrize(("options", "secure"), [(("--trusted-proxy", "127.0.0.1"), True), ((), False)])
 def test_cookies_are_secure_if_a_trusted_proxy_ends_tls(tmp_path: Path, options: tuple[str, ...], secure: bool) -> None:
-    arguments = ["keys", "add", "me", "--scope", "*:read", "--store", str(tmp_path / "releaf.db"), "--json"]
-    key = json.loads(CliRunner().invoke(app, arguments).stdout)["key"]
+    key = new_key(tmp_path, "*:read")
     with run_service(tmp_path, "--require-keys", *options) as url:
         api = Api(url)
         headers = {"X-Forwarded-Proto": "https", "Origin": url.replace("http:", "https:")}

@@ -213,7 +213,7 @@ def test_the_size_of_a_batch_is_limited_by_its_duration(tmp_path: Path) -> None:
             experiment.limit_batch(1)
             with pytest.raises(ApiError, match=r"at most 1$"):
                 experiment.limit_batch(2)
-            await experiment.change("promote", "s")
+            await experiment.promote("s", force=True)
             assert experiment.live().shadows[0].decision_seconds == MAX_BATCH_SECONDS / 50
         finally:
             await registry.stop()

@@ -146,7 +146,7 @@ class ClientLoad:
                 ("POST", "/actions", {"action": f"extra {turn}"}),
                 ("POST", "/shadows", {"name": f"shadow-{turn}", "policy": policy}),
                 ("DELETE", f"/actions/extra%20{turn}", None),
-                ("POST", f"/shadows/shadow-{turn}/promote", None),
+                ("POST", f"/shadows/shadow-{turn}/promote?force=true", None),
                 ("DELETE", "/shadows/former", None),
             ):
                 status, told = 0, None

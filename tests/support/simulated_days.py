@@ -86,7 +86,7 @@ async def _store_some_days(path: Path) -> None:
             forgetting = PolicySpec(parameters={"least_probability": 0.1, "forget": 2_000, "seed": 2})
             await experiment.add_shadow(NewShadow(name="forgetting", policy=forgetting))
         if step == batches // 2:
-            await experiment.change("promote", "forgetting")
+            await experiment.promote("forgetting", force=True)
         contexts = rng.random((batch, 2)).tolist()
         made = await experiment.decide(contexts, [None] * batch)
         rewards = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from releaf.cli.console import error_messages, errors, fail, require
-from releaf.cli.service_configuration import PREFIX, format_config, read_config
+from releaf.cli.service_configuration import PREFIX, format_config, read_config, unknown_variables
 from releaf.service.settings import ServiceSettings
 
 DEFAULTS = ServiceSettings()
@@ -54,7 +55,11 @@ def serve(
     ] = DEFAULTS.require_keys,
     trusted_proxy: Annotated[
         list[str] | None,
-        _option("A proxy whose X-Forwarded-… headers count: an address or a network. May be repeated.", "ADDRESS/CIDR"),
+        _option(
+            "A proxy whose X-Forwarded-… headers count, an address or a network; requests then need a key. May be "
+            "repeated.",
+            "ADDRESS/CIDR",
+        ),
     ] = None,
     body_limit: Annotated[int, _limit("Maximum size of a request.", "BYTES", 1024)] = DEFAULTS.body_limit,
     batch_limit: Annotated[
@@ -114,6 +119,8 @@ def serve(
     if log_level.upper() not in ("DEBUG", "INFO", "WARNING", "ERROR"):
         fail(f"--log-level is {log_level!r}: expected DEBUG, INFO, WARNING or ERROR")
     log_format = log_format or ("text" if errors.is_terminal else "json")
+    for warning in unknown_variables(context, os.environ):
+        errors.print(warning, highlight=False, markup=False, soft_wrap=True)
     with error_messages():
         options |= {"hosts": tuple(name or ()), "trusted_proxies": tuple(trusted_proxy or ())}
         settings = replace(DEFAULTS, **options, log_format=log_format)

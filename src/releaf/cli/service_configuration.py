@@ -18,6 +18,8 @@ from releaf.service.structured_logging import mask
 from releaf.toml import format_value
 
 PREFIX = "RELEAF"  # of environment variables
+# Beginnings of variables that other parts read, or that Kubernetes sets for a service called releaf.
+OTHER_VARIABLES = ("URL", "KEY", "CACHE", "DATA", "QUIET", "QUALITY_", "SERVICE_", "PORT_")
 NOT_SETTINGS = ("config", "print_config", "salvage", "help")
 KINDS: dict[type, tuple[Any, str]] = {  # of values in a file, by the type of the option's default
     bool: (bool, "true or false"),
@@ -51,6 +53,19 @@ def _read_settings(context: typer.Context, path: Path) -> dict[str, Any]:
 def settings_of(context: typer.Context) -> dict[str, Any]:
     """The options of the command that are settings, by their name in a file."""
     return {str(option.name): option for option in context.command.params if option.name not in NOT_SETTINGS}
+
+
+def unknown_variables(context: typer.Context, environment: Mapping[str, str]) -> list[str]:
+    """Warnings of environment variables that look like settings, and are none."""
+    known = [option.name.upper() for option in context.command.params if option.name]
+    given = [name.removeprefix(f"{PREFIX}_") for name in sorted(environment) if name.startswith(f"{PREFIX}_")]
+    warnings = []
+    for name in given:
+        if name not in known and not name.startswith(OTHER_VARIABLES):
+            nearest = get_close_matches(name, known, n=1)
+            hint = f"did you mean {PREFIX}_{nearest[0]}?" if nearest else "releaf serve --help lists all"
+            warnings.append(f"the environment variable {PREFIX}_{name} is no setting, and is ignored: {hint}")
+    return warnings
 
 
 def _suggest(name: str, known: Mapping[str, Any]) -> str:

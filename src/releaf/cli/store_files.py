@@ -50,8 +50,8 @@ def backup(
 def restore(file: BackupFile, store: RequiredStore, as_json: Json = False) -> None:
     """Write a backup to a new store: a file that does not exist, or a PostgreSQL database without a schema releaf.
 
-    Checks the manifest and all checksums first. Decisions made after the backup are unknown to the new store, which
-    gives out their numbers again.
+    Checks the manifest and all checksums first. Decisions made after the backup are unknown to the new store: their
+    rewards are refused, and their numbers are not given out again.
     """
     with error_messages():
         _require_service()

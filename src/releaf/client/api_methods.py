@@ -74,7 +74,7 @@ class ApiMethods(DecisionMethods):
         parameters: Mapping[str, Any] | None = None,
         reward_within: float | None = None,
         reward_default: Reward | None = None,
-        reward_signed: bool = False,
+        reward_signed: bool | None = None,
         contexts_days: float | None = None,
         decisions_days: float | None = None,
         hash_contexts: bool = False,
@@ -103,8 +103,8 @@ class ApiMethods(DecisionMethods):
         reward_default
             Default reward of a decision that misses the deadline; None drops the decision.
         reward_signed
-            Whether rewards need the receipt of their decision (recommended), so that nobody can reward decisions of
-            others by counting their numbers.
+            Whether rewards need the receipt of their decision, so that nobody can reward decisions of others by
+            counting their numbers. By default they do where the service requires keys.
         contexts_days, decisions_days
             Retention: days after which the log drops contexts, and decisions; None keeps them.
         hash_contexts
@@ -114,15 +114,17 @@ class ApiMethods(DecisionMethods):
         apprentice
             Whether the application decides, and sends each decision as ``baseline``, while the learner watches.
         """
-        body = {
+        body: Info = {
             "name": experiment,
             "actions": encode_actions(actions) if isinstance(actions, Mapping) else list(actions),
             "features": encode_features(features),
             "policy": policy_spec(policy, parameters),
-            "rewards": {"within_seconds": reward_within, "default": reward_default, "signed": reward_signed},
+            "rewards": {"within_seconds": reward_within, "default": reward_default},
             "retention": _retention(contexts_days, decisions_days, hash_contexts=hash_contexts),
             "model": encode_model(model),
         }
+        if reward_signed is not None:
+            body["rewards"]["signed"] = reward_signed
         if action_features is not None:
             body["action_features"] = encode_features(action_features)
         if apprentice:
@@ -203,8 +205,8 @@ class ApiMethods(DecisionMethods):
     def promote(self, experiment: str, shadow: str, *, force: bool = False) -> ApiCall[Info]:
         """Put a shadow in charge; the policy that was in charge becomes the shadow "former".
 
-        An apprentice, ``promote(experiment, "apprentice")``, decides from then on. Unless it is shown to earn more than
-        the application, that raises :class:`Conflict`; with ``force`` it does so all the same.
+        An apprentice, ``promote(experiment, "apprentice")``, decides from then on. Unless the learner is shown to earn
+        more than what decides now, that raises :class:`Conflict`; with ``force`` it is promoted all the same.
         """
         path = experiment_path(experiment, "shadows", shadow, "promote")
         return change("POST", path, **({"force": "true"} if force else {}))

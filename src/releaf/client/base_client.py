@@ -10,6 +10,8 @@ import httpx
 from releaf._version import __version__
 from releaf.client.call import ApiCall
 from releaf.client.circuit_breaker import Admission, Circuit, CircuitBreaker
+from releaf.client.default_reports import DefaultReports
+from releaf.client.response_decoding import is_of_one_experiment
 from releaf.client.responses import ServiceError, Unavailable
 from releaf.client.retries import RetrySchedule
 from releaf.client.transports import Transport, settle
@@ -17,6 +19,7 @@ from releaf.client.transports import Transport, settle
 T = TypeVar("T")
 DEFAULT_URL = "http://127.0.0.1:8000"
 DECIDE_TIMEOUT = 0.9  # seconds
+NOT_DECIDED = ("circuit-open", "discarded")  # codes of errors after which no decision is left
 DEFAULT_BREAKER = CircuitBreaker()
 # Every connection is kept: with fewer, many threads would open new ones all the time. The service closes a connection
 # that was idle for 65 seconds, and so the client has to do it first.
@@ -43,6 +46,7 @@ class BaseClient:
         self.decide_timeout = positive_seconds("decide_timeout", decide_timeout)
         self._circuit = Circuit(circuit_breaker)
         headers = {"User-Agent": f"releaf/{__version__}"} | _authorization(key or os.environ.get("RELEAF_KEY"))
+        self._defaults = DefaultReports(self.url, headers)
         self._http = self._transport.client(base_url=self.url, headers=headers, limits=LIMITS)
 
     def __repr__(self) -> str:
@@ -53,8 +57,10 @@ class BaseClient:
         try:
             return call.read(await self._response(call))
         except ServiceError as error:
-            if call.fallback is None or not (isinstance(error, Unavailable) or (error.status or 0) >= 500):
+            if call.fallback is None or not _is_no_answer(error):
                 raise
+            if call.discards is not None and error.code not in NOT_DECIDED:
+                self._defaults.add(*call.discards)
             return call.fallback(error)
 
     async def _response(self, call: ApiCall[Any]) -> httpx.Response:
@@ -88,7 +94,7 @@ class BaseClient:
         except BaseException:
             circuit.release(admission)
             raise
-        if response.is_server_error:
+        if response.is_server_error and not is_of_one_experiment(response):
             circuit.fail(admission, f"status {response.status_code}")
         else:
             circuit.succeed()
@@ -111,6 +117,12 @@ class BaseClient:
         except TimeoutError as error:
             raise httpx.ReadTimeout("timed out", request=request) from error
         return response
+
+
+def _is_no_answer(error: ServiceError) -> bool:
+    """Whether the service failed to answer, or its answer came too late; otherwise the request is wrong."""
+    is_no_decision = error.code == "unexpected" and error.status == 200
+    return isinstance(error, Unavailable) or (error.status or 0) >= 500 or is_no_decision or error.code == "discarded"
 
 
 def positive_seconds(name: str, seconds: float | None) -> float | None:

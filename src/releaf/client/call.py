@@ -38,6 +38,7 @@ class ApiCall(Generic[T]):
     is_incomplete: Callable[[httpx.Response], bool] = lambda response: False  # whether to send the call again
     timeout: float | None = None  # seconds for all attempts and the pauses between them; None: the client's settings
     fallback: Callable[[ServiceError], T] | None = None  # the result if the service is unavailable
+    discards: tuple[str, tuple[str, ...]] | None = None  # path and keys to report after a fallback
     breaks_circuit: bool = True  # whether the circuit breaker counts its failures, and may hold it back
 
     def request(self, http: httpx.Client | httpx.AsyncClient, timeout: httpx.Timeout) -> httpx.Request:

@@ -16,7 +16,8 @@ class CircuitBreaker:
     After ``failures`` failed attempts in a row, of all threads or tasks together, the circuit is open: for ``open_for``
     seconds the client sends nothing. Then it sends one request. If the service answers it, the circuit is closed; if
     not, it stays open for as long again. Failed are attempts without a connection or a complete answer, time-outs, and
-    answers with a status of 500 or more.
+    answers with a status of 500 or more that don't come from the service, such as a proxy's, or say that it is not
+    ready. Its errors about one experiment do not count, because it may serve the others.
 
     Parameters
     ----------

@@ -47,7 +47,8 @@ class Client(ApiMethods):
     _transport = BLOCKING
 
     def close(self) -> None:
-        """Close the connections."""
+        """Report the last calls that ended in a default, and close the connections."""
+        self._defaults.close()
         self._http.close()
 
     def __enter__(self) -> Self:
@@ -75,7 +76,8 @@ class AsyncClient(ApiMethods):
     _transport = ASYNC
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Report the last calls that ended in a default, and close the connections."""
+        await self._transport.call(self._defaults.close)
         await self._http.aclose()
 
     async def __aenter__(self) -> Self:

@@ -99,19 +99,22 @@ class DecisionMethods(BaseClient):
             ``decide_timeout``, 0.9.
         default
             The action to return if the service can't decide in time: it is unreachable, too slow, rate-limited (429),
-            fails (500 or more), or the circuit is open. The decision then has ``is_default``. Invalid requests raise a
+            fails (500 or more), or the circuit is open. The decision then has ``is_default``. The client reports it in
+            the background, so that the service drops a decision whose answer only was late. Invalid requests raise a
             :class:`ServiceError` all the same.
         """
         plain, allowed = encode_context(context), encode_eligible(eligible)
         _require_eligible(default, allowed)
         many = _many(actions, k) | _about("cost", encode_cost(cost)) | _about("label_cost", label_cost)
         many |= _about("baseline", encode_baseline(baseline))
+        own = key or uuid4().hex
         return _post(
             experiment_path(experiment, "decide"),
-            {"context": plain, "key": key or uuid4().hex, **_given(allowed), **many, **_about("subject", subject)},
+            {"context": plain, "key": own, **_given(allowed), **many, **_about("subject", subject)},
             decode_decision,
             self.decide_timeout if timeout is None else timeout,
             None if default is None else lambda error: Decision.of_default(default, plain, error),
+            (experiment_path(experiment, "discard"), (own,)),
         )
 
     @CallMethod
@@ -176,6 +179,7 @@ class DecisionMethods(BaseClient):
             decode_decisions,
             timeout,
             _defaults(default, plain),
+            (experiment_path(experiment, "discard"), tuple(own)),
         )
 
     @StreamMethod
@@ -261,6 +265,47 @@ class DecisionMethods(BaseClient):
         body = {"rewards": [_reward_of(*one) for one in rewards]}
         return _post(experiment_path(experiment, "reward"), body, decode_statuses, timeout)
 
+    @CallMethod
+    def observe(
+        self,
+        experiment: str,
+        context: Context,
+        action: Label,
+        reward: float,
+        *,
+        probability: float | None = None,
+        key: str | None = None,
+        subject: str | None = None,
+        timeout: float | None = None,
+    ) -> ApiCall[str]:
+        """Send the reward of a decision that the application made by itself, such as a default; returns "learnt".
+
+        It counts as a decision. For policies that ask for every reward. The scopes ``decide`` and ``reward`` are
+        needed.
+
+        Parameters
+        ----------
+        experiment
+            Its name.
+        context
+            As for :meth:`decide`; that of a default is its ``context``.
+        action
+            The action that was taken.
+        reward
+            Its reward.
+        probability
+            With which the application took the action; None if it is unknown, and the decision then tells nothing
+            about shadows.
+        key
+            Idempotency key, of which a repeated call is "repeated". By default each call draws one. That of a call to
+            ``decide`` is another.
+        subject, timeout
+            As for :meth:`decide` and :meth:`reward`.
+        """
+        body = {"context": encode_context(context), "action": action, "reward": reward, "key": key or uuid4().hex}
+        body |= _about("probability", probability) | _about("subject", subject)
+        return _post(experiment_path(experiment, "observe"), body, field_reader("status"), timeout)
+
     @StreamMethod
     def reward_stream(
         self,
@@ -309,6 +354,7 @@ def _post(
     read: Callable[[httpx.Response], T],
     timeout: float | None,
     fallback: Callable[[ServiceError], T] | None = None,
+    discards: tuple[str, tuple[str, ...]] | None = None,
 ) -> ApiCall[T]:
     return ApiCall(
         method="POST",
@@ -317,6 +363,7 @@ def _post(
         body=encode_json(body),
         timeout=positive_seconds("timeout", timeout),
         fallback=fallback,
+        discards=discards,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from email.utils import parsedate_to_datetime
+from operator import itemgetter
 from time import time
 from typing import Any, TypeVar
 
@@ -15,6 +16,8 @@ from releaf.client.responses import Conflict, Decision, ServiceError, Unavailabl
 T = TypeVar("T")
 
 UNAVAILABLE_STATUSES = (429, 502, 503, 504)  # 502 and 504 come from proxies
+PROBLEM = "urn:releaf:problem:"  # before the code, in the type of the service's own errors
+OF_SERVICE = ("not_ready", "stopping", "connection_limit")  # codes of errors about the service as a whole
 UNAVAILABLE_CODE = "unavailable"  # of a line that was not committed, among others that may have been
 
 
@@ -28,19 +31,30 @@ def decode_json(response: httpx.Response) -> Any:
 
 def field_reader(name: str) -> Callable[[httpx.Response], Any]:
     """Make a function that reads one field of a response."""
-    return lambda response: decode_json(response)[name]
+    return lambda response: _read(response, itemgetter(name))
 
 
 def decode_decision(response: httpx.Response) -> Decision:
-    return Decision.of(decode_json(response))
+    return _read(response, Decision.of)
 
 
 def decode_decisions(response: httpx.Response) -> list[Decision]:
-    return [Decision.of(answer) for answer in decode_json(response)["decisions"]]
+    return _read(response, lambda content: [Decision.of(answer) for answer in content["decisions"]])
 
 
 def decode_statuses(response: httpx.Response) -> list[str]:
-    return [answer["status"] for answer in decode_json(response)["rewards"]]
+    return _read(response, lambda content: [answer["status"] for answer in content["rewards"]])
+
+
+def _read(response: httpx.Response, read: Callable[[Any], T]) -> T:
+    """Read the JSON of a response; an error that names what is missing if it is another program's."""
+    content = decode_json(response)
+    try:
+        return read(content)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        path = response.request.url.path
+        message = f"the answer to {response.request.method} {path} lacks a field ({error!r}): is this a service?"
+        raise ServiceError(response.status_code, "unexpected", message) from None
 
 
 def lines_reader(read: Callable[[dict[str, Any]], T], count: int) -> Callable[[httpx.Response], list[T | ServiceError]]:
@@ -79,6 +93,15 @@ def error_from(response: httpx.Response) -> ServiceError:
     except ValueError:
         content = None
     return make_error(response.status_code, content, _retry_after(response.headers.get("Retry-After")))
+
+
+def is_of_one_experiment(response: httpx.Response) -> bool:
+    """Whether an error of a service may be about one experiment, such as too many pending decisions: others go on."""
+    try:
+        kind = str(response.json()["type"])
+    except (ValueError, TypeError, KeyError):
+        return False  # from a proxy
+    return kind.startswith(PROBLEM) and kind.removeprefix(PROBLEM) not in OF_SERVICE
 
 
 def _retry_after(text: str | None) -> float | None:

@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from types import FrameType
@@ -31,6 +31,7 @@ from releaf.service.dashboard import pages
 from releaf.service.dashboard.login import protected_routes
 from releaf.service.errors import ApiError, StoreError
 from releaf.service.experiments.alerts import SeriesReading
+from releaf.service.experiments.pending_decisions import pending_limit
 from releaf.service.experiments.registry import ExperimentRegistry
 from releaf.service.http.asgi import RawResponse, Receive, Scope, Send
 from releaf.service.http.connection_limits import connection_class
@@ -268,6 +269,7 @@ def _readings(registry: ExperimentRegistry) -> list[ExperimentReading]:
             actions=_action_readings(experiment.monitor.reading),
             lift=_lift_reading(experiment.monitor.reading),
             spend=info.spend,
+            pending_limit=None if experiment.state is None else pending_limit(experiment.state.slot.policy),
         )
         for experiment, info in experiments
     ]
@@ -350,6 +352,10 @@ class DecisionServer(uvicorn.Server):
         else:
             super().handle_exit(sig, frame)
         self._registry.draining = True
+
+    def _log_started_message(self, listeners: Sequence[socket.SocketType]) -> None:
+        if not self.should_exit:  # the store may have failed to open already
+            super()._log_started_message(listeners)
 
     def stop_soon(self) -> None:
         """Stop at the next tick."""

@@ -27,6 +27,18 @@ class ApiError(Exception):
         self.status, self.code, self.message, self.retry_after = status, code, message, retry_after
 
 
+class AlreadyRewarded(ApiError):
+    """Status 409: a decision has another reward already, which is given in JSON."""
+
+    def __init__(self, decision: int, reward: str) -> None:
+        super().__init__(409, "already_rewarded", f"decision {decision} already has the reward {reward}")
+        self.decision = decision
+
+    def without_reward(self) -> ApiError:
+        """The error for those who may not know the reward."""
+        return ApiError(self.status, self.code, f"decision {self.decision} already has another reward")
+
+
 class StoreError(Exception):
     """The store can't be written or read now: the disk is full, the server is unreachable.
 

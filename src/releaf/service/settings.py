@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from ipaddress import IPv4Network, IPv6Network, ip_network
+from math import isfinite
 
 EXPERIMENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -24,7 +25,8 @@ class ServiceSettings:
         Host names that the service accepts in the ``Host`` header, besides its own address.
     require_keys
         Whether every request needs an API key on a loopback address too. Every request needs one if the address is not
-        loopback, or if there are further host names: a proxy then makes the service reachable from elsewhere.
+        loopback, or if there are further host names or trusted proxies: these make the service reachable from
+        elsewhere. Without keys the service refuses requests that a proxy has forwarded.
     trusted_proxies
         Addresses and networks of proxies whose ``X-Forwarded-For`` and ``X-Forwarded-Proto`` headers count.
     body_limit
@@ -91,6 +93,10 @@ class ServiceSettings:
     log_format: str = "json"
 
     def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, float) and not isfinite(value):
+                raise ValueError(f"{field.name} is {value}: expected a finite number")
         for text in self.trusted_proxies:
             parse_network(text)
         if self.personalizer and not EXPERIMENT_NAME.fullmatch(self.personalizer):
@@ -112,7 +118,7 @@ class ServiceSettings:
     @property
     def needs_keys(self) -> bool:
         """Whether every request needs an API key."""
-        return self.require_keys or not self.is_local or bool(self.hosts)
+        return self.require_keys or not self.is_local or bool(self.hosts) or bool(self.trusted_proxies)
 
 
 def parse_network(text: str) -> IPv4Network | IPv6Network:

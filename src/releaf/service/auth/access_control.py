@@ -66,6 +66,8 @@ class AccessControl:
         self._hosts.check(headers.get(b"host"))
         if scope["method"] not in SAFE_METHODS:
             check_origin(headers, scope)
+        if not self._needs_keys and not public:
+            _require_direct(headers)
         identity = NO_ACCESS if public else self._identify(headers, scope)
         if counted:
             self._requests.acquire(identity.id or client_address(scope))
@@ -120,6 +122,19 @@ class AccessControl:
             # A valid key is always admitted: clients may share the address, and 256 bits can't be guessed.
             limiter.acquire(client_address(scope))
             raise
+
+
+def _require_direct(headers: Mapping[bytes, bytes]) -> None:
+    """Refuse a request that a proxy has forwarded: without keys, everyone who reaches the proxy could do everything."""
+    for name in headers:
+        if name == b"forwarded" or name.startswith(b"x-forwarded-"):
+            raise ApiError(
+                403,
+                "forwarded",
+                f"the request has a {name.decode('latin-1').title()} header, so that it comes through a proxy, and "
+                "this service needs no keys: start it with --require-keys, or with the --name by which clients call it "
+                "and the --trusted-proxy; then add keys with releaf keys add",
+            )
 
 
 def client_address(scope: Mapping[str, Any]) -> str:

@@ -34,6 +34,10 @@ class Identity(NamedTuple):
         """Whether the identity has a scope in an experiment."""
         return scope in self.scopes.get(experiment, NO_SCOPES) or scope in self.scopes.get("*", NO_SCOPES)
 
+    def is_admin_key(self, experiment: str) -> bool:
+        """Whether the identity is that of a key with the scope ``admin`` in an experiment."""
+        return bool(self.id) and self.allows(experiment, "admin")
+
     def require(self, experiment: str, scope: str) -> None:
         """Raise an error with status 403 unless the identity has a scope in an experiment."""
         if not self.allows(experiment, scope):

@@ -1,4 +1,4 @@
-"""Alerts of an experiment: stalled rewards, drift, the propensity floor, and the budgets of labels and of spend."""
+"""Alerts of an experiment: stalled rewards, drift, the propensity floor, budgets, and too many pending decisions."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from releaf.service.experiments.action_sums import ActionSums
+from releaf.service.experiments.pending_decisions import pending_limit
 from releaf.service.experiments.series_summary import LEAST_REWARDS, Estimates, SeriesCopy
 from releaf.service.experiments.state import ExperimentState
 from releaf.service.experiments.time_series import TimeSeriesPoint
@@ -24,6 +25,7 @@ FLOOR_DECISIONS = 20
 MAINLY = 0.5  # of the recent decisions
 CHECK_SENDER = "Check that the program that sends rewards runs, and that its requests succeed"
 NEARLY_SPENT = 0.8
+NEARLY_FULL = 0.8  # of the decisions that may be pending
 NEARLY_BOUND = 0.95  # of the most that the spend may be ahead of its allowance
 
 
@@ -48,7 +50,7 @@ def find_alerts(
     """The alerts of an experiment, the gravest first."""
     if state.retired:
         return []
-    budgets = (*_label_budget(state), *_spend_budget(state))
+    budgets = (*_label_budget(state), *_spend_budget(state), *_pending_limit(state))
     found = [*budgets, *_stalled_rewards(state, now), *_drifts(state, shifts), *_floors(state, floored)]
     order = ("critical", "warning", "info")
     return sorted(found, key=lambda alert: order.index(alert.severity))
@@ -85,6 +87,18 @@ def _spend_budget(state: ExperimentState) -> Iterator[AlertInfo]:
     text = f"{spend}, close to {period}: dear actions are not taken for a while"
     advice = "Nothing, if costs have just risen. Otherwise compare a policy with a larger budget, as a shadow"
     yield AlertInfo("spend_budget", "warning", text, advice)
+
+
+def _pending_limit(state: ExperimentState) -> Iterator[AlertInfo]:
+    limit, waiting = pending_limit(state.slot.policy), len(state.pending)
+    if waiting >= NEARLY_FULL * limit:
+        yield AlertInfo(
+            "pending_limit",
+            "critical" if waiting >= limit else "warning",
+            f"{waiting:,} decisions wait for their rewards, and {limit:,} may: beyond that new ones are refused (503)",
+            "Check that the program that sends rewards runs. Or let a policy with a larger max_pending take charge, as "
+            "a shadow first",
+        )
 
 
 def _stalled_rewards(state: ExperimentState, now: float) -> Iterator[AlertInfo]:

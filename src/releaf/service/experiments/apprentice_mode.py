@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
@@ -17,18 +18,18 @@ APPRENTICE = "apprentice"  # name of the learner that watches, among the shadows
 Baselines = Sequence[Baseline | None]
 
 
-def require_able_to_watch(learner: ServedPolicy) -> None:
+def require_able_to_watch(learner: ServedPolicy, what: str = "be an apprentice") -> None:
     """Raise unless a learner learns from decisions that it did not make, and from the reward of each."""
     name = type(learner).__name__
     if not learner.traits.learns_from_logs:
-        raise invalid_request(f"{name} can't be an apprentice: expected a policy that learns from logs (observe)")
+        raise invalid_request(f"{name} can't {what}: expected a policy that learns from logs (observe)")
     if learner.wants_all or learner.observation_mode != "always" or learner.label_budget is not None:
         raise invalid_request(
-            f"{name} as given can't be an apprentice: expected one that asks for the reward of every decision, and of "
-            "its action only"
+            f"{name} as given can't {what}: expected one that asks for the reward of every decision, and of its action "
+            "only"
         )
     if learner.cost_weight is not None or learner.control_share:
-        raise invalid_request(f"{name} can't be an apprentice with costs or a control_share: leave them out")
+        raise invalid_request(f"{name} can't {what} with costs or a control_share: leave them out")
 
 
 def require_baselines(
@@ -74,10 +75,15 @@ def apprentices_choice(event: Decided, spec: NewExperiment) -> ExperimentAction 
 
 
 def require_evidence(slot: LearnerSlot) -> None:
-    """Raise an error with status 409 unless the apprentice is shown to earn more than the application."""
+    """Raise an error with status 409 unless a learner is shown to earn more than what decides."""
     told = slot.to_message()
     if told.difference_low is not None and told.difference_low > 0.0:
         return
+    watches = slot.name == APPRENTICE
+    what, other, remedy = f"shadow {slot.name!r}", "the policy in charge", "decisions (least_probability)"
+    if watches:
+        what, other = "the apprentice", "the application"
+        remedy = "some of the application's decisions and send their probability"
     known = "no rewarded decision compares them yet"
     if told.difference_low is not None and told.difference_high is not None:
         known = (
@@ -87,6 +93,13 @@ def require_evidence(slot: LearnerSlot) -> None:
     raise ApiError(
         409,
         "not_shown",
-        f"the apprentice is not shown to earn more than the application: {known}. Expected a lower bound above 0: let "
-        "it watch on, randomise some of the application's decisions and send their probability, or set force",
+        f"{what} is not shown to earn more than {other}: {known}. Expected a lower bound above 0: let it watch on, "
+        f"randomise {remedy}, or set force",
     )
+
+
+def describe_evidence(slot: LearnerSlot, *, force: bool) -> dict[str, Any]:
+    """What is known at a promotion, for the audit log."""
+    told = slot.to_message()
+    fields = ("compared", "difference", "difference_low", "difference_high")
+    return {"force": force, **{name: getattr(told, name) for name in fields}}

@@ -22,6 +22,7 @@ from releaf.service.log.events import (
     Activated,
     AnyEvent,
     Decided,
+    Discarded,
     Expired,
     Rewarded,
     decode_page,
@@ -123,6 +124,10 @@ class SubjectSearch:
                 left = [number for number in decisions if number not in self.decisions]
                 deferred = [number for number in event.deferred if number in left]
                 return msgspec.structs.replace(event, decisions=left, deferred=deferred) if left else None
+            case Discarded(_, keys, decisions) if not self.decisions.isdisjoint(decisions):
+                kept = [pair for pair in zip(keys, decisions, strict=True) if pair[1] not in self.decisions]
+                names, numbers = [key for key, _ in kept], [number for _, number in kept]
+                return msgspec.structs.replace(event, keys=names, decisions=numbers) if kept else None
             case _:
                 return event
 

@@ -12,7 +12,7 @@ import msgspec
 from releaf.service.errors import ApiError, service_unavailable
 from releaf.service.experiments.state import ExperimentState
 from releaf.service.log.decision_record import decision_record
-from releaf.service.log.events import AnyEvent, Decided, Expired, Rewarded
+from releaf.service.log.events import AnyEvent, Decided, Discarded, Expired, Rewarded
 
 FEED_LENGTH = 1000  # commits; a reader that is slower misses the oldest
 MAX_PUBLISHED = 100  # messages of one commit
@@ -123,6 +123,9 @@ def feed_messages(event: AnyEvent, state: ExperimentState | None) -> list[tuple[
         case Expired(_, decisions, deferred):
             latest = decisions[-MAX_PUBLISHED:]
             return [("reward", _expired(number, None if number in deferred else state)) for number in latest]
+        case Discarded(_, _, decisions):
+            latest = [number for number in decisions if number][-MAX_PUBLISHED:]
+            return [("reward", _expired(number, None)) for number in latest]
         case _:
             return [("change", {})]
 

@@ -9,12 +9,15 @@ import math
 import secrets
 import time
 from collections.abc import Callable
+from difflib import get_close_matches
 from typing import Any
 
 import msgspec
 
 from releaf import ActionTable, Schema, StateError, ensembles, from_bytes, policies
 from releaf.core.runtime import state_file
+from releaf.feature_dicts import KINDS
+from releaf.features import Categorical
 from releaf.policies.class_lookup import policy_classes
 from releaf.policies.parameters import parameter_defaults, parameters_of
 from releaf.policy import ServedPolicy
@@ -31,6 +34,7 @@ SIZE_CHECK_FROM = 2_000  # actions times features from which the size of a learn
 MAX_TABLE = 10_000  # actions with features, unless an experiment's ``max_actions`` is set
 TIMED_DECISIONS = 5  # the fastest counts: the others waited for something else
 POLICIES = policy_classes(policies)
+FEATURE_KINDS = (*KINDS, Categorical.kind)
 ENSEMBLES = tuple(policy_classes(ensembles))  # as uploaded models only
 
 
@@ -137,8 +141,7 @@ def _schema_of(features: Features, field: str) -> Schema:
             raise ValueError(f"they have {values:,} categories and quantile samples: expected at most {MAX_VALUES:,}")
         return schema
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
-        hint = error if isinstance(error, ValueError | TypeError) else f"{error} is missing or not a kind"
-        raise invalid_request(f"{field} are invalid: {hint}") from None
+        raise invalid_request(f"{field} are invalid: {error}") from None
 
 
 def _describe(feature: Any) -> dict[str, Any]:
@@ -146,7 +149,12 @@ def _describe(feature: Any) -> dict[str, Any]:
     if isinstance(feature, str):
         return {"name": feature, "kind": "continuous", "low": 0.0, "high": 1.0}
     if not isinstance(feature.get("name"), str) or "kind" not in feature:
-        raise ValueError(f"{feature!r} needs a name and a kind (continuous, quantile, categorical, boolean, datetime)")
+        raise ValueError(f"{feature!r} needs a name and a kind ({', '.join(FEATURE_KINDS)})")
+    name, kind = feature["name"], feature["kind"]
+    if kind not in FEATURE_KINDS:
+        raise ValueError(f"{name!r} has the kind {kind!r}: expected one of {', '.join(FEATURE_KINDS)}")
+    if kind == Categorical.kind and "values" not in feature:
+        raise ValueError(f"{name!r} is {kind} and has no values: expected a list of them")
     return dict(feature)
 
 
@@ -158,7 +166,9 @@ def build_policy(policy: PolicySpec, actions: tuple[Any, ...] | ActionTable, sch
     make, arguments = POLICIES[policy.name], dict(policy.parameters)
     unknown = [name for name in arguments if name not in parameter_defaults(make)]
     if unknown:
-        raise invalid_request(f"{policy.name} has no parameter {unknown[0]!r}: see /v1/policies")
+        near = get_close_matches(unknown[0], parameter_defaults(make), n=1)
+        hint = f"did you mean {near[0]!r}?" if near else "see /v1/policies"
+        raise invalid_request(f"{policy.name} has no parameter {unknown[0]!r}: {hint}")
     if "seed" in parameter_defaults(make) and arguments.get("seed") is None:
         arguments["seed"] = policy.parameters["seed"] = secrets.randbits(32)
     if isinstance(actions, ActionTable) and not make.traits.takes_action_features:

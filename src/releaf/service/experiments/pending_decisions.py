@@ -8,7 +8,7 @@ from itertools import islice
 from releaf.service.errors import ApiError
 from releaf.service.experiments.memory import usable_memory
 from releaf.service.log.events import ExperimentAction, Reward
-from releaf.service.messages import NewExperiment
+from releaf.service.messages import PolicySpec
 
 # Action, propensity, deadline, choices of the shadows. A plain tuple, because every decision makes one.
 PendingDecision = tuple[ExperimentAction, float | None, float | None, dict[str, ExperimentAction] | None]
@@ -22,6 +22,12 @@ LEAST_LIMIT = 1_000_000
 def default_limit() -> int:
     """Number of decisions that may be pending in an experiment without ``max_pending``."""
     return max(LEAST_LIMIT, int(MEMORY_SHARE * usable_memory() / BYTES_EACH))
+
+
+def pending_limit(policy: PolicySpec) -> int:
+    """Number of decisions that may be pending while a policy is in charge."""
+    given = policy.parameters.get("max_pending")
+    return given if isinstance(given, int) else default_limit()
 
 
 class DeferredDecisions(dict[int, Reward | None]):
@@ -44,17 +50,16 @@ class PendingDecisions(dict[int, PendingDecision]):
             numbers.append(number)
         return numbers
 
-    def require_capacity_for(self, decisions: int, spec: NewExperiment) -> None:
+    def require_capacity_for(self, decisions: int, policy: PolicySpec) -> None:
         """Refuse decisions whose rewards could not be waited for, rather than forget earlier ones."""
-        given = spec.policy.parameters.get("max_pending")
-        limit = given if isinstance(given, int) else default_limit()
+        limit = pending_limit(policy)
         if len(self) + decisions > limit:
-            deadline = "" if spec.rewards.within_seconds else ", or with a deadline (rewards.within_seconds)"
             raise ApiError(
                 503,
                 "pending_limit",
-                f"{len(self):,} decisions wait for their rewards, and {limit:,} may: send their rewards, or create the "
-                f"experiment with a larger max_pending{deadline}",
+                f"{len(self):,} decisions wait for their rewards, and {limit:,} may: send their rewards. Or let a "
+                "policy with a larger max_pending take charge, as a shadow first; or create the experiment with a "
+                "deadline (rewards.within_seconds)",
                 retry_after=1,
             )
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Iterable
+import secrets
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from operator import itemgetter
 
 from releaf.service.errors import ApiError
 from releaf.service.experiments.keyed_hashes import keyed_hash
@@ -14,6 +17,7 @@ class Receipts:
     """Makes and checks the receipts of one experiment: HMAC-SHA256 of its id and the decision's number.
 
     Numbers of decisions are consecutive: whoever may reward could otherwise reward decisions of others by counting.
+    Where a part of the log is lost, later receipts have a random part: those of the lost decisions fit no other.
 
     Parameters
     ----------
@@ -21,6 +25,8 @@ class Receipts:
         Secret of the store, the same for all its processes.
     experiment
         Id of the experiment in the store.
+    parts
+        Numbers, each with the random part of the receipts of all later decisions.
 
     Examples
     --------
@@ -29,16 +35,23 @@ class Receipts:
     'jDrkxnvYs7IY6DX7dvMS0w'
     """
 
-    def __init__(self, secret: bytes, experiment: int) -> None:
-        self._secret, self._prefix = secret, f"releaf receipt {experiment} "
+    def __init__(self, secret: bytes, experiment: int, parts: Sequence[tuple[int, str]] = ()) -> None:
+        self._secret, self._prefix, self._parts = secret, f"releaf receipt {experiment} ", parts
 
     def make(self, decision: int) -> str:
         """The receipt of a decision: 22 characters."""
-        return keyed_hash(self._secret, f"{self._prefix}{decision}".encode())
+        earlier = bisect_left(self._parts, decision, key=itemgetter(0)) if self._parts else 0
+        part = f"{self._parts[earlier - 1][1]} " if earlier else ""
+        return keyed_hash(self._secret, f"{self._prefix}{part}{decision}".encode())
 
-    def check(self, rewards: Iterable[RewardOf]) -> None:
-        """Raise an `ApiError` with status 403 unless all rewards have the receipts of their decisions."""
+    def check(self, rewards: Iterable[RewardOf], *, required: bool = True) -> None:
+        """Raise an `ApiError` with status 403 unless all rewards have the receipts of their decisions.
+
+        Unless they are ``required``, a receipt may be missing, but not wrong.
+        """
         for one in rewards:
+            if one.receipt is None and not required:
+                continue
             if one.receipt is None:
                 raise ApiError(
                     403,
@@ -52,3 +65,8 @@ class Receipts:
                     "receipt_wrong",
                     f"the receipt is not that of decision {one.decision}: send the receipt in the answer to decide",
                 )
+
+
+def new_receipt_part() -> str:
+    """A random part of receipts."""
+    return secrets.token_hex(16)

@@ -21,10 +21,11 @@ async def cover(
     last: int,
     contexts_before: float | None = None,
     decisions_before: float | None = None,
+    last_decision: int = 0,
 ) -> bool:
     """Make sure that two sound snapshots are at or after an event; each needs an event of its own."""
     for _ in range(SNAPSHOTS_NEEDED):
-        await experiment.change("note_redaction", contexts_before, decisions_before)
+        await experiment.change("note_redaction", contexts_before, decisions_before, last_decision)
         await asyncio.shield(experiment.save_snapshot())
         if len(await sound_snapshots(experiment, last)) >= SNAPSHOTS_NEEDED:
             return True

@@ -139,6 +139,9 @@ class ExperimentRegistry:
                 "name_taken",
                 f"the experiment name {spec.name!r} is taken, perhaps by a retired one: choose another",
             )
+        if spec.rewards.signed is None:
+            rewards = msgspec.structs.replace(spec.rewards, signed=self.settings.needs_keys)
+            spec = msgspec.structs.replace(spec, rewards=rewards)
         log.info("experiment %s: building its learner; this takes minutes if kernels must be compiled", spec.name)
         learner = await asyncio.to_thread(learner_factory.make_learner, spec)
         _validate_default(spec, learner)

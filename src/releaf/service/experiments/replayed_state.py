@@ -18,7 +18,7 @@ from releaf.service.experiments.apprentice_mode import APPRENTICE
 from releaf.service.experiments.cohorts import OpenCohorts
 from releaf.service.experiments.counters import ExperimentCounters
 from releaf.service.experiments.decision_costs import CostsOfContexts, costs_for
-from releaf.service.experiments.idempotency import IdempotencyKeys
+from releaf.service.experiments.idempotency import DISCARDED, IdempotencyKeys
 from releaf.service.experiments.label_costs import LabelCosts, label_costs_for
 from releaf.service.experiments.learner_slot import LearnerSlot, action_names, deserialize_learner
 from releaf.service.experiments.pending_decisions import DeferredDecisions, PendingDecision, PendingDecisions
@@ -73,6 +73,7 @@ class ReplayedState:
         self.series = TimeSeries(points=[], since=0, markers=[])
         self.actions = ActionHistory([(0, action_names(learner))])
         self.gaps: list[tuple[int, int]] = []  # (last decision before a gap, count of skipped numbers)
+        self.receipt_parts: list[tuple[int, str]] = []  # (number, random part of the receipts of all later decisions)
         self.last_at = 0.0
         self.retired = False
         self.retention = spec.retention
@@ -135,7 +136,8 @@ class ReplayedState:
 
     def counts(self) -> Counts:
         """The counters for the API."""
-        return self.counters.to_message(len(self.pending), *self.cohorts.unsettled_rewards)
+        made = self.ordinal(self.decisions)
+        return self.counters.to_message(len(self.pending), made, *self.cohorts.unsettled_rewards)
 
     def take_outcomes(self) -> list[RewardRow]:
         """Return the outcomes of decisions since the last call."""
@@ -158,6 +160,8 @@ class ReplayedState:
                 self._activate(decision, at)
             case Expired():
                 self._expire(event)
+            case events.Discarded(at, keys, decisions):
+                self._discard(keys, decisions, at)
             case events.ActionAdded(_, action, features, cost):
                 for slot in (self.slot, *self.shadows):
                     slot.learner.add_action(action, *features_argument(features), **cost_argument(slot.learner, cost))
@@ -176,13 +180,16 @@ class ReplayedState:
                 self.retired = True
             case events.RetentionSet(_, retention):
                 self.retention = retention
+            case events.Redacted():
+                self.keys.drop_until(event.last_decision)
             case events.Erased(_, decisions):
                 self._erase(decisions, event.at)
             case events.ErasureFinished():
                 self._finish_erasure()
-            case events.NumbersSkipped(_, decision):
+            case events.NumbersSkipped(_, decision, receipt_part):
                 self.gaps.append((self.counters.decisions, decision - self.counters.decisions))
                 self.counters.decisions = decision
+                self.receipt_parts += [(decision, receipt_part)] if receipt_part else []
         self._mark(event)
         self.last_at = event.at
 
@@ -199,7 +206,9 @@ class ReplayedState:
         eligible = None if requested else [event.eligible]
         further = (event.many, [event.costs], [event.label_cost])
         (choice,) = decide_contexts(self.learner, [event.context], eligible, *further)
-        if self.is_apprentice:
+        if event.observed:  # the log does not have the learner's own choice
+            same = True
+        elif self.is_apprentice:
             same = choice.action == (event.shadows or {}).get(APPRENTICE)
         else:
             same = (choice.action, choice.explored) == (event.action, event.explored)
@@ -329,6 +338,14 @@ class ReplayedState:
             self._learn(number, pending, value)
             self.counters.defaults += 1
             self.outcomes.append(RewardRow(number, "default", json.dumps(value), event.at))
+
+    def _discard(self, keys: Sequence[str], decisions: Sequence[int], at: float) -> None:
+        for key, number in zip(keys, decisions, strict=True):
+            if number in self.pending:
+                self._drop(number, at)
+                self.counters.discarded += 1
+            self.keys[key] = DISCARDED
+        self.keys.drop_oldest(self.pending)
 
     def _remove_action(self, action: ExperimentAction, at: float) -> None:
         for slot in (self.slot, *self.shadows):

@@ -22,6 +22,7 @@ from releaf.service.log.events import (
     Activated,
     AnyEvent,
     Decided,
+    Discarded,
     Expired,
     Rewarded,
     decode_page,
@@ -34,6 +35,7 @@ from releaf.service.store.base import FIRST_CHECKSUM, LogPage
 
 INTERVAL_SECONDS = 3600.0  # between two runs
 DAY_SECONDS = 86_400.0
+OF_DECISIONS = (Decided, Rewarded, Expired, Activated, Discarded)
 PAGES_PER_RUN = 2_000  # so that other work of the service gets its turn
 
 
@@ -84,8 +86,11 @@ class RetentionRunner:
             if limit is None:
                 continue
             due, end = await self._find_due(level, limit)
-            if due and not await cover(self._experiment, due[-1].page.last, contexts_before, decisions_before):
-                return True  # try again after the interval
+            if due:
+                latest = due[-1].page
+                dropped = latest.decision if level == DECISIONS else 0
+                if not await cover(self._experiment, latest.last, contexts_before, decisions_before, dropped):
+                    return True  # try again after the interval
             for first in range(0, len(due), PAGES_PER_WRITE):
                 await self._redact(due[first : first + PAGES_PER_WRITE], level, due[-1].page.last)
             self._done[level] = end
@@ -122,7 +127,7 @@ class RetentionRunner:
 
     def _redact_events(self, events: list[AnyEvent], level: bytes) -> list[AnyEvent]:
         if level == DECISIONS:
-            return [event for event in events if not isinstance(event, Decided | Rewarded | Expired | Activated)]
+            return [event for event in events if not isinstance(event, OF_DECISIONS)]
         return [self._without_context(event, level) if isinstance(event, Decided) else event for event in events]
 
     def _without_context(self, event: Decided, level: bytes) -> Decided:

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Container, Sequence
 from typing import Any
 
-from releaf.service.errors import ApiError
+from releaf.service.errors import AlreadyRewarded, ApiError
 from releaf.service.experiments.receipts import Receipts
 from releaf.service.experiments.state import ExperimentState
 from releaf.service.experiments.time_slices import TimeSlice
@@ -33,12 +33,12 @@ class RewardBatch:
         self._next = 0  # place of the next reward to validate
         self._left: deque[int] = deque()  # decisions whose rewards are yet to be learnt
 
-    async def check_receipts(self, receipts: Receipts) -> None:
+    async def check_receipts(self, receipts: Receipts, *, required: bool = True) -> None:
         """Reject rewards without the receipts of their decisions."""
         current = TimeSlice()
         for place, one in enumerate(self._given):
             try:
-                receipts.check([one])
+                receipts.check([one], required=required)
             except ApiError as error:
                 self._reject(place, error)
             await current.pause_if_over()
@@ -77,8 +77,7 @@ class RewardBatch:
         if known != value and self._needs_all:
             raise ApiError(409, "conflict", f"two different rewards for decision {one.decision} in one request")
         if known != value:
-            message = f"decision {one.decision} already has the reward {json.dumps(known)}"
-            raise ApiError(409, "already_rewarded", message)
+            raise AlreadyRewarded(one.decision, json.dumps(known))
 
     def learn(self, state: ExperimentState, at: float, is_over: Callable[[], bool]) -> list[Rewarded]:
         """Learn validated rewards until time is over; returns the events of the log."""

@@ -45,6 +45,7 @@ class ExperimentRecord(Struct, rename=_STORED_AS):
     has_requested_actions: bool = False
     deferred: dict[int, Reward | None] = {}
     cohorts: OpenCohorts | None = None  # None in snapshots of earlier versions, which counted rewards as they came
+    receipt_parts: list[tuple[int, str]] = []
 
 
 def freeze(state: ExperimentState) -> Callable[[], bytes]:
@@ -68,6 +69,7 @@ def freeze(state: ExperimentState) -> Callable[[], bytes]:
         has_requested_actions=state.has_requested_actions,
         deferred=dict(state.deferred),
         cohorts=msgspec.Raw(_encode(state.cohorts)),  # type: ignore[arg-type]
+        receipt_parts=list(state.receipt_parts),
     )
 
     def to_bytes() -> bytes:
@@ -94,7 +96,7 @@ def from_bytes(content: bytes) -> ExperimentState:
     state.pending, state.keys, state.gaps = pending, keys, record.gaps
     state.retention = record.retention or record.spec.retention
     state.has_requested_actions = record.has_requested_actions
-    state.deferred = DeferredDecisions(record.deferred)
+    state.deferred, state.receipt_parts = DeferredDecisions(record.deferred), record.receipt_parts
     state.series.upgrade(state.ordinal(state.decisions))
     state.settle_unaccounted()
     if record.cohorts is None:

@@ -6,19 +6,20 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import msgspec
 
 from releaf.service.errors import ApiError, StoreError, service_unavailable
 from releaf.service.experiments import learner_factory
-from releaf.service.experiments.apprentice_mode import Baselines
+from releaf.service.experiments.apprentice_mode import Baselines, describe_evidence
 from releaf.service.experiments.change_records import SOMEONE, Sender, record_change
 from releaf.service.experiments.clock import MonotonicClock
 from releaf.service.experiments.decision_log import DecisionLog
 from releaf.service.experiments.event_feeds import Feed, publish
-from releaf.service.experiments.idempotency import distinct_keys
+from releaf.service.experiments.idempotency import distinct_keys, require_not_discarded
 from releaf.service.experiments.keyed_hashes import KeyedHashes
 from releaf.service.experiments.label_costs import LabelCosts, labels_info
 from releaf.service.experiments.learner_slot import action_names
@@ -36,6 +37,7 @@ from releaf.service.experiments.time_slices import TimeSlice, first_part
 from releaf.service.log.events import (
     AnyEvent,
     Decided,
+    Discarded,
     EligibleActions,
 )
 from releaf.service.log.group_commit import GroupCommit
@@ -44,7 +46,7 @@ from releaf.service.log.recovery import LogDamaged, Recovery
 from releaf.service.log.snapshots import SnapshotWriter
 from releaf.service.log.state_format import compress, decompress
 from releaf.service.many_actions import ManyActions
-from releaf.service.messages import ExperimentInfo, Learnt, NewExperiment, NewShadow, RewardOf
+from releaf.service.messages import ExperimentInfo, Learnt, NewExperiment, NewShadow, Observation, RewardOf
 from releaf.service.settings import ServiceSettings
 from releaf.service.store.base import ChangeRow, EventStore, ExperimentRow
 from releaf.service.timestamps import format_timestamp
@@ -259,6 +261,7 @@ class ServedExperiment:
     ) -> list[Decided]:
         """Decide only for the contexts whose idempotency key is new."""
         decisions, hashed = {}, self.hashes.subjects(subjects)
+        require_not_discarded(known)
         earlier, current = await self.read_decisions(list(known.values())), TimeSlice()
         for index, key in enumerate(keys):
             if key in known:
@@ -278,6 +281,22 @@ class ServedExperiment:
             decisions |= dict(zip(new, made, strict=True))
         return [decisions[index] for index in range(len(contexts))]
 
+    async def observe(self, seen: Observation) -> Learnt:
+        """Learn the reward of a decision that the application made by itself, and commit both; once for each key."""
+        hashed = None if seen.subject is None else self.hashes.subject(seen.subject)
+        async with self._deciding, self._settling:
+            known = self.live().keys.known([] if seen.key is None else [seen.key])
+            require_not_discarded(known)
+            if not known:
+                at = self.now()
+                made, outcomes = self._change(lambda state: (state.observe(seen, at, hashed), state.take_outcomes()))
+                number, written = self.decisions(), self._group_commit.append(self, made, outcomes)
+        for earlier in known.values():
+            await self.flush()
+            return Learnt(earlier, "repeated")
+        await written
+        return Learnt(number, "learnt")
+
     async def decide_together(self, decide: Callable[[ExperimentState, float], list[Decided]]) -> list[Decided]:
         """Make decisions of which each depends on those before, and commit them all at once."""
         async with self._deciding:
@@ -292,24 +311,26 @@ class ServedExperiment:
         await written
         return made
 
-    async def reward(self, given: Sequence[RewardOf]) -> list[Learnt]:
+    async def reward(self, given: Sequence[RewardOf], *, needs_receipts: bool = True) -> list[Learnt]:
         """Learn rewards and commit: all of them, or none if one is invalid or lacks its receipt."""
         answers: list[Learnt] = []
-        for answer in await self._reward(given, needs_all=True):
+        for answer in await self._reward(given, needs_all=True, needs_receipts=needs_receipts):
             assert not isinstance(answer, ApiError)
             answers.append(answer)
         return answers
 
-    async def reward_each(self, given: Sequence[RewardOf]) -> list[Learnt | ApiError]:
+    async def reward_each(self, given: Sequence[RewardOf], *, needs_receipts: bool = True) -> list[Learnt | ApiError]:
         """Learn those rewards that are valid, and commit; the answer to each of the others is its error."""
-        return await self._reward(given, needs_all=False)
+        return await self._reward(given, needs_all=False, needs_receipts=needs_receipts)
 
-    async def _reward(self, given: Sequence[RewardOf], *, needs_all: bool) -> list[Learnt | ApiError]:
+    async def _reward(
+        self, given: Sequence[RewardOf], *, needs_all: bool, needs_receipts: bool
+    ) -> list[Learnt | ApiError]:
         self.live()  # a standby knows no receipts
         for _ in range(_ATTEMPTS):
             batch = RewardBatch(given, needs_all=needs_all)
             if self.receipts is not None:
-                await batch.check_receipts(self.receipts)
+                await batch.check_receipts(self.receipts, required=needs_receipts)
             settled = batch.find_settled(self.live().pending)
             if settled:
                 await self._group_commit.flush(self)
@@ -320,6 +341,16 @@ class ServedExperiment:
             except NotPending:  # another request has just rewarded it
                 continue
         raise service_unavailable("other requests reward the same decisions at the same time: try again")
+
+    async def discard(self, keys: Sequence[str]) -> Discarded:
+        """Drop the pending decisions of these keys and commit; a decision that is to come with one is refused."""
+        async with self._deciding, self._settling:
+            at = self.now()
+            event, outcomes = self._change(lambda state: (state.discard(keys, at), state.take_outcomes()))
+            written = self._group_commit.append(self, [event], outcomes) if event.keys else None
+        if written is not None:
+            await written
+        return event
 
     async def _learn(self, batch: RewardBatch) -> list[Learnt | ApiError]:
         """Learn a batch, a large one in slices between which other requests run, decisions of this experiment too."""
@@ -344,11 +375,13 @@ class ServedExperiment:
         *arguments: Any,
         sender: Sender | None = None,
         changes: Sequence[ChangeRow] = (),
+        details: Mapping[str, Any] = MappingProxyType({}),
         **named: Any,
     ) -> None:
         """Apply a change, named after a method of `ExperimentState`, and commit.
 
-        With a sender, a record of the change goes to the audit log as well, or ``changes`` if these are given.
+        With a sender, a record of the change goes to the audit log as well, with further ``details`` of what is there
+        afterwards; or ``changes`` if these are given.
         """
         async with self._deciding, self._settling:
             at, before = self.now(), _changeable_fields(self.live())
@@ -359,9 +392,21 @@ class ServedExperiment:
                 slot.decision_seconds *= growth
             if sender is not None:
                 subject = arguments[0] if arguments and isinstance(arguments[0], str | int) else None
+                before, after = before | dict.fromkeys(details), after | dict(details)
                 changes = [record_change(at, sender, self.name, what, subject, before, after)]
             written = self._group_commit.append(self, [event], self.live().take_outcomes(), changes)
         await written
+
+    async def promote(self, name: str, *, force: bool = False, sender: Sender = SOMEONE) -> None:
+        """Put a shadow in charge, or let the apprentice decide; the audit log gets what was known of it."""
+        state = self.live()
+        evidence, floors = describe_evidence(state.promotable(name), force=force), state.propensity_floors()
+        await self.change("promote", name, sender=sender, details={"evidence": evidence}, force=force)
+        if floors and not state.propensity_floors():
+            self.report(
+                f"{name} was promoted, and has no least probability of actions, which the policy before it had: "
+                "comparisons with shadows and estimates from the log may find no support from now on"
+            )
 
     async def add_shadow(self, request: NewShadow, sender: Sender = SOMEONE) -> None:
         learner = self.live().learner
@@ -449,10 +494,7 @@ class ServedExperiment:
             await self._group_commit.flush(self)  # a commit that is still running belongs to the log
         started = time.perf_counter()
         secret = await self.store.secret()
-        self.hashes, self.receipts = (
-            KeyedHashes(secret, self.id),
-            Receipts(secret, self.id) if self.spec.rewards.signed else None,
-        )
+        self.hashes = KeyedHashes(secret, self.id)
         self._recovery = recovery = Recovery(self.store, self.id, EXPERIMENT_FORMAT, self.report, salvage=self._salvage)
         try:
             state = await recovery.run()
@@ -468,6 +510,7 @@ class ServedExperiment:
             slot.decision_seconds = await asyncio.to_thread(learner_factory.precompile, slot.learner)
         state.take_outcomes()
         self._clock_offset = max(0.0, state.last_at - self._clock.now())
+        self.receipts = Receipts(secret, self.id, state.receipt_parts) if self.spec.rewards.signed else None
         self.state, self.status, self.failure = state, LIVE, ""
         if (
             recovery.last_known_decision > state.decisions

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 
-from releaf.service.errors import ApiError
+from releaf.service.errors import AlreadyRewarded, ApiError
 from releaf.service.experiments.decision_log import DecisionLog
 from releaf.service.experiments.pending_decisions import NotPending
 from releaf.service.experiments.state import ExperimentState
@@ -81,7 +81,7 @@ def _compare(state: ExperimentState, one: RewardOf, row: RewardRow) -> ApiError 
                 return None
         except ApiError as error:  # no reward at all
             return error
-        return ApiError(409, "already_rewarded", f"decision {number} already has the reward {row.reward}")
+        return AlreadyRewarded(number, row.reward)
     outcome = f"has the default reward {row.reward}" if row.outcome == "default" else "was dropped"
     since = format_timestamp(row.at)
     return ApiError(410, "too_late", f"the reward is too late: decision {number} {outcome} since {since}")

@@ -9,17 +9,20 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Iterable, Sequence
-from itertools import count, repeat
+from itertools import count, islice, repeat
 from typing import Any, cast
+
+import msgspec
 
 from releaf.decision import ActionName
 from releaf.policy import ServedPolicy
-from releaf.service.errors import ApiError, invalid_request
+from releaf.service.errors import AlreadyRewarded, ApiError, invalid_request
 from releaf.service.experiments.action_history import Reward
 from releaf.service.experiments.apprentice_mode import (
     APPRENTICE,
     Baselines,
     as_watched,
+    require_able_to_watch,
     require_baselines,
     require_evidence,
 )
@@ -31,8 +34,9 @@ from releaf.service.experiments.decision_costs import (
     require_same_costs_in_requests,
 )
 from releaf.service.experiments.label_costs import LabelCosts, require_label_costs
-from releaf.service.experiments.learner_slot import action_names, serialize_learner
+from releaf.service.experiments.learner_slot import LearnerSlot, action_names, serialize_learner
 from releaf.service.experiments.pending_decisions import NotPending
+from releaf.service.experiments.receipts import new_receipt_part
 from releaf.service.experiments.replayed_state import (
     FORMER,
     ReplayedState,
@@ -50,10 +54,11 @@ from releaf.service.log.events import (
     Rewarded,
 )
 from releaf.service.many_actions import ManyActions
-from releaf.service.messages import Baseline, PolicySpec, RetentionRules
+from releaf.service.messages import Baseline, Observation, PolicySpec, RetentionRules
 from releaf.service.timestamps import format_timestamp
 from releaf.table import ordered_values
 
+OBSERVE = "learn what the application decided by itself"
 MAX_ACTIONS = 1000
 MAX_SHADOWS = 16  # each takes as much time as the policy in charge
 
@@ -131,7 +136,35 @@ class ExperimentState(ReplayedState):
 
     def _require_capacity_for(self, decisions: int) -> None:
         if self.learner.observation_mode != "never":
-            self.pending.require_capacity_for(decisions, self.spec)
+            self.pending.require_capacity_for(decisions, self.slot.policy)
+
+    def observe(self, seen: Observation, at: float, subject: str | None = None) -> list[AnyEvent]:
+        """Learn the reward of a decision that the application made by itself; it counts as a decision."""
+        self._require_not_retired()
+        require_able_to_watch(self.learner, OBSERVE)
+        if self.is_apprentice or getattr(self.learner, "action_features", None) is not None:
+            raise invalid_request(
+                f"{self.spec.name!r} can't {OBSERVE}: its learner is an apprentice, or its actions have features; "
+                "expected decide, with baseline where the learner is an apprentice"
+            )
+        known, (low, high) = action_names(self.learner), self.learner.reward_range
+        if seen.action not in known or type(seen.action) is bool:
+            raise invalid_request(f"action is {seen.action!r}: expected one of {known[:20]}")
+        if not low <= seen.reward <= high:
+            raise invalid_request(f"reward is {seen.reward}: expected a number from {low:g} to {high:g}")
+        (row,) = self.to_rows([seen.context])
+        try:
+            (choice,) = decide_contexts(self.learner, [row])
+        except (ValueError, TypeError, OverflowError) as error:
+            raise invalid_request(str(error)) from None
+        (others,) = islice(self._shadow_choices([row], None, None, None), 1)
+        number = self.counters.decisions + 1
+        event = Decided.of(at, number, row, choice, seen.key, others, subject)
+        event = msgspec.structs.replace(
+            event, action=seen.action, probability=seen.probability, explored=False, observed=True
+        )
+        self._record([event])
+        return [event, self.reward(number, seen.reward, at)]
 
     def _watched(
         self, baselines: Baselines | None, count: int, eligible: EligibleActions | None, many: ManyActions | None
@@ -172,8 +205,7 @@ class ExperimentState(ReplayedState):
         if pending is None:
             raise NotPending
         if self.deferred.get(decision) is not None:
-            held = self.deferred[decision]
-            raise ApiError(409, "already_rewarded", f"decision {decision} already has the reward {json.dumps(held)}")
+            raise AlreadyRewarded(decision, json.dumps(self.deferred[decision]))
         if pending[2] is not None and pending[2] <= at:
             message = f"the reward of decision {decision} is too late: its deadline was {format_timestamp(pending[2])}"
             raise ApiError(410, "too_late", message)
@@ -207,6 +239,15 @@ class ExperimentState(ReplayedState):
         """Let the reward of a deferred decision count: its action was used."""
         event = events.Activated(at, decision)
         self.apply(event)
+        return event
+
+    def discard(self, keys: Sequence[str], at: float) -> events.Discarded:
+        """Drop the pending decisions of these keys: clients took a default instead, so that no reward is theirs."""
+        numbers = {key: self.keys.get(key) for key in keys}
+        found = {key: number or 0 for key, number in numbers.items() if number is None or number in self.pending}
+        event = events.Discarded(at, list(found), list(found.values()))
+        if event.keys:
+            self.apply(event)
         return event
 
     def expire(self, now: float, is_over: Callable[[], bool] = lambda: False) -> Expired | None:
@@ -267,6 +308,14 @@ class ExperimentState(ReplayedState):
                 "would spend its budget on rewards that never come. Leave the budget out",
             )
         self._require_not_retired()
+        if self.learner.observation_mode == "never":
+            raise ApiError(
+                409,
+                "conflict",
+                f"the policy in charge, {type(self.learner).__name__}, asks for no rewards, so that a shadow would "
+                "learn nothing and could not be compared: put one in charge that asks for them, such as EpsilonGreedy "
+                "with epsilon=1 in place of Random",
+            )
         if getattr(self.learner, "action_features", None) is not None:
             raise ApiError(409, "conflict", "an experiment whose actions have features can't have shadows")
         require_same_costs_in_requests(self.learner, learner)
@@ -293,28 +342,31 @@ class ExperimentState(ReplayedState):
         return event
 
     def promote(self, name: str, at: float, force: bool = False) -> AnyEvent:
-        """Put a shadow in charge; or let the apprentice decide, if it is shown to earn more, or with ``force``."""
+        """Put a shadow in charge, or let the apprentice decide, if it is shown to earn more, or with ``force``."""
         self._require_not_retired()
+        slot = self.promotable(name)
+        if not force:
+            require_evidence(slot)
+        event = events.Promoted(at, name)
+        self.apply(event)
+        return event
+
+    def promotable(self, name: str) -> LearnerSlot:
+        """The slot of a learner that can be promoted, apart from evidence."""
+        if self.is_apprentice and name == APPRENTICE:
+            return self.slot
+        shadow = self._shadow(name)
         if self.is_apprentice:
-            if name != APPRENTICE:
-                self._shadow(name)
-                message = f"shadow {name!r} can't be promoted while the application decides: expected {APPRENTICE!r}"
-                raise ApiError(409, "conflict", message)
-            if not force:
-                require_evidence(self.slot)
-            event: AnyEvent = events.Promoted(at, name)
-            self.apply(event)
-            return event
-        if self._shadow(name).learner.wants_all != self.learner.wants_all:
+            message = f"shadow {name!r} can't be promoted while the application decides: expected {APPRENTICE!r}"
+            raise ApiError(409, "conflict", message)
+        if shadow.learner.wants_all != self.learner.wants_all:
             rewards = "of all actions" if self.learner.wants_all else "of the action taken"
             message = (
                 f"shadow {name!r} can't be promoted: it does not learn from rewards {rewards}, as pending decisions do"
             )
             raise ApiError(409, "conflict", message)
-        require_promotable(self.learner, self._shadow(name).learner, name)
-        event = events.Promoted(at, name)
-        self.apply(event)
-        return event
+        require_promotable(self.learner, shadow.learner, name)
+        return shadow
 
     def retire(self, at: float) -> AnyEvent:
         """Make no more decisions; the experiment still learns rewards of earlier ones."""
@@ -328,9 +380,11 @@ class ExperimentState(ReplayedState):
         self.apply(event)
         return event
 
-    def note_redaction(self, contexts_before: float | None, decisions_before: float | None, at: float) -> AnyEvent:
-        """Note that contexts and decisions before these times are dropped from the log."""
-        event = events.Redacted(at, contexts_before, decisions_before)
+    def note_redaction(
+        self, contexts_before: float | None, decisions_before: float | None, last_decision: int, at: float
+    ) -> AnyEvent:
+        """Note that contexts and decisions before these times are dropped from the log, up to a decision."""
+        event = events.Redacted(at, contexts_before, decisions_before, last_decision)
         self.apply(event)
         return event
 
@@ -347,8 +401,8 @@ class ExperimentState(ReplayedState):
         return event
 
     def skip_numbers(self, decision: int, at: float) -> AnyEvent:
-        """Skip decision numbers up to this one: clients may have them from the damaged part of the log."""
-        event = events.NumbersSkipped(at, decision)
+        """Skip decision numbers up to this one: clients may have them from a part of the log that is lost."""
+        event = events.NumbersSkipped(at, decision, new_receipt_part())
         self.apply(event)
         return event
 

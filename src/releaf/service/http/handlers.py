@@ -48,6 +48,7 @@ from releaf.service.messages import (
     Answers,
     Ask,
     ChangePage,
+    DiscardedKeys,
     ErasureProof,
     ErrorDetail,
     ExperimentInfo,
@@ -176,7 +177,9 @@ async def promote_shadow(request: ApiRequest) -> ExperimentInfo:
     force = request.query.get("force", "false")
     if force not in ("true", "false"):
         raise invalid_request(f"force is {force[:200]!r}: expected true or false")
-    return await _change(request, "promote", request.path["shadow"], force=force == "true")
+    experiment = _experiment(request)
+    await experiment.promote(request.path["shadow"], force=force == "true", sender=_sender(request))
+    return experiment.info()
 
 
 # --- decisions and rewards ----------------------------------------------------------------------------------
@@ -367,6 +370,19 @@ async def reward(request: ApiRequest) -> Learnt | AllLearnt | RawResponse:
     one = RewardOf(decision=body.decision, reward=body.reward, receipt=body.receipt)
     (learnt,) = await request.reward(experiment, [one])
     return learnt
+
+
+async def observe(request: ApiRequest) -> Learnt:
+    experiment = _experiment(request)
+    request.identity.require(experiment.name, "decide")
+    return await experiment.observe(request.body)
+
+
+async def discard(request: ApiRequest) -> DiscardedKeys:
+    _limit_batch(request, len(request.body.keys))
+    event = await _experiment(request).discard(request.body.keys)
+    dropped = sum(number > 0 for number in event.decisions)
+    return DiscardedKeys(dropped, len(event.keys) - dropped)
 
 
 async def preview(request: ApiRequest) -> ExplanationInfo:

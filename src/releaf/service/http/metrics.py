@@ -27,7 +27,7 @@ from releaf.service.messages import Counts, SpendInfo
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 STATUSES = ("live", "standby", "recovering", "damaged", "retired")
-ALERTS = ("stalled_rewards", "drift", "propensity_floor", "label_budget", "spend_budget")
+ALERTS = ("stalled_rewards", "drift", "propensity_floor", "label_budget", "spend_budget", "pending_limit")
 RECENT = 1_000  # decisions over which the exploration rate is computed
 LATENCIES = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  # seconds
 BATCHES = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1_000.0, 2_000.0, 5_000.0, 10_000.0)  # events
@@ -65,6 +65,7 @@ class ExperimentReading(NamedTuple):
     actions: Sequence[ActionReading] = ()
     lift: LiftReading | None = None
     spend: SpendInfo | None = None  # where the policy weighs costs
+    pending_limit: int | None = None  # of an experiment that is live
 
 
 class StoreLag(NamedTuple):
@@ -315,6 +316,7 @@ COUNTERS = (  # field of the counts
     ("releaf_rewards_received", "Rewards received.", "rewards"),
     ("releaf_rewards_default", "Decisions without a reward in time that got the default.", "defaults"),
     ("releaf_rewards_dropped", "Decisions without a reward in time that were dropped.", "dropped"),
+    ("releaf_decisions_discarded", "Of those that were dropped: their clients took a default instead.", "discarded"),
 )
 Read = Callable[[ExperimentReading], float | None]
 GAUGES: tuple[tuple[str, str, Read], ...] = (
@@ -328,6 +330,11 @@ GAUGES: tuple[tuple[str, str, Read], ...] = (
         "releaf_decisions_waiting",
         "Pending decisions: those that wait for their reward.",
         lambda one: one.counts.waiting,
+    ),
+    (
+        "releaf_decisions_waiting_limit",
+        "Number of decisions that may be pending; new ones are refused beyond it.",
+        lambda one: one.pending_limit,
     ),
     (
         "releaf_decisions_unaccounted",

@@ -23,6 +23,9 @@ def check_experiment_names(experiment: NewExperiment) -> None:
     for features in (experiment.features, experiment.action_features):
         for feature in features if isinstance(features, list) else []:
             check_name("feature", feature.get("name") if isinstance(feature, dict) else feature)
+            values = feature.get("values") if isinstance(feature, dict) else None
+            for value in values if isinstance(values, list) else []:
+                _require_left_to_right("value", value)
 
 
 def check_name(what: str, name: Any, most: int = MAX_NAME) -> None:
@@ -33,7 +36,11 @@ def check_name(what: str, name: Any, most: int = MAX_NAME) -> None:
         raise invalid_request(
             f"the name of {what} {name[:20]!r}… has {len(name):,} characters: expected at most {most}"
         )
-    found = _BIDIRECTIONAL.search(name)
+    _require_left_to_right(what, name)
+
+
+def _require_left_to_right(what: str, name: Any) -> None:
+    found = _BIDIRECTIONAL.search(name) if isinstance(name, str) else None
     if found:
         code = f"U+{ord(found[0]):04X}"
         raise invalid_request(

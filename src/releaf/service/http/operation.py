@@ -10,7 +10,7 @@ from typing import Any, get_args, get_type_hints
 
 from releaf.service.auth.access_control import AccessControl
 from releaf.service.auth.api_keys import Identity
-from releaf.service.errors import ApiError
+from releaf.service.errors import AlreadyRewarded, ApiError
 from releaf.service.experiments.registry import ExperimentRegistry
 from releaf.service.experiments.served_experiment import ServedExperiment
 from releaf.service.http.asgi import RawResponse, Scope
@@ -43,19 +43,30 @@ class ApiRequest:
         if self.traced is not None:
             self.traced.add_decisions(experiment, made)
 
-    async def reward(self, experiment: ServedExperiment, given: Sequence[RewardOf]) -> list[Learnt]:
-        """Learn rewards, and tell the span of them."""
-        results = await experiment.reward(given)
+    async def reward(
+        self, experiment: ServedExperiment, given: Sequence[RewardOf], *, needs_receipts: bool = True
+    ) -> list[Learnt]:
+        """Learn rewards, and tell the span of them. A key with the scope ``admin`` needs no receipts."""
+        needs_receipts = needs_receipts and not self.identity.is_admin_key(experiment.name)
+        try:
+            results = await experiment.reward(given, needs_receipts=needs_receipts)
+        except AlreadyRewarded as error:
+            raise self._readable(experiment, error) from None
         if self.traced is not None:
             self.traced.add_rewards(experiment.name, given, results)
         return results
 
     async def reward_each(self, experiment: ServedExperiment, given: Sequence[RewardOf]) -> list[Learnt | ApiError]:
         """Learn those rewards that are valid, and tell the span of them; the others are answered with their errors."""
-        results = await experiment.reward_each(given)
+        needs_receipts = not self.identity.is_admin_key(experiment.name)
+        results = await experiment.reward_each(given, needs_receipts=needs_receipts)
         if self.traced is not None:
             self.traced.add_rewards(experiment.name, given, [one for one in results if isinstance(one, Learnt)])
-        return results
+        return [self._readable(experiment, one) if isinstance(one, AlreadyRewarded) else one for one in results]
+
+    def _readable(self, experiment: ServedExperiment, error: AlreadyRewarded) -> ApiError:
+        """The error as the sender may read it."""
+        return error if self.identity.allows(experiment.name, "read") else error.without_reward()
 
 
 Handler = Callable[[ApiRequest], Awaitable[Any]]

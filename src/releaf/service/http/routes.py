@@ -9,10 +9,12 @@ from releaf.service.http import handlers
 from releaf.service.http.operation import Operation, Parameter
 from releaf.service.messages import (
     Ask,
+    Discarding,
     Erasure,
     NewAction,
     NewExperiment,
     NewShadow,
+    Observation,
     RetentionRules,
     Rewarding,
     Try,
@@ -71,7 +73,7 @@ _ETAG_HEADER = Parameter(
 
 _FORCE = Parameter(
     "force",
-    "whether to promote an apprentice that is not shown to earn more than the application",
+    "whether to promote a shadow that is not shown to earn more than the policy in charge, or an apprentice",
     {"type": "string", "enum": ["true", "false"], "default": "false"},
 )
 
@@ -81,6 +83,12 @@ OPERATIONS = (  # the most frequent first, because the router tries them in orde
               body=Ask, scope="decide", lines=True, headers=(_KEY_HEADER,), conflicts=(409,)),
     Operation("POST", f"{_ONE}/reward", handlers.reward, "Learn the reward of a decision, or of many",
               body=Rewarding, scope="reward", lines=True, conflicts=(409, 410)),
+    Operation("POST", f"{_ONE}/observe", handlers.observe,
+              "Learn the reward of a decision that the application made by itself, such as a default",
+              body=Observation, scope="reward", conflicts=(409,)),
+    Operation("POST", f"{_ONE}/discard", handlers.discard,
+              "Drop decisions by their idempotency keys: their answers came too late, and a default was taken",
+              body=Discarding, scope="decide"),
     Operation("GET", "/v1/policies", handlers.list_policies, "The policies that an experiment can use",
               scope="any", query=_PAGE_PARAMETERS),
     Operation("POST", _ALL, handlers.create_experiment, "Create an experiment",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_left
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Generic
@@ -205,13 +206,20 @@ class _Auditor(Generic[StateT]):
 
     async def _compare_rewards(self) -> None:
         """Compare the table of rewards with the outcomes in the log."""
-        audit, last = self._audit, max([self._audit.decisions, *self._outcomes])
-        audit.rewards = len(self._outcomes)
-        for first in range(1, last + 1, ROWS_PER_READ):
-            stored = await self._store.rewards(self._id, first, first + ROWS_PER_READ - 1)
-            for number in range(first, first + ROWS_PER_READ):
+        audit, ordered = self._audit, sorted(self._outcomes)
+        audit.rewards, begin, place = len(ordered), 1, 0
+        while True:  # from one row to the next: numbers may be skipped by the billion
+            following = await self._store.next_reward(self._id, begin)
+            known = [*ordered[place : place + 1], *([] if following is None else [following])]
+            if not known:
+                return
+            first, begin = min(known), min(known) + ROWS_PER_READ
+            stored = await self._store.rewards(self._id, first, begin - 1)
+            until = bisect_left(ordered, begin)
+            for number in sorted({*stored, *ordered[place:until]}):
                 expected, row = self._outcomes.get(number), stored.get(number)
                 if expected is None and row is not None and row.at <= self._replayed_at:
                     continue  # before the start of the replay
                 if row != expected:
                     audit.add_finding(f"the table of rewards has {row} for decision {number}, the log {expected}")
+            place = until

@@ -55,6 +55,7 @@ class Decided(LogEvent, tag=1):
     cost: float | None = None
     group: str | None = None  # "control" or "learner", where a share of decisions belongs to control
     label_cost: float | None = None
+    observed: bool = False  # the application made the decision, and reported it with its reward
 
     @classmethod
     def of(
@@ -139,9 +140,13 @@ class Retired(LogEvent, tag=9):
 
 
 class NumbersSkipped(LogEvent, tag=10):
-    """The end of the log was damaged: decision numbers up to this one are not used again."""
+    """The end of the log was damaged, or the store restored: decision numbers up to this one are not used again.
+
+    ``receipt_part``: a random part of the receipts of all later decisions; empty in logs of earlier versions.
+    """
 
     decision: int
+    receipt_part: str = ""
 
 
 class RetentionSet(LogEvent, tag=11):
@@ -151,10 +156,14 @@ class RetentionSet(LogEvent, tag=11):
 
 
 class Redacted(LogEvent, tag=12):
-    """Contexts and decisions before these times are dropped from the pages; None where all are kept."""
+    """Contexts and decisions before these times are dropped from the pages; None where all are kept.
+
+    ``last_decision``: the latest of the decisions that are dropped, whose idempotency keys go too.
+    """
 
     contexts_before: float | None
     decisions_before: float | None
+    last_decision: int = 0
 
 
 class Erased(LogEvent, tag=13):
@@ -176,6 +185,16 @@ class ErasureFinished(LogEvent, tag=16):
     """Learners no longer use models that were fitted to the contexts of erased decisions."""
 
 
+class Discarded(LogEvent, tag=18):
+    """Clients took a default instead of the decisions of these idempotency keys.
+
+    ``decisions`` has the number of each that was pending, and 0 for a key whose request has not come.
+    """
+
+    keys: list[str]
+    decisions: list[int]
+
+
 AnyEvent = (
     Decided
     | Rewarded
@@ -192,6 +211,7 @@ AnyEvent = (
     | Erased
     | ErasureFinished
     | Activated
+    | Discarded
 )
 REDACTED = b"\xc1"  # the one byte that MessagePack never uses: the body of a redacted page begins with it
 # What a redacted page has lost: decisions of erased subjects; or all its contexts, whose hashes it may have; or all its

@@ -119,6 +119,37 @@ class Rewarding(RequestMessage):
     rewards: Annotated[list[RewardOf], Meta(min_length=1)] | UnsetType = UNSET
 
 
+class Observation(RequestMessage):
+    """A decision that the application made by itself, such as a default, and its reward.
+
+    ``probability`` is that with which it took the action; null where it is unknown.
+    """
+
+    context: Context
+    action: RequestAction
+    reward: float
+    probability: Annotated[float, Meta(gt=0, le=1)] | None = None
+    key: Key | None = None
+    subject: Subject | None = None
+
+
+class Discarding(RequestMessage):
+    """Idempotency keys of requests for decisions whose answers came too late: the client took a default instead."""
+
+    keys: Annotated[list[Key], Meta(min_length=1)]
+
+
+class DiscardedKeys(Struct):
+    """Result for idempotency keys.
+
+    ``discarded`` decisions were pending, and are dropped without a reward. ``refused`` requests have not come yet, or
+    never will. The other decisions had their outcome already.
+    """
+
+    discarded: int
+    refused: int
+
+
 class Learnt(Struct, gc=False):
     """Result for a reward: "learnt", or "repeated" if the decision already had the same reward."""
 

@@ -28,13 +28,13 @@ class PolicySpec(RequestMessage):
 class RewardRules(RequestMessage):
     """Deadline of rewards, the default reward of decisions that miss it, and whether rewards need a receipt.
 
-    With ``signed`` (recommended) each decision has a receipt, and a reward is rejected without the receipt of its
-    decision.
+    With ``signed`` each decision has a receipt, and a reward is rejected without the receipt of its decision, unless a
+    key with the scope ``admin`` sends it. By default rewards are signed where requests need keys.
     """
 
     within_seconds: Annotated[float, Meta(gt=0, le=10 * 366 * 86_400)] | None = None
     default: Reward | None = None
-    signed: bool = False
+    signed: bool | None = None
 
 
 class RetentionRules(RequestMessage):
@@ -72,7 +72,7 @@ class NewExperiment(RequestMessage):
 
 
 class Counts(Struct):
-    """Counts of decisions and rewards of an experiment."""
+    """Counts of decisions and rewards of an experiment. ``dropped`` includes the ``discarded`` ones."""
 
     decisions: int
     explored: int
@@ -82,6 +82,7 @@ class Counts(Struct):
     dropped: int
     waiting: int
     mean_reward: float | None
+    discarded: int = 0
 
     @property
     def unaccounted(self) -> int:
@@ -159,8 +160,8 @@ class LabelsInfo(Struct):
 class AlertInfo(Struct):
     """Something that its owner should look at, and what to do about it.
 
-    ``kind`` is stalled_rewards, drift, propensity_floor, label_budget or spend_budget; ``severity`` is info,
-    warning or critical.
+    ``kind`` is stalled_rewards, drift, propensity_floor, label_budget, spend_budget or pending_limit; ``severity`` is
+    info, warning or critical.
     """
 
     kind: str

@@ -61,7 +61,8 @@ async def reward_event(request: ApiRequest) -> None:
     if not state.is_pending(decision) or state.deferred.get(decision) is not None:
         await experiment.flush()
         return
-    await request.reward(experiment, [RewardOf(decision=decision, reward=request.body.value)])
+    one = RewardOf(decision=decision, reward=request.body.value)
+    await request.reward(experiment, [one], needs_receipts=False)  # whoever has the id of the event may reward it
 
 
 async def activate_event(request: ApiRequest) -> None:
@@ -85,10 +86,10 @@ def find_experiment(request: ApiRequest) -> ServedExperiment:
 def hash_widths(experiment: ServedExperiment) -> tuple[int, int]:
     """Numbers of columns for the features of the context, and of an action."""
     spec = experiment.spec
-    if not isinstance(spec.features, int) or not isinstance(spec.action_features, int) or spec.rewards.signed:
+    if not isinstance(spec.features, int) or not isinstance(spec.action_features, int):
         raise invalid_request(
             f"experiment {experiment.name!r} can't rank for Personalizer's API: expected one with a count of features "
-            "and of action_features, into which those of requests are hashed, and without signed rewards"
+            "and of action_features, into which those of requests are hashed"
         )
     return spec.features, spec.action_features
 

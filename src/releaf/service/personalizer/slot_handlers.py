@@ -52,7 +52,9 @@ class SlotPlan:
 
     def decide(self, state: ExperimentState, at: float) -> list[Decided]:
         """Decide for each slot."""
-        state.pending.require_capacity_for(len(self.slots), state.spec)  # later ones must not fail after the first
+        state.pending.require_capacity_for(
+            len(self.slots), state.slot.policy
+        )  # later ones must not fail after the first
         most = getattr(state.learner, "max_actions", len(self._features))
         if len(self._features) > most:
             raise invalid_request(f"actions has {len(self._features):,} actions: expected at most {most:,}")
@@ -110,7 +112,8 @@ async def reward_slots(request: ApiRequest) -> None:
     state = experiment.live()
     waiting = [number for number in values if state.is_pending(number) and state.deferred.get(number) is None]
     if waiting:
-        await request.reward(experiment, [RewardOf(decision=number, reward=values[number]) for number in waiting])
+        rewards = [RewardOf(decision=number, reward=values[number]) for number in waiting]
+        await request.reward(experiment, rewards, needs_receipts=False)
     else:
         await experiment.flush()
 

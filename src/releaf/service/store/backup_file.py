@@ -6,10 +6,12 @@ The application id in the file's header tells a backup from a store, so that no 
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +49,9 @@ EXPERIMENTS = """
         (SELECT count(*) FROM snapshots WHERE experiment = id)
     FROM experiments ORDER BY id
 """
+# Decisions that an experiment may have made since its backup, whose numbers a restored store does not issue again: more
+# than a service can make. They grow with time, so that stores that were restored one after the other differ too.
+SKIPPED_PER_SECOND, LEAST_SKIPPED = 10_000, 1_000_000
 Progress = Callable[[int, int], None]
 
 
@@ -79,6 +84,13 @@ class Manifest(Struct):
     schema: int
     experiments: list[ExperimentSummary]
     tables: dict[str, TableSummary]
+
+
+def issued_numbers(manifest: Manifest) -> list[tuple[str, int]]:
+    """The latest decision that may have been issued until now, by name of the experiment."""
+    seconds = max(0.0, time.time() - datetime.fromisoformat(manifest.created).timestamp())
+    skipped = LEAST_SKIPPED + math.ceil(seconds) * SKIPPED_PER_SECOND
+    return [(one.name, one.decisions + skipped) for one in manifest.experiments]
 
 
 def is_backup(path: str | Path) -> bool:

@@ -14,12 +14,14 @@ from releaf.service.store.backup_file import (
     Progress,
     copy_database,
     is_backup,
+    issued_numbers,
     new_backup,
     open_backup,
     publish_file,
     schema_version,
     seal,
 )
+from releaf.service.store.number_marks import forget_events, read_marks
 from releaf.service.store.sqlite_errors import advice
 from releaf.service.store.sqlite_leases import DatabaseLock
 
@@ -39,6 +41,8 @@ async def back_up(address: str, path: Path, on_progress: Progress = lambda done,
 async def restore(path: Path, address: str, on_progress: Progress = lambda done, total: None) -> Manifest:
     """Write a backup to a new store, with the tables of the backup's version; all of it or nothing.
 
+    Its experiments go on with numbers that no decision since the backup can have.
+
     Raises a :class:`StoreError` if the backup is damaged, or the store exists already.
     """
     with open_backup(path) as (connection, manifest):
@@ -47,7 +51,7 @@ async def restore(path: Path, address: str, on_progress: Progress = lambda done,
 
             await load(connection, manifest, address, on_progress)
         else:
-            _restore_sqlite(connection, Path(address).resolve(), on_progress)
+            _restore_sqlite(connection, manifest, Path(address).resolve(), on_progress)
     return manifest
 
 
@@ -72,7 +76,7 @@ def _copy_sqlite(path: Path, target: apsw.Connection, on_progress: Progress) -> 
         copy_database(source, target, on_progress)
 
 
-def _restore_sqlite(backup: apsw.Connection, path: Path, on_progress: Progress) -> None:
+def _restore_sqlite(backup: apsw.Connection, manifest: Manifest, path: Path, on_progress: Progress) -> None:
     folder = Path(f"{path}-leases")
     folder.mkdir(mode=0o700, exist_ok=True)
     lock = DatabaseLock(path, folder)
@@ -85,7 +89,10 @@ def _restore_sqlite(backup: apsw.Connection, path: Path, on_progress: Progress) 
             with closing(apsw.Connection(str(temporary))) as target:
                 copy_database(backup, target, on_progress)
                 target.execute("DELETE FROM meta WHERE name IN ('manifest', 'ping')")
+                target.executemany(repair.SKIP_NUMBERS, issued_numbers(manifest))
+                target.executemany(repair.SKIP_NUMBERS, [(mark.name, mark.reserved) for mark in read_marks(folder)])
                 target.pragma("application_id", 0)
+            forget_events(folder)  # of a store that was there
             publish_file(temporary, path)
         finally:
             temporary.unlink(missing_ok=True)

@@ -184,6 +184,9 @@ class EventStore(Protocol):
     async def rewards_of(self, experiment: int, decisions: Sequence[int]) -> dict[int, RewardRow]:
         """Outcomes of these decisions, by decision number."""
 
+    async def next_reward(self, experiment: int, first: int) -> int | None:
+        """The lowest decision from ``first`` on that has an outcome; None if there is none."""
+
     async def set_aside(self, experiment: int, after: int, why: str) -> int:
         """Move damaged pages after an event, and their rewards, out of the log; return the number of pages.
 

@@ -11,7 +11,7 @@ import apsw
 
 from releaf.service.errors import StoreError
 from releaf.service.store import migrations
-from releaf.service.store.backup_file import ORDERS, Manifest, Progress, columns_of, rows_of, tables_of
+from releaf.service.store.backup_file import ORDERS, Manifest, Progress, columns_of, issued_numbers, rows_of, tables_of
 from releaf.service.store.postgres import (
     CLIENT_ERRORS,
     LOCK_CLASS,
@@ -64,6 +64,7 @@ async def load(backup: apsw.Connection, manifest: Manifest, address: str, on_pro
         for script in (migrations.META, *migrations.POSTGRES[: manifest.schema]):
             await target.execute(script)
         meta = list(backup.execute("SELECT name, value FROM meta WHERE name NOT IN ('manifest', 'ping')"))
+        meta += [(f"issued:{name}", str(number)) for name, number in issued_numbers(manifest)]
         await target.executemany(SET_META, meta)  # the version, and the secret, by which receipts and hashes stay valid
         done, total = 0, sum(table.rows for table in manifest.tables.values())
         tables = tables_of(backup)

@@ -19,6 +19,7 @@ PAGE_OF_DECISION = """
 """
 REWARDS = "SELECT decision, outcome, reward, at FROM rewards WHERE experiment = $1 AND decision BETWEEN $2 AND $3"
 REWARDS_OF = "SELECT decision, outcome, reward, at FROM rewards WHERE experiment = $1 AND decision IN ({})"
+NEXT_REWARD = "SELECT min(decision) FROM rewards WHERE experiment = $1 AND decision >= $2"
 LATEST_SET_ASIDE = """
     SELECT max(decision) FROM pages_set_aside WHERE experiment = $1
     UNION ALL
@@ -74,6 +75,10 @@ class SqlQueries(ABC):
             statement = REWARDS_OF.format(", ".join(f"${place}" for place in range(2, 2 + len(some))))
             found |= {row[0]: RewardRow(*row) for row in await self._read(statement, experiment, *some)}
         return found
+
+    async def next_reward(self, experiment: int, first: int) -> int | None:
+        decision: int | None = (await self._read(NEXT_REWARD, experiment, first))[0][0]
+        return decision
 
     async def latest_set_aside(self, experiment: int) -> int:
         rows = await self._read(LATEST_SET_ASIDE, experiment)

@@ -128,7 +128,7 @@ export class Shadows {
       `Put ${name} in charge?`,
       `${evidence(shadow)} It decides from the next context on. ` +
       (watches ? "What the application sends as its own decision is ignored." : "The policy in charge now becomes a shadow called “former”."),
-      isBetter(shadow) ? "Promote" : "Promote anyway", isBetter(shadow) ? "" : "danger", () => post(address(info.name, "shadows", name, "promote") + (watches && !isBetter(shadow) ? "?force=true" : "")),
+      isBetter(shadow) ? "Promote" : "Promote anyway", isBetter(shadow) ? "" : "danger", () => post(address(info.name, "shadows", name, "promote") + (isBetter(shadow) ? "" : "?force=true")),
     );
     const drop = () => act(
       `Remove ${name}?`, "What it has learnt is lost.", "Remove", "danger",
