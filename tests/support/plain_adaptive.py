@@ -282,7 +282,9 @@ class PlainAdaptive:
         """Standard deviation, and more where it is larger than it would be with the action's share of decisions."""
         weights = len(action.model.wide.weights) + sum(map(len, action.model.effects.means.values()))
         usual = action.model.wide.variance * weights * len(self.actions) / (1.0 + self.time)
-        return spread * math.sqrt(1.0 + decision_step.EAGERNESS * max(math.log(spread**2 / usual), 0.0))
+        later = max(math.log((1.0 + self.time) / decision_step.LATER), 0.0)
+        eagerness = decision_step.EAGERNESS + decision_step.LATER_EAGERNESS * later
+        return spread * math.sqrt(1.0 + eagerness * max(math.log(spread**2 / usual), 0.0))
 
     def chances(self, estimates: Any, bonuses: Any, allowed: list[int]) -> Any:
         """Probability of each eligible action, for one draw of optimism for all."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from releaf.arrays import Array
-from releaf.core.adaptive.decision_step import EAGERNESS, MOST_OPTIMISM, OPTIMISM_LEVELS
+from releaf.core.adaptive.decision_step import MOST_OPTIMISM, OPTIMISM_LEVELS, eagerness_at
 from releaf.core.adaptive.engine import MixtureEngine
 from releaf.core.adaptive.initial_state import Settings
 from releaf.core.adaptive.levels import CENTRE, COARSE, HIGHEST, ROUGH, SCALE, SLOPE
@@ -62,7 +62,7 @@ def freeze_mixture(engine: MixtureEngine) -> Callable[[], dict[str, Any]]:
             "kind": "adaptive",
             "optimism": levels if always else None,
             "least_probability": floor,
-            "eagerness": EAGERNESS,
+            "eagerness": _in_python(eagerness_at)(next_decision),
             "shrinkage": [SHARPNESS, SMOOTHNESS],
             "highest": HIGHEST,
             "most_outside": MOST_OUTSIDE,

@@ -60,7 +60,8 @@ from releaf.core.runtime.spending import set_net
 
 OPTIMISM_LEVELS = 16  # from which one is drawn
 MOST_OPTIMISM = 2.0  # times the parameter
-EAGERNESS = 0.45  # to try actions that are known less well than others
+# To try actions that are known less well than others: up to a number of decisions, and what its logarithm adds later.
+EAGERNESS, LATER_EAGERNESS, LATER = 0.8, 0.4, 1_000
 FIRST_LEVELS = 8  # contexts from which the levels are set for the first time
 SURPRISE = 0.9  # of a requested reward, from which on a fit is due at once
 FEW = 1024  # rewards up to which that holds
@@ -197,7 +198,12 @@ def bonus_of(state, model, spread):
     """
     weights = model.counts[COLUMNS] + len(model.effect_means)
     usual = model.numbers[VARIANCE] * weights * len(state.estimates) / (1.0 + state.clock[TIME])
-    return math.sqrt(spread * (1.0 + EAGERNESS * max(math.log(spread / usual), 0.0)))
+    return math.sqrt(spread * (1.0 + eagerness_at(state.clock[TIME]) * max(math.log(spread / usual), 0.0)))
+
+
+@inlined
+def eagerness_at(time):
+    return EAGERNESS + LATER_EAGERNESS * max(math.log((1.0 + time) / LATER), 0.0)
 
 
 @inlined
