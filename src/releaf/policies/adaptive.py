@@ -432,7 +432,7 @@ class AdaptiveReleaf(MixturePolicy):
 
     @property
     def label_cost_spent(self) -> float:
-        """Cost of all requested rewards, in ordinary labels: ``labels_spent``, unless some cost more or less."""
+        """Cost of all requested rewards, in ordinary labels. It is ``labels_spent`` unless some cost more or less."""
         return super().label_cost_spent if self._always_wants else float(self._state.labels[LABEL_COST])
 
     def _use_label_costs(self, costs: Array) -> None:

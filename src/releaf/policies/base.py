@@ -369,7 +369,8 @@ class OnlinePolicy(Replays, Previews, LogLearning, Exportable, OptionalMethods, 
                 value = self._checked_reward(reward)
                 self._learn(context, number, index, value)
                 self._count_reward(number, value)
-                self._charge_instead(choice, chosen, index)
+                if index != chosen:
+                    self._charge_instead(choice, chosen, index)
             del self._pending[number]
 
     def discard_pending(self, choice: Decision | int) -> None:

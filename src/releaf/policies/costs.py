@@ -217,7 +217,7 @@ class CostWeighing:
 
     def _charge_instead(self, choice: Decision | int, chosen: int, taken: int) -> None:
         """Account for the cost of an action that was taken instead of the chosen one, once this is known."""
-        if not self._weighs_costs or taken == chosen:
+        if not self._weighs_costs:
             return
         names, cost = self._action_names, dict(zip(self._action_names, self.cost or (), strict=False))
         if isinstance(choice, Decision) and choice.costs is not None:

@@ -57,7 +57,7 @@ class LabelCosts:
 
     @property
     def takes_label_costs(self) -> bool:
-        """Whether requests depend on what labels cost: with a ``label_budget`` or an ``observation_cost``."""
+        """Whether requests depend on what labels cost, as with a ``label_budget`` or an ``observation_cost``."""
         return self._takes_label_costs
 
     @property
@@ -72,7 +72,7 @@ class LabelCosts:
 
     @property
     def label_cost_spent(self) -> float:
-        """Cost of all requested rewards, in ordinary labels: ``labels_spent``, unless some cost more or less."""
+        """Cost of all requested rewards, in ordinary labels. It is ``labels_spent`` unless some cost more or less."""
         return float(self.labels_spent)
 
     @property
