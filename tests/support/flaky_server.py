@@ -37,6 +37,7 @@ class FlakyServer(ThreadingHTTPServer):
     it), "cut" (in the middle of the response), "slow" (no response before the client gives up), "drip" (the response
     comes byte by byte), "drip-body" (only its body does), "unkept" (the second line of the response reports a failed
     commit), "busy" (503), "rate" (429), "bug" (500), "proxy" (502, in HTML). The latter four don't reach the service.
+    Reports of default decisions, which clients send in the background, have no fault and are listed apart.
     """
 
     daemon_threads = True
@@ -46,6 +47,7 @@ class FlakyServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", port), _Handler)
         self.service, self.faults, self.retry_after = service, deque(faults), retry_after
         self.received: list[ReceivedRequest] = []
+        self.reports: list[ReceivedRequest] = []
         self.connections = 0  # accepted
         self.upstream = httpx.Client(base_url=service, trust_env=False, timeout=120)
 
@@ -68,8 +70,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _handle(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        fault = self.server.faults.popleft() if self.server.faults else "none"
-        self.server.received.append(ReceivedRequest(time.monotonic(), self.command, self.path, body, fault))
+        is_report = self.path.endswith("/discard")
+        fault = self.server.faults.popleft() if self.server.faults and not is_report else "none"
+        received = ReceivedRequest(time.monotonic(), self.command, self.path, body, fault)
+        (self.server.reports if is_report else self.server.received).append(received)
         if fault in STATUSES:
             self._refuse(fault)
         elif fault == "lost":

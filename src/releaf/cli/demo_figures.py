@@ -43,8 +43,8 @@ def show_figures(seeds: int, steps: int, budget: int, as_json: bool) -> None:
     console.print(_decided(results, seeds, steps))
     console.print(
         f"Errors in %; the paper counts those of exploitations, over {STEPS:,} cases.\n"
-        "RELEAF-FO asks half as often as RELEAF, since a label serves both actions. The paper\n"
-        "gives both the same number of labels; with its 1.68 % it was not reproduced.\n"
+        "RELEAF-FO asks half as often as RELEAF, since a label serves both actions. The\n"
+        "paper gives both the same number of labels; its 1.68 % was not reproduced.\n"
         "The cases repeat 499 rows, so every learner meets each of them many times.\n",
         style="dim",
         highlight=False,

@@ -21,7 +21,9 @@ class ContextValues(NamedTuple):
     given: dict[int, float]
 
     def text_of(self, features: tuple[int, ...]) -> str:
-        """Names and values of some features."""
+        """Name and value of a feature, or of two; of more the first one's, and how many others there are."""
+        if len(features) > 2:
+            return f"{self._text_of_one(features[0])} and {len(features) - 1} others"
         return " and ".join(map(self._text_of_one, features))
 
     def beyond_all_seen(self, named: tuple[int, ...]) -> list[int]:
