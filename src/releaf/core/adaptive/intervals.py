@@ -9,7 +9,7 @@ a part of an interaction. So where these are in charge, measures of misfit share
   from the truth;
 - the variance of the estimates over contexts: who finds large effects has missed a part of them.
 
-What is missed everywhere falls as rewards come in: the average disagreement with the fourth root of their number, the
+What is missed everywhere falls as rewards come in: the average disagreement with the cube root of their number, the
 part of the effects with the square root.
 
 The action's rewards come from contexts in which it was taken. Where contexts are more frequent than its rewards, by the
@@ -43,10 +43,10 @@ FAR = 0.5  # of the range of a number without effect, by which a value is far ou
 MATTERING = 3  # features in which rows are alike, at most
 LEAST_SHARE = 0.1  # of the explained variance, for a feature to matter
 # Shares of the measures of misfit in the variance, up to ``MANY`` rewards of the action; two of them fall from there.
-DISAGREEMENT_SHARE, USUAL_SHARE, HALF_SHARE, SIGNAL_SHARE = 0.1, 0.35, 0.6, 0.18
-MANY = 1_000
-POSTERIOR_SHARE = 0.1  # of the posterior variance of tables: what it knows is in the halves too
-BETWEEN_SHARE = 0.35  # of the variance between the experts
+DISAGREEMENT_SHARE, USUAL_SHARE, HALF_SHARE, SIGNAL_SHARE = 0.1, 0.45, 0.6, 0.26
+MANY = 700
+POSTERIOR_SHARE = 0.3  # of the posterior variance of tables: what it knows is in the halves too
+BETWEEN_SHARE = 0.4  # of the variance between the experts
 NEAR = (0.05, 0.1, 0.16)  # largest distance of contexts alike in one, two, or three numbers
 MOST_RARE = 8.0  # how much more frequent contexts count as than rewards, at most
 
@@ -104,7 +104,7 @@ class RewardIntervals:
         misfit = (
             POSTERIOR_SHARE * tables
             + DISAGREEMENT_SHARE * (experts[ADDITIVE] - experts[STEADY_TREES]) ** 2
-            + USUAL_SHARE * disagreement / rewards**0.25
+            + USUAL_SHARE * disagreement / math.cbrt(rewards)
             + HALF_SHARE * self._scale * float(np.mean((halves - estimate) ** 2))
             + SIGNAL_SHARE * signal / math.sqrt(rewards)
         )
