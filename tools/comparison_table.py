@@ -31,16 +31,21 @@ def comparison() -> str:
 
 
 def _errors() -> list[list[str]]:
-    """Loss over that of the same LinUCB, geometric mean, and time, each of the package's best policy."""
+    """Loss over that of the same LinUCB, geometric mean, and time, each of the package's best policy.
+
+    The loss of releaf is that of the latest run, with ten shuffles; times are of one run.
+    """
     methods = [detail for detail in _details("quality-sealed") if "over_linucb" in detail]
     best = [
         min((each for each in methods if each["package"] == package), key=lambda each: each["over_linucb"])
         for package in ("releaf", "vowpalwabbit")
     ]
     (data_sets,) = {each["data_sets"] for each in methods}
+    latest = min(each["over_linucb"] for each in _details("quality-sealed-ten") if "over_linucb" in each)
+    errors = [latest, *(each["over_linucb"] for each in best[1:])]
     name = f"[errors](docs/adaptive.md#how-it-compares) over LinUCB's, {data_sets} data sets"
     return [
-        [name, *(f"{each['over_linucb']:.2f}" for each in best), *[UNMEASURED] * 4],
+        [name, *(f"{each:.2f}" for each in errors), *[UNMEASURED] * 4],
         ["time of a step there", *(f"{each['microseconds']:.0f} µs" for each in best), *[UNMEASURED] * 4],
     ]
 
