@@ -45,7 +45,7 @@ class ActionTable:
     >>> table
     ActionTable(2 actions, 2 features)
     >>> table.schema.names, table.values.tolist()
-    (('price', 'hot'), [[0.0, 0.75], [1.0, 0.25]])
+    (('price', 'hot'), [[0.0, 0.5], [1.0, 0.16666666666666666]])
     """
 
     def __init__(self, actions: Any, features: Features | None = None, *, name: str = "action") -> None:

@@ -113,7 +113,7 @@ def test_a_promoted_shadow_starts_its_lift_with_its_own_decisions(api: Api) -> N
     api.post(f"{path}/shadows", shadow)
     decided(api, path, 30)
     late = api.post(f"{path}/decide", {"context": [0.5, 0.5]})
-    api.post(f"{path}/shadows/new/promote")
+    api.post(f"{path}/shadows/new/promote?force=true")
     api.post(f"{path}/reward", {"decision": late["decision"], "reward": 1.0})
     found = api.get(path)["control"]
     assert (found["learner_rewards"], found["control_rewards"], found["lift"]) == (0, 0, None)

@@ -146,7 +146,7 @@ def assert_sound_after(service: ServiceProcess) -> None:
 
 
 def settle_waiting(service: ServiceProcess) -> None:
-    for number in range(1, service.info()["counts"]["decisions"] + 1):
+    for number in range(1, service.info()["counts"]["decisions"] + LAST):  # some numbers are of lost decisions
         assert reward(service, number) in (200, 404)
     wait_for_rewards(service)
 
@@ -214,7 +214,7 @@ def test_a_damaged_last_page_is_set_aside_and_reported(service: ServiceProcess, 
     with service:
         info = told(service, f"the log is damaged after event {LAST - 1} (its checksum does not match): 1 pages")
         lost = BEFORE + AFTER + 1
-        assert info["counts"]["decisions"] == lost
+        assert info["counts"]["decisions"] == lost - 1  # the lost one is not counted
         assert reward(service, lost) == 404  # what it was is not known any more
         assert service.decide()["decision"] == lost + 1  # a client may still have the lost number
         assert reward(service, lost + 1) == 200

@@ -247,7 +247,10 @@ def test_an_experiment_is_created_decided_and_rewarded_and_the_charts_follow(ope
     row.get_by_role("button", name="Send reward").click()
     row.locator(".pill.rewarded", has_text="1").wait_for()
     assert service.call("GET", "/clinic")["counts"]["rewards"] == 1
-    tab.locator(".tile", has_text="Mean reward").get_by_text("1", exact=True).wait_for()
+    mean = tab.locator(".tile", has_text="Mean reward")
+    mean.get_by_text("–", exact=True).wait_for()  # until no older decision waits
+    service.call("POST", "/clinic/reward", {"decision": 1, "reward": 1})
+    mean.get_by_text("1", exact=True).wait_for()
 
 
 def test_charts_change_while_decisions_and_rewards_come(open_page: Open, service: Service) -> None:

@@ -454,8 +454,8 @@ def test_snapshots_keep_the_field_names_of_released_versions() -> None:
     """Renaming an attribute must not make the snapshots of existing stores unreadable."""
     record = msgspec.msgpack.decode(EXPERIMENT_FORMAT.to_bytes(new_experiment(POLICIES["LinUCB"])))
     top = "spec last_at retired tally seat shadows actions gaps waiting keys series diverged retention"
-    assert list(record) == [*top.split(), "has_requested_actions", "deferred", "cohorts"]
-    names = ["decisions", "explored", "asked", "rewards", "defaults", "dropped", "reward_sum", "spent"]
+    assert list(record) == [*top.split(), "has_requested_actions", "deferred", "cohorts", "receipt_parts"]
+    names = ["decisions", "explored", "asked", "rewards", "defaults", "dropped", "discarded", "reward_sum", "spent"]
     assert list(record["tally"]) == names
     name, policy, since, offset, estimate, learner = record["seat"]
     assert (name, policy["name"], since, offset, type(learner)) == ("", "LinUCB", 0, 0, bytes)

@@ -201,6 +201,8 @@ def test_every_operation_on_an_unknown_experiment_is_rejected(api: Api) -> None:
         "add_shadow": {"name": "s", "policy": {"name": "LinUCB"}},
         "set_retention": {"contexts_days": 1},
         "erase_subject": {"subject": "s"},
+        "observe": {"context": [1], "action": "a", "reward": 1},
+        "discard": {"keys": ["k"]},
     }
     for operation in OPERATIONS:
         if "{experiment}" in operation.path:
@@ -442,7 +444,8 @@ def test_a_shadow_is_added_and_promoted(api: Api) -> None:
     assert 0 < told["agreed"] < 40
     assert told["matched"] == told["agreed"]
     assert told["low"] <= told["value"] <= told["high"]
-    promoted = api.post(f"{path}/shadows/rival/promote")
+    assert "not shown to earn more" in api.refused(409, "not_shown", "POST", f"{path}/shadows/rival/promote")
+    promoted = api.post(f"{path}/shadows/rival/promote?force=true")
     assert promoted["policy"]["name"] == "LinUCB"
     assert [(one["name"], one["policy"]["name"]) for one in promoted["shadows"]] == [("former", "EpsilonGreedy")]
     learner = releaf.from_bytes(api.model(path))

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from releaf.cli import app
 from releaf.service.http.routes import OPERATIONS
 
-EXPERIMENT = {"actions": ["a", "b"], "features": 2}
+EXPERIMENT = {"actions": ["a", "b"], "features": 2, "rewards": {"signed": False}}
 ASK = {"context": [0.5, 0.5]}
 
 

@@ -345,7 +345,7 @@ def test_an_action_at_the_propensity_floor_is_reported() -> None:
 
 
 def test_the_spend_of_the_label_budget_is_reported() -> None:
-    policy: dict[str, Any] = {"name": "AdaptiveReleaf", "parameters": {"label_budget": 50, "seed": 0}}
+    policy: dict[str, Any] = {"name": "AdaptiveReleaf", "parameters": {"label_budget": 30, "seed": 0}}
     state, severities = new_state(policy), []
     for part in range(400):
         live_through(state, lambda day, x, action: 0.5, 20, start=part, seed=part)
