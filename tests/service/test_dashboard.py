@@ -32,15 +32,18 @@ FEATURES = [
 ]
 BATCH = 20
 RELEAF = {"name": "Releaf", "parameters": {"observe": "always", "seed": 0}}
-DIFFERENT = """(name) => {
-    const canvas = document.querySelector(`figure:has(figcaption) canvas[data-test="${name}"]`)
+CANVAS = """[...document.querySelectorAll("#series figure")]
+    .find((one) => one.querySelector("figcaption").firstChild.textContent === name)?.querySelector("canvas")"""
+DIFFERENT = f"""(name) => {{
+    const canvas = {CANVAS}
+    if (!canvas) return 0  // it is being replaced
     const now = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data
-    const before = (window.kept ??= {})[name] ?? new Uint8ClampedArray(now.length)
+    const before = (window.kept ??= {{}})[name] ?? new Uint8ClampedArray(now.length)
     let count = 0
     for (let place = 0; place < now.length; place += 4)
         if ([0, 1, 2, 3].some((part) => now[place + part] !== before[place + part])) count += 1
     return count
-}"""
+}}"""
 
 
 class Service:
@@ -136,27 +139,22 @@ def open_page(chromium: Any) -> Iterator[Open]:
 
 
 def wait_for_charts(tab: Any) -> None:
-    """Charts are drawn; each canvas is marked with its caption."""
+    """Charts are drawn."""
     tab.wait_for_function(
         """() => {
             const charts = [...document.querySelectorAll("#series figure")]
-            for (const chart of charts) {
-                const canvas = chart.querySelector("canvas")
-                if (!canvas) return false
-                canvas.dataset.test = chart.querySelector("figcaption").firstChild.textContent
-            }
-            return charts.length >= 5
+            return charts.length >= 5 && charts.every((chart) => chart.querySelector("canvas"))
         }"""
     )
 
 
 def keep_pixels(tab: Any, name: str) -> None:
     tab.evaluate(
-        """(name) => {
-            const canvas = document.querySelector(`canvas[data-test="${name}"]`)
-            const kept = (window.kept ??= {})
+        f"""(name) => {{
+            const canvas = {CANVAS}
+            const kept = (window.kept ??= {{}})
             kept[name] = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data
-        }""",
+        }}""",
         name,
     )
 
